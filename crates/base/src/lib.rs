@@ -1,0 +1,13 @@
+//! Floor 0: what every other crate stands on, and nothing that knows about caches or sockets.
+//!
+//! - [`sync`]: the only source of atomics, locks and threads, so that loom and shuttle can replace
+//!   them.
+//! - [`hash`]: the keyed hash of keys.
+//! - [`clock`]: time that a step of the wall clock cannot move.
+//! - [`size`]: byte sizes as people write them (`64MiB`).
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod hash;
+pub mod size;
+pub mod sync;
