@@ -1,0 +1,120 @@
+//! Lines and their words.
+
+use memchr::memchr;
+
+use super::keys::skip_spaces;
+use super::limits::{LEADING_SPACES_MAX, LINE_BYTES_MAX, LINE_PROBE_BYTES, Limits, TOKENS_MAX};
+use super::lines;
+use super::{Step, Then};
+
+/// The words of a line, one after another.
+#[derive(Clone, Debug)]
+pub(super) struct Tokens<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Tokens<'a> {
+    #[inline]
+    pub(super) fn new(line: &'a [u8]) -> Self {
+        Self { rest: skip_spaces(line) }
+    }
+
+    /// What is left of the line. Empty, or starts with a word.
+    #[inline]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether the last word of the line, `before` if there is none left, is `noreply`. Looks
+    /// no further than [`TOKENS_MAX`] words, of which `seen` are gone.
+    pub(super) fn noreply(self, before: &[u8], seen: usize) -> bool {
+        self.take(TOKENS_MAX - seen).last().unwrap_or(before) == b"noreply"
+    }
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = memchr(b' ', self.rest).unwrap_or(self.rest.len());
+        let (token, tail) = self.rest.split_at(end);
+        self.rest = skip_spaces(tail);
+        Some(token)
+    }
+}
+
+/// All words of a line, for the commands that are rare: the command itself is number 0.
+#[derive(Debug)]
+pub(super) struct Words<'a> {
+    words: [&'a [u8]; TOKENS_MAX],
+    count: usize,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn of(line: &'a [u8]) -> Self {
+        let mut words = [&[][..]; TOKENS_MAX];
+        let mut count = 0;
+        for (slot, token) in words.iter_mut().zip(Tokens::new(line)) {
+            *slot = token;
+            count += 1;
+        }
+        Self { words, count }
+    }
+
+    pub(super) fn as_slice(&self) -> &[&'a [u8]] {
+        &self.words[..self.count]
+    }
+
+    pub(super) fn noreply(&self) -> bool {
+        self.as_slice().last() == Some(&&b"noreply"[..])
+    }
+}
+
+/// Whether `word` is `full` or an abbreviation of it, which memcached takes for it.
+pub(super) fn abbreviates(word: &[u8], full: &str) -> bool {
+    full.as_bytes().starts_with(word)
+}
+
+/// What to do with input that has no line end yet.
+#[cold]
+pub(super) fn unfinished<'a>(input: &[u8], limits: &Limits) -> Step<'a> {
+    if input.len() <= LINE_PROBE_BYTES {
+        Step::Incomplete
+    } else if !is_retrieval(input) {
+        close(&[], input.len())
+    } else if input.len() < limits.retrieval_line_bytes_max {
+        Step::Incomplete
+    } else {
+        close(lines::OUT_OF_MEMORY_REQUEST, input.len())
+    }
+}
+
+/// What to do with a line of more than [`LINE_BYTES_MAX`]; `None` if it may stand.
+#[cold]
+pub(super) fn overlong<'a>(line: &[u8], consumed: usize, limits: &Limits) -> Option<Step<'a>> {
+    if !is_retrieval(line) {
+        Some(close(&[], consumed))
+    } else if consumed > limits.retrieval_line_bytes_max {
+        Some(close(lines::OUT_OF_MEMORY_REQUEST, consumed))
+    } else {
+        None
+    }
+}
+
+fn close<'a>(reply: &'static [u8], consumed: usize) -> Step<'a> {
+    Step::Invalid { reply, consumed, then: Then::Close }
+}
+
+fn is_retrieval(line: &[u8]) -> bool {
+    let command = skip_spaces(line);
+    let verbs: [&[u8]; 4] = [b"get ", b"gets ", b"gat ", b"gats "];
+    line.len() - command.len() <= LEADING_SPACES_MAX
+        && verbs.iter().any(|verb| command.starts_with(verb))
+}
+
+const _: () = assert!(LEADING_SPACES_MAX + b"gets ".len() < LINE_PROBE_BYTES);
+const _: () = assert!(LINE_BYTES_MAX > LINE_PROBE_BYTES);

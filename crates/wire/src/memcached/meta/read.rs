@@ -1,0 +1,260 @@
+//! Reading the meta commands.
+
+use super::{FlagSet, KNOWN, Meta, MetaKey, StoreMode};
+use crate::memcached::expiry::Expiry;
+use crate::memcached::limits::{
+    KEY_LEN_MAX, META_TOKENS_MAX, OPAQUE_LEN_MAX, TOKENS_MAX, VALUE_LEN_MAX,
+};
+use crate::memcached::line::Tokens;
+use crate::memcached::request::{Direction, MetaStore, Request};
+use crate::memcached::{Parsed, Refusal, Then, lines, number};
+
+/// Words before the flags: command and key.
+const BEFORE_FLAGS: usize = 2;
+
+/// Words before the flags of `ms`: command, key and length.
+const BEFORE_STORE_FLAGS: usize = 3;
+
+/// What is wrong with a meta line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// The line cannot even be taken apart. No body is expected to follow.
+    Line,
+    /// Key or flags are wrong: the reply.
+    Flags(&'static [u8]),
+    /// The opaque token is too long, which is found out last.
+    Opaque,
+}
+
+/// Reads the arguments of `mg`.
+#[inline]
+pub(in crate::memcached) fn get(args: &[u8]) -> Parsed<'_> {
+    Ok(Request::MetaGet(keyed(args)?))
+}
+
+/// Reads the arguments of `md`.
+pub(in crate::memcached) fn delete(args: &[u8]) -> Parsed<'_> {
+    Ok(Request::MetaDelete(keyed(args)?))
+}
+
+fn keyed(args: &[u8]) -> Result<Meta<'_>, Refusal> {
+    let mut tokens = Tokens::new(args);
+    let key = tokens.next().ok_or_else(bad_format)?;
+    read(key, tokens.rest(), BEFORE_FLAGS).map_err(|fault| match fault {
+        Fault::Line => bad_format(),
+        Fault::Flags(reply) => Refusal::new(reply, false),
+        Fault::Opaque => Refusal::new(lines::OPAQUE_TOO_LONG, false),
+    })
+}
+
+/// Reads the arguments of `ma`.
+pub(in crate::memcached) fn arithmetic(args: &[u8]) -> Parsed<'_> {
+    let mut tokens = Tokens::new(args);
+    let key = tokens.next().ok_or_else(bad_format)?;
+    let meta = read(key, tokens.rest(), BEFORE_FLAGS).map_err(|fault| match fault {
+        Fault::Line => bad_format(),
+        Fault::Flags(_) => Refusal::new(lines::INVALID_OR_DUPLICATE_FLAG, false),
+        Fault::Opaque => Refusal::new(lines::OPAQUE_TOO_LONG, false),
+    })?;
+    let direction = match meta.mode {
+        None | Some(b'I' | b'+') => Direction::Up,
+        Some(b'D' | b'-') => Direction::Down,
+        Some(_) => return Err(Refusal::new(lines::INVALID_ARITHMETIC_MODE, false)),
+    };
+    Ok(Request::MetaArithmetic { meta, direction })
+}
+
+/// Reads the arguments of `ms`.
+#[inline]
+pub(in crate::memcached) fn store(args: &[u8]) -> Parsed<'_> {
+    let mut tokens = Tokens::new(args);
+    let (Some(key), Some(value_len)) = (tokens.next(), tokens.next()) else {
+        return Err(bad_format());
+    };
+    let value_len = number::i32_of(value_len)
+        .and_then(|len| u32::try_from(len).ok())
+        .filter(|&len| len <= VALUE_LEN_MAX)
+        .ok_or_else(bad_format)?;
+    let refuse = |reply| Refusal {
+        then: Then::Swallow { bytes: value_len + 2 },
+        ..Refusal::new(reply, false)
+    };
+    let meta = read(key, tokens.rest(), BEFORE_STORE_FLAGS).map_err(|fault| match fault {
+        Fault::Line => bad_format(),
+        Fault::Flags(reply) => refuse(reply),
+        Fault::Opaque => refuse(lines::OPAQUE_TOO_LONG),
+    })?;
+    let mode = match meta.mode {
+        None | Some(b'S') => StoreMode::Set,
+        Some(b'E') => StoreMode::Add,
+        Some(b'A') => StoreMode::Append,
+        Some(b'P') => StoreMode::Prepend,
+        Some(b'R') => StoreMode::Replace,
+        Some(_) => return Err(refuse(lines::INVALID_STORE_MODE)),
+    };
+    Ok(Request::MetaStore(MetaStore { meta, mode, value_len }))
+}
+
+/// Reads the arguments of `me`, whose only flag is `b`.
+pub(in crate::memcached) fn debug(args: &[u8]) -> Parsed<'_> {
+    let mut tokens = Tokens::new(args);
+    let token = tokens.next().ok_or_else(bad_format)?;
+    let well_formed = tokens.clone().take(TOKENS_MAX - BEFORE_FLAGS).all(opens_flag);
+    if !well_formed || token.len() > KEY_LEN_MAX {
+        return Err(bad_format());
+    }
+    let key = match tokens.next() {
+        Some(b"b") => MetaKey::encoded(token).ok_or_else(bad_format)?,
+        _ => MetaKey::plain(token),
+    };
+    Ok(Request::MetaDebug { key })
+}
+
+fn bad_format() -> Refusal {
+    Refusal::new(lines::BAD_FORMAT, false)
+}
+
+/// Reads the flags in `tokens`, the remainder of a line on which `before` words come first.
+///
+/// Goes through them once. Only when something is wrong, [`fault`] goes through them again to
+/// find out what memcached would complain about first.
+#[inline]
+fn read<'a>(key: &'a [u8], tokens: &'a [u8], before: usize) -> Result<Meta<'a>, Fault> {
+    let wrong = || fault(key, tokens, before);
+    if key.len() > KEY_LEN_MAX {
+        return Err(wrong());
+    }
+    let mut meta = Meta::bare(key, tokens);
+    for (index, token) in Tokens::new(tokens).enumerate() {
+        let flag = token[0];
+        if before + index >= META_TOKENS_MAX || !KNOWN.has(flag) || meta.flags.has(flag) {
+            return Err(wrong());
+        }
+        meta.flags.insert(flag);
+        if flag.is_ascii_uppercase() && meta.set(flag, &token[1..]).is_err() {
+            return Err(wrong());
+        }
+    }
+    if meta.flags.has(b'b') {
+        meta.key = MetaKey::encoded(key).ok_or_else(wrong)?;
+    }
+    Ok(meta)
+}
+
+impl<'a> Meta<'a> {
+    /// A command before its flags are read.
+    #[inline]
+    fn bare(key: &'a [u8], tokens: &'a [u8]) -> Self {
+        Self {
+            key: MetaKey::plain(key),
+            flags: FlagSet::default(),
+            expiry: None,
+            vivify: None,
+            renew: None,
+            compare: None,
+            token: None,
+            client_flags: 0,
+            delta: 1,
+            initial: 0,
+            mode: None,
+            tokens,
+        }
+    }
+
+    /// Sets what `flag` stands for from its argument; the reply if the argument is wrong.
+    fn set(&mut self, flag: u8, argument: &[u8]) -> Result<(), Complaint> {
+        match flag {
+            b'T' => self.expiry = Some(expiry(argument)?),
+            b'N' => self.vivify = Some(expiry(argument)?),
+            b'R' => self.renew = Some(expiry(argument)?),
+            b'C' => self.compare = Some(token(argument, lines::BAD_TOKEN)?),
+            b'E' => self.token = Some(token(argument, lines::BAD_TOKEN)?),
+            b'D' => self.delta = token(argument, lines::INVALID_META_DELTA)?,
+            b'J' => self.initial = token(argument, lines::INVALID_INITIAL)?,
+            b'F' => {
+                let number = present(argument).and_then(number::u32_of);
+                self.client_flags = number.ok_or(Complaint::Wordless)?;
+            }
+            // A zero byte is the absence of a mode; no byte leaves a blank, which is none.
+            b'M' => self.mode = Some(*argument.first().unwrap_or(&b' ')).filter(|&mode| mode != 0),
+            b'O' if argument.len() >= OPAQUE_LEN_MAX => return Err(Complaint::Opaque),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A wrong argument of a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Complaint {
+    /// With this reply.
+    Reply(&'static [u8]),
+    /// With whatever reply another complaint brings.
+    Wordless,
+    /// The opaque token is too long.
+    Opaque,
+}
+
+fn expiry(argument: &[u8]) -> Result<Expiry, Complaint> {
+    let seconds = present(argument).and_then(number::i32_of);
+    Ok(Expiry::from_seconds(seconds.ok_or(Complaint::Reply(lines::BAD_TOKEN))?))
+}
+
+fn token(argument: &[u8], reply: &'static [u8]) -> Result<u64, Complaint> {
+    present(argument).and_then(number::u64_of).ok_or(Complaint::Reply(reply))
+}
+
+fn present(argument: &[u8]) -> Option<&[u8]> {
+    (!argument.is_empty()).then_some(argument)
+}
+
+/// Whether memcached's tokenizer lets `token` stand where a flag is due.
+fn opens_flag(token: &[u8]) -> bool {
+    matches!(token[0], b'A'..=b'z' | b'0'..=b'9')
+}
+
+/// Finds out what memcached says about a key and flags of which something is wrong.
+///
+/// Its order: words that can be no flags, a long key, too many words; then, word by word, a flag
+/// that is unknown or double ends the search, and of wrong arguments the last has its say.
+#[cold]
+fn fault(key: &[u8], tokens: &[u8], before: usize) -> Fault {
+    let words = Tokens::new(tokens).take(TOKENS_MAX - before);
+    if !words.clone().all(opens_flag) {
+        return Fault::Line;
+    }
+    if key.len() > KEY_LEN_MAX {
+        return Fault::Flags(lines::BAD_FORMAT);
+    }
+    if before + words.clone().count() > META_TOKENS_MAX {
+        return Fault::Flags(lines::TOO_MANY_FLAGS);
+    }
+    let mut seen = FlagSet::default();
+    let (mut wordless, mut reply, mut opaque) = (false, None, false);
+    let mut scratch = Meta::bare(key, tokens);
+    for token in words {
+        let flag = token[0];
+        if seen.has(flag) {
+            return Fault::Flags(lines::DUPLICATE_FLAG);
+        }
+        if !KNOWN.has(flag) {
+            return Fault::Flags(lines::INVALID_FLAG);
+        }
+        seen.insert(flag);
+        if flag == b'b' && MetaKey::encoded(key).is_none() {
+            reply = Some(lines::BAD_KEY_ENCODING);
+        }
+        match scratch.set(flag, &token[1..]) {
+            Ok(()) => {}
+            Err(Complaint::Reply(line)) => reply = Some(line),
+            Err(Complaint::Wordless) => wordless = true,
+            Err(Complaint::Opaque) => opaque = true,
+        }
+    }
+    debug_assert!(wordless || opaque || reply.is_some());
+    match reply {
+        Some(reply) => Fault::Flags(reply),
+        None if wordless => Fault::Flags(lines::BAD_FORMAT),
+        None => Fault::Opaque,
+    }
+}

@@ -1,0 +1,123 @@
+//! The memcached text and meta protocols, as memcached 1.6.45 speaks them.
+//!
+//! [`parse`] takes what has been received and returns one request, or a reply to a request that
+//! is wrong. A storage request is returned with its line alone: its body, `value_len + 2` bytes,
+//! follows in the input and is handled by [`body`]. [`reply`] and [`lines`] write the answers.
+//!
+//! The rules follow the protocol's description (`doc/protocol.txt` of memcached) and, where that
+//! is silent, what memcached 1.6.45 was seen to answer.
+
+pub mod body;
+pub mod limits;
+pub mod lines;
+pub mod reply;
+
+mod admin;
+mod base64;
+mod decimal;
+mod expiry;
+mod keys;
+mod line;
+mod meta;
+mod number;
+mod request;
+mod text;
+
+pub use expiry::{Expiry, RELATIVE_S_MAX};
+pub use keys::Keys;
+pub use limits::Limits;
+pub use meta::{FlagSet, KeyRoom, Meta, MetaKey, StoreMode};
+pub use request::{
+    Direction, DumpFormat, Get, MetaStore, Request, ShutdownMode, Stats, Store, StoreVerb, Subject,
+    watch,
+};
+
+use limits::LINE_BYTES_MAX;
+use memchr::memchr;
+
+/// What the input starts with.
+#[derive(Clone, Debug)]
+pub enum Step<'a> {
+    /// A part of a line. Nothing is consumed; call again with more bytes behind these.
+    Incomplete,
+    /// A request.
+    Request {
+        /// The request, borrowing from the input.
+        request: Request<'a>,
+        /// Bytes of the line. The body of a storage request comes behind them.
+        consumed: usize,
+    },
+    /// A line that is no request.
+    Invalid {
+        /// The reply to send, with its line end; empty if the client asked for none.
+        reply: &'static [u8],
+        /// Bytes of the line.
+        consumed: usize,
+        /// What else to do.
+        then: Then,
+    },
+}
+
+/// What follows the reply to an invalid line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Go on with the next line.
+    Continue,
+    /// Drop this many bytes behind the line, now or as they arrive, then go on: the body of a
+    /// storage request that was refused.
+    Swallow {
+        /// Length of the body with its line end.
+        bytes: u32,
+    },
+    /// Write out what waits and close the connection.
+    Close,
+}
+
+/// A line that is no request: the reply, and what follows.
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    reply: &'static [u8],
+    then: Then,
+}
+
+impl Refusal {
+    /// Refuses with `reply` unless the client wants none.
+    #[cold]
+    fn new(reply: &'static [u8], noreply: bool) -> Self {
+        Self { reply: if noreply { &[] } else { reply }, then: Then::Continue }
+    }
+}
+
+type Parsed<'a> = Result<Request<'a>, Refusal>;
+
+/// Shortest line with its line end, in bytes.
+const LINE_BYTES_MIN: usize = 4;
+
+/// Reads one line off the start of `input`.
+///
+/// Cost is linear in the length of the line; an incomplete line is searched again on each call.
+#[inline]
+pub fn parse<'a>(input: &'a [u8], limits: &Limits) -> Step<'a> {
+    let Some(end) = memchr(b'\n', input) else {
+        return line::unfinished(input, limits);
+    };
+    let consumed = end + 1;
+    let line = match &input[..end] {
+        [line @ .., b'\r'] => line,
+        line => line,
+    };
+    if consumed > LINE_BYTES_MAX
+        && let Some(step) = line::overlong(line, consumed, limits)
+    {
+        return step;
+    }
+    let parsed = if consumed < LINE_BYTES_MIN {
+        Err(Refusal::new(lines::BAD_FORMAT, false))
+    } else {
+        text::request(line)
+    };
+    match parsed {
+        Ok(request) => Step::Request { request, consumed },
+        Err(Refusal { reply, then }) => Step::Invalid { reply, consumed, then },
+    }
+}

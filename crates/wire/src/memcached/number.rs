@@ -1,0 +1,107 @@
+//! Decimal numbers, read as strictly, and as loosely, as memcached reads them.
+
+/// Longest token of a 32-bit number in bytes, sign and leading zeros included.
+const TOKEN_32_LEN_MAX: usize = 11;
+
+/// Longest token of a 64-bit number in bytes, leading zeros included.
+const TOKEN_64_LEN_MAX: usize = 22;
+
+/// Digits that fit a `u32` whatever they are: 10^9 - 1 is below 2^32.
+const SAFE_DIGITS: usize = 9;
+
+/// Reads a `u32`: digits only.
+pub(super) fn u32_of(token: &[u8]) -> Option<u32> {
+    if token.len() > TOKEN_32_LEN_MAX {
+        return None;
+    }
+    token.iter().try_fold(0_u32, |sum, byte| sum.checked_mul(10)?.checked_add(digit(*byte)?))
+}
+
+/// Reads a `u64`: digits only.
+pub(super) fn u64_of(token: &[u8]) -> Option<u64> {
+    if token.len() > TOKEN_64_LEN_MAX {
+        return None;
+    }
+    let sum = |sum: u64, byte: &u8| sum.checked_mul(10)?.checked_add(digit(*byte)?.into());
+    token.iter().try_fold(0_u64, sum)
+}
+
+/// Reads an `i32`: digits, perhaps behind a minus sign. A lone minus sign is zero.
+pub(super) fn i32_of(token: &[u8]) -> Option<i32> {
+    if token.len() > TOKEN_32_LEN_MAX {
+        return None;
+    }
+    match token {
+        [b'-', digits @ ..] => digits.iter().try_fold(0_i32, |sum, byte| {
+            sum.checked_mul(10)?.checked_sub(digit(*byte)?.cast_signed())
+        }),
+        digits => digits.iter().try_fold(0_i32, |sum, byte| {
+            sum.checked_mul(10)?.checked_add(digit(*byte)?.cast_signed())
+        }),
+    }
+}
+
+/// Reads up to nine digits that are followed by a space or the end, and drops the space.
+///
+/// The quick way for the plain numbers that all clients send; `None` says nothing about whether
+/// a slower way would find a number.
+#[inline]
+pub(super) fn plain(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let mut sum = 0;
+    for (at, &byte) in bytes.iter().enumerate().take(SAFE_DIGITS + 1) {
+        match byte {
+            b'0'..=b'9' if at < SAFE_DIGITS => sum = sum * 10 + u32::from(byte - b'0'),
+            b' ' if at > 0 => return Some((sum, &bytes[at + 1..])),
+            _ => return None,
+        }
+    }
+    (!bytes.is_empty() && bytes.len() <= SAFE_DIGITS).then_some((sum, &[]))
+}
+
+/// Reads client flags at the start of `rest`, the remainder of a line, as `strtoul` does: blanks
+/// and a sign may lead, a blank or the end must follow, bits above 32 are lost.
+pub(super) fn loose_u32(rest: &[u8]) -> Option<u32> {
+    let (negative, magnitude) = loose(rest)?;
+    let value = if negative { magnitude.wrapping_neg() } else { magnitude };
+    // A minus sign is let through where the wrapped result looks positive.
+    (!negative || value.cast_signed() >= 0).then_some(value as u32)
+}
+
+/// Reads an expiration time at the start of `rest` as `strtol` does: see [`loose_u32`].
+pub(super) fn loose_i32(rest: &[u8]) -> Option<i32> {
+    let (negative, magnitude) = loose(rest)?;
+    let value = if negative {
+        0_i64.checked_sub_unsigned(magnitude)?
+    } else {
+        i64::try_from(magnitude).ok()?
+    };
+    Some(value as i32)
+}
+
+/// Sign and magnitude of a number at the start of `rest`.
+fn loose(rest: &[u8]) -> Option<(bool, u64)> {
+    let rest = &rest[rest.iter().position(|&byte| !is_blank(byte))?..];
+    let (negative, rest) = match rest {
+        [b'-', tail @ ..] => (true, tail),
+        [b'+', tail @ ..] => (false, tail),
+        _ => (false, rest),
+    };
+    let len = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    let (digits, tail) = rest.split_at(len);
+    if digits.is_empty() || tail.first().is_some_and(|&byte| !is_blank(byte)) {
+        return None;
+    }
+    let sum = |sum: u64, byte: &u8| sum.checked_mul(10)?.checked_add(digit(*byte)?.into());
+    Some((negative, digits.iter().try_fold(0, sum)?))
+}
+
+#[inline]
+fn digit(byte: u8) -> Option<u32> {
+    let value = byte.wrapping_sub(b'0');
+    (value < 10).then_some(value.into())
+}
+
+/// What C's `isspace` calls a space.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
+}

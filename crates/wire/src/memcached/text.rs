@@ -1,0 +1,175 @@
+//! The commands of the text protocol, and which command a line is.
+
+use super::admin;
+use super::expiry::Expiry;
+use super::keys::Keys;
+use super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use super::line::Tokens;
+use super::request::{Direction, Get, Request, Store, StoreVerb};
+use super::{Parsed, Refusal, Then, lines, meta, number};
+
+/// Reads a line without its line end.
+#[inline]
+pub(super) fn request(line: &[u8]) -> Parsed<'_> {
+    let name_len = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
+    let (name, args) = line.split_at(name_len);
+    match name {
+        b"get" => get(args, false),
+        b"gets" => get(args, true),
+        b"set" => store(args, Some(StoreVerb::Set)),
+        b"mg" => meta::get(args),
+        b"ms" => meta::store(args),
+        b"md" => meta::delete(args),
+        b"ma" => meta::arithmetic(args),
+        b"mn" => Ok(Request::MetaNoop),
+        b"delete" => delete(args),
+        b"add" => store(args, Some(StoreVerb::Add)),
+        b"cas" => store(args, None),
+        b"incr" => arithmetic(args, Direction::Up),
+        b"decr" => arithmetic(args, Direction::Down),
+        b"touch" => touch(args),
+        b"gat" => get_and_touch(args, false),
+        b"gats" => get_and_touch(args, true),
+        b"replace" => store(args, Some(StoreVerb::Replace)),
+        b"append" => store(args, Some(StoreVerb::Append)),
+        b"prepend" => store(args, Some(StoreVerb::Prepend)),
+        b"me" => meta::debug(args),
+        _ => admin::request(line, name),
+    }
+}
+
+fn bad_format<'a>() -> Parsed<'a> {
+    Err(Refusal::new(lines::BAD_FORMAT, false))
+}
+
+fn get(args: &[u8], with_token: bool) -> Parsed<'_> {
+    keys(Tokens::new(args).rest(), with_token, None)
+}
+
+fn get_and_touch(args: &[u8], with_token: bool) -> Parsed<'_> {
+    let mut tokens = Tokens::new(args);
+    let (Some(exptime), rest) = (tokens.next(), tokens.rest()) else { return bad_format() };
+    if rest.is_empty() {
+        return bad_format();
+    }
+    match number::i32_of(exptime) {
+        Some(seconds) => keys(rest, with_token, Some(Expiry::from_seconds(seconds))),
+        None => Err(Refusal::new(lines::INVALID_EXPTIME, false)),
+    }
+}
+
+fn keys(rest: &[u8], with_token: bool, touch: Option<Expiry>) -> Parsed<'_> {
+    if rest.is_empty() {
+        return bad_format();
+    }
+    match Keys::checked(rest) {
+        Some(keys) => Ok(Request::Get(Get { keys, with_token, touch })),
+        None => bad_format(),
+    }
+}
+
+/// Reads a storage command; no verb stands for `cas`, whose token is still to be read.
+#[inline]
+fn store(args: &[u8], verb: Option<StoreVerb>) -> Parsed<'_> {
+    if let Some(verb) = verb
+        && let Some(store) = plain_store(args, verb)
+    {
+        return Ok(Request::Store(store));
+    }
+    any_store(args, verb)
+}
+
+/// Reads the arguments as all clients send them: one space between plain numbers, then nothing
+/// or `noreply`. `None` says nothing about whether the line is right.
+#[inline]
+fn plain_store(args: &[u8], verb: StoreVerb) -> Option<Store<'_>> {
+    let mut tokens = Tokens::new(args);
+    let key = tokens.next()?;
+    let (client_flags, rest) = number::plain(tokens.rest())?;
+    let (exptime, rest) = number::plain(rest)?;
+    let (value_len, rest) = number::plain(rest)?;
+    let noreply = match rest {
+        [] => false,
+        b"noreply" => true,
+        _ => return None,
+    };
+    let expiry = Expiry::from_seconds(exptime.cast_signed());
+    let store = Store { key, verb, client_flags, expiry, value_len, noreply };
+    (key.len() <= KEY_LEN_MAX).then_some(store)
+}
+
+/// Reads the arguments with all the latitude that memcached gives.
+#[cold]
+fn any_store(args: &[u8], verb: Option<StoreVerb>) -> Parsed<'_> {
+    let mut tokens = Tokens::new(args);
+    let key = tokens.next().unwrap_or_default();
+    let flags_on = tokens.rest();
+    tokens.next();
+    let exptime_on = tokens.rest();
+    tokens.next();
+    let value_len = tokens.next().unwrap_or(b"none");
+    let Some(value_len) = number::i32_of(value_len)
+        .and_then(|len| u32::try_from(len).ok())
+        .filter(|&len| len <= VALUE_LEN_MAX)
+    else {
+        return bad_format();
+    };
+    let noreply = tokens.clone().noreply(&[], 5);
+    let mut store = || {
+        let mut token = || tokens.next().and_then(number::u64_of);
+        Some(Store {
+            key: (key.len() <= KEY_LEN_MAX).then_some(key)?,
+            client_flags: number::loose_u32(flags_on)?,
+            expiry: Expiry::from_seconds(number::loose_i32(exptime_on)?),
+            verb: verb.or_else(|| Some(StoreVerb::CompareAndSwap { token: token()? }))?,
+            value_len,
+            noreply,
+        })
+    };
+    match store() {
+        Some(store) => Ok(Request::Store(store)),
+        None => {
+            let refusal = Refusal::new(lines::BAD_FORMAT, noreply);
+            Err(Refusal { then: Then::Swallow { bytes: value_len + 2 }, ..refusal })
+        }
+    }
+}
+
+fn delete(args: &[u8]) -> Parsed<'_> {
+    let mut tokens = Tokens::new(args);
+    let Some(key) = tokens.next() else { return bad_format() };
+    let noreply = tokens.noreply(key, 2);
+    if key.len() > KEY_LEN_MAX {
+        return Err(Refusal::new(lines::BAD_FORMAT, noreply));
+    }
+    Ok(Request::Delete { key, noreply })
+}
+
+fn arithmetic(args: &[u8], direction: Direction) -> Parsed<'_> {
+    let (key, delta, noreply) = key_and_number(args)?;
+    match number::u64_of(delta) {
+        Some(delta) => Ok(Request::Arithmetic { key, direction, delta, noreply }),
+        None => Err(Refusal::new(lines::INVALID_DELTA, noreply)),
+    }
+}
+
+fn touch(args: &[u8]) -> Parsed<'_> {
+    let (key, exptime, noreply) = key_and_number(args)?;
+    match number::i32_of(exptime) {
+        Some(seconds) => Ok(Request::Touch { key, expiry: Expiry::from_seconds(seconds), noreply }),
+        None => Err(Refusal::new(lines::INVALID_EXPTIME, noreply)),
+    }
+}
+
+/// The key, the word after it, and whether the client wants no reply.
+fn key_and_number(args: &[u8]) -> Result<(&[u8], &[u8], bool), Refusal> {
+    let mut tokens = Tokens::new(args);
+    let (Some(key), Some(number)) = (tokens.next(), tokens.next()) else {
+        return Err(Refusal::new(lines::BAD_FORMAT, false));
+    };
+    let noreply = tokens.noreply(number, 3);
+    if key.len() > KEY_LEN_MAX {
+        return Err(Refusal::new(lines::BAD_FORMAT, noreply));
+    }
+    Ok((key, number, noreply))
+}
