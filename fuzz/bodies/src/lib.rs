@@ -1,0 +1,35 @@
+//! What each fuzz target does with its input.
+//!
+//! A body takes any bytes and panics when an invariant is broken. libFuzzer calls it with inputs
+//! that it makes up (`cargo xtask soak fuzz`); the tests here call it with every file of
+//! `fuzz/corpus/<target>/`, on the stable toolchain, as part of `cargo test`.
+//!
+//! Invariant: a target is a module here, a line in `targets!`, a file in `fuzz/fuzz_targets/`, a
+//! `[[bin]]` in `fuzz/Cargo.toml`, and a directory in `fuzz/corpus/`. A test compares the five.
+#![forbid(unsafe_code)]
+
+pub mod byte_size;
+
+macro_rules! targets {
+    ($($name:ident,)+) => {
+        /// The names of all targets.
+        pub const TARGETS: &[&str] = &[$(stringify!($name)),+];
+
+        #[cfg(test)]
+        mod replay {
+            $(
+                #[test]
+                fn $name() {
+                    crate::tests::replay(stringify!($name), crate::$name::body);
+                }
+            )+
+        }
+    };
+}
+
+targets! {
+    byte_size,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! The steps of CI: their order, what each runs, and the table of how long each took.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{dependencies, mutants, process, setup, suites, tidy, workspace};
+
+/// What the steps know of the machine and pass on to each other.
+pub(crate) struct Context {
+    pub(crate) root: PathBuf,
+    /// Where cargo builds; model checkers and miri build in directories below it.
+    pub(crate) target: PathBuf,
+}
+
+impl Context {
+    /// Asks cargo where it builds.
+    ///
+    /// # Errors
+    /// When `cargo metadata` fails.
+    pub(crate) fn new(root: &Path) -> Result<Self> {
+        let target = workspace::metadata(root, &["--no-deps"])?.target_directory;
+        Ok(Self { root: root.to_owned(), target })
+    }
+
+    /// A cargo command in the workspace, with the tests' environment.
+    pub(crate) fn cargo<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
+        let mut command = Command::new("cargo");
+        command.current_dir(&self.root).args(arguments);
+        command.env(setup::PYTHON_VARIABLE, setup::python(&self.target));
+        command
+    }
+}
+
+struct Step {
+    name: &'static str,
+    what: &'static str,
+    run: fn(&Context) -> Result<()>,
+}
+
+const STEPS: [Step; 11] = [
+    Step { name: "setup", what: "install what is missing", run: setup::run },
+    Step { name: "fmt", what: "rustfmt has nothing to change", run: fmt },
+    Step { name: "clippy", what: "no warning in any target", run: clippy },
+    Step { name: "tidy", what: "house rules", run: |context| tidy::check(&context.root) },
+    Step {
+        name: "licences",
+        what: "licences and duplicates of dependencies",
+        run: |context| dependencies::check(&context.root),
+    },
+    Step { name: "tests", what: "unit and integration tests, fuzz corpora", run: tests },
+    Step { name: "docs", what: "examples run, no warning in the documentation", run: docs },
+    Step { name: "loom", what: "every interleaving of small models", run: suites::loom },
+    Step { name: "shuttle", what: "long random schedules", run: suites::shuttle },
+    Step { name: "miri", what: "no undefined behaviour, many seeds", run: suites::miri_all },
+    Step {
+        name: "mutants",
+        what: "the suites notice code broken on purpose",
+        run: |context| mutants::check(context, &[]),
+    },
+];
+
+/// The inner loop.
+pub(crate) const CHECK: [&str; 3] = ["fmt", "clippy", "tidy"];
+
+/// What runs code.
+pub(crate) const TEST: [&str; 7] = ["setup", "tests", "docs", "loom", "shuttle", "miri", "mutants"];
+
+/// Everything.
+pub(crate) const CI: [&str; 11] = [
+    "setup", "fmt", "clippy", "tidy", "licences", "tests", "docs", "loom", "shuttle", "miri",
+    "mutants",
+];
+
+/// One line a step, for the help text.
+pub(crate) fn describe() -> String {
+    STEPS.iter().fold(String::new(), |mut text, step| {
+        let _ = writeln!(text, "  {:10} {}", step.name, step.what);
+        text
+    })
+}
+
+/// Runs the named steps, announces each, and prints how long each took.
+///
+/// # Errors
+/// On an unknown name before anything runs; else the first failure, which ends the run.
+pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
+    let steps = select(names)?;
+    let context = Context::new(root)?;
+    let mut times: Vec<(&str, Duration)> = Vec::new();
+    for (step, number) in steps.iter().zip(1..) {
+        println!("\n=== {} ({number}/{}): {}", step.name, steps.len(), step.what);
+        let start = Instant::now();
+        let result = (step.run)(&context);
+        times.push((step.name, start.elapsed()));
+        if let Err(error) = result {
+            print!("\n{}", summary(&times, steps.len()));
+            let name = step.name;
+            return Err(error)
+                .with_context(|| format!("step `{name}` failed (again: cargo xtask ci {name})"));
+        }
+    }
+    print!("\n{}", summary(&times, steps.len()));
+    Ok(())
+}
+
+fn select(names: &[&str]) -> Result<Vec<&'static Step>> {
+    names
+        .iter()
+        .map(|name| {
+            STEPS
+                .iter()
+                .find(|step| step.name == *name)
+                .with_context(|| format!("`{name}` is no step; the steps are: {}", CI.join(", ")))
+        })
+        .collect()
+}
+
+fn summary(times: &[(&str, Duration)], planned: usize) -> String {
+    let total: Duration = times.iter().map(|(_, time)| *time).sum();
+    let mut text = String::from("step        seconds\n");
+    for (name, time) in times {
+        let _ = writeln!(text, "{name:10} {:8.1}", time.as_secs_f64());
+    }
+    let _ = writeln!(text, "{:10} {:8.1}", "total", total.as_secs_f64());
+    if times.len() < planned {
+        let _ = writeln!(text, "{} of {planned} steps were not reached", planned - times.len());
+    }
+    text
+}
+
+fn fmt(context: &Context) -> Result<()> {
+    process::run(&mut context.cargo(["fmt", "--all", "--", "--check"]))?;
+    let manifest = ["fmt", "--manifest-path", "fuzz/Cargo.toml", "--", "--check"];
+    process::run(&mut context.cargo(manifest))
+}
+
+fn clippy(context: &Context) -> Result<()> {
+    let arguments = ["clippy", "--locked", "--all-targets", "--", "-D", "warnings"];
+    process::run(&mut context.cargo(arguments))
+}
+
+fn tests(context: &Context) -> Result<()> {
+    let arguments = ["test", "--locked", "--lib", "--bins", "--tests", "--examples"];
+    let count = process::run_tests(&mut context.cargo(arguments))?;
+    println!("{count} tests ran");
+    Ok(())
+}
+
+fn docs(context: &Context) -> Result<()> {
+    process::run(&mut context.cargo(["test", "--locked", "--doc"]))?;
+    let arguments = ["doc", "--locked", "--no-deps", "--document-private-items"];
+    process::run(context.cargo(arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Refuses names that are not in `known`.
+///
+/// # Errors
+/// Names the first unknown one and all known ones.
+pub(crate) fn refuse_unknown(names: &[&str], known: &[&str]) -> Result<()> {
+    for name in names {
+        if !known.contains(name) {
+            bail!("`{name}` is unknown; known are: {}", known.join(", "));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{CHECK, CI, STEPS, TEST, refuse_unknown, select, summary};
+
+    #[test]
+    fn ci_is_every_step_in_order() {
+        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        assert_eq!(names, CI);
+        assert_eq!(select(&CHECK).expect("known").len(), CHECK.len());
+        assert_eq!(select(&TEST).expect("known").len(), TEST.len());
+    }
+
+    #[test]
+    fn an_unknown_step_is_refused_before_anything_runs() {
+        let error = select(&["tidy", "brew"]).err().expect("must fail");
+        assert!(error.to_string().starts_with("`brew` is no step"), "{error}");
+        assert!(refuse_unknown(&["a", "c"], &["a", "b"]).is_err());
+        assert!(refuse_unknown(&["a"], &["a", "b"]).is_ok());
+    }
+
+    #[test]
+    fn the_summary_adds_up_and_says_what_was_not_reached() {
+        let times = [("fmt", Duration::from_millis(1500)), ("tidy", Duration::from_millis(250))];
+        let text = summary(&times, 4);
+        assert!(text.contains("fmt             1.5\n"), "{text}");
+        assert!(text.contains("total           1.8\n"), "{text}");
+        assert!(text.ends_with("2 of 4 steps were not reached\n"), "{text}");
+        assert!(!summary(&times, 2).contains("not reached"));
+    }
+}

@@ -1,0 +1,121 @@
+//! The suites that need a build of their own: loom, shuttle, miri.
+//!
+//! A suite is all tests of a package whose path contains the suite's prefix (`loom_`, `shuttle_`,
+//! `miri_`). Each builds in a directory of its own below cargo's, so that its compiler flags do not
+//! throw away the ordinary build.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::{process, steps::Context};
+
+/// How tests are built and run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suite {
+    /// As `cargo test` does.
+    Test,
+    /// Every interleaving of a small model, weak memory included.
+    Loom,
+    /// Long random schedules under sequential consistency.
+    Shuttle,
+    /// The interpreter that finds undefined behaviour; nightly only.
+    Miri,
+}
+
+/// Seeds of miri's scheduler and allocator that each test is run with.
+pub(crate) const MIRI_SEEDS: u32 = 16;
+
+impl Suite {
+    /// The packages that must have tests in this suite.
+    pub(crate) fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Test => &["base", "cache", "wire", "reactor", "server"],
+            Self::Loom | Self::Shuttle => &["cache"],
+            Self::Miri => &["cache", "reactor"],
+        }
+    }
+
+    /// What the path of each of its tests contains.
+    pub(crate) fn prefix(self) -> &'static str {
+        match self {
+            Self::Test => "",
+            Self::Loom => "loom_",
+            Self::Shuttle => "shuttle_",
+            Self::Miri => "miri_",
+        }
+    }
+
+    /// The command that builds a package's library tests and runs those that match `filter`.
+    pub(crate) fn command(self, context: &Context, package: &str, filter: &str) -> Command {
+        let test = ["test", "--locked", "--package", package, "--lib"];
+        let model = ["--profile", "model", filter];
+        let mut command = match self {
+            Self::Test => context.cargo(test.into_iter().chain([filter])),
+            Self::Loom => context.cargo(test.into_iter().chain(model)),
+            Self::Shuttle => context.cargo(test.into_iter().chain(model)),
+            Self::Miri => {
+                let mut command = miri(context);
+                command.args(test).arg(filter);
+                command.env("MIRIFLAGS", miri_flags(MIRI_SEEDS));
+                command
+            }
+        };
+        match self {
+            Self::Test => {}
+            Self::Loom => in_own_build(&mut command, context, "loom"),
+            Self::Shuttle => in_own_build(&mut command, context, "shuttle"),
+            Self::Miri => {
+                command.env("CARGO_TARGET_DIR", context.target.join("miri"));
+            }
+        }
+        command
+    }
+}
+
+fn in_own_build(command: &mut Command, context: &Context, cfg: &str) {
+    command.env("RUSTFLAGS", format!("--cfg {cfg}"));
+    command.env("CARGO_TARGET_DIR", context.target.join(cfg));
+}
+
+fn miri(context: &Context) -> Command {
+    let mut command = Command::new("rustup");
+    command.current_dir(&context.root).args(["run", "nightly", "cargo", "miri"]);
+    command
+}
+
+/// Seeds `0..seeds`; without isolation, since the tests read clocks and use sockets.
+pub(crate) fn miri_flags(seeds: u32) -> String {
+    format!("-Zmiri-many-seeds=0..{seeds} -Zmiri-disable-isolation")
+}
+
+/// Step `loom`.
+///
+/// # Errors
+/// When a test fails, or a package has none.
+pub(crate) fn loom(context: &Context) -> Result<()> {
+    run(Suite::Loom, context)
+}
+
+/// Step `shuttle`.
+///
+/// # Errors
+/// When a test fails, or a package has none.
+pub(crate) fn shuttle(context: &Context) -> Result<()> {
+    run(Suite::Shuttle, context)
+}
+
+/// Step `miri`.
+///
+/// # Errors
+/// When a test fails, or a package has none.
+pub(crate) fn miri_all(context: &Context) -> Result<()> {
+    run(Suite::Miri, context)
+}
+
+fn run(suite: Suite, context: &Context) -> Result<()> {
+    for package in suite.packages() {
+        process::run_tests(&mut suite.command(context, package, suite.prefix()))?;
+    }
+    Ok(())
+}
