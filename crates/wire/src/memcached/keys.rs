@@ -2,23 +2,89 @@
 
 use memchr::{memchr, memrchr};
 
-use super::limits::KEY_LEN_MAX;
+use super::limits::{KEY_LEN_MAX, Limits};
 
 /// The keys of one `get`, `gets`, `gat` or `gats`, read off the line as they are asked for.
 ///
-/// There is at least one, none is empty and none is longer than [`KEY_LEN_MAX`].
-#[derive(Clone, Debug)]
+/// None is empty and none is longer than [`KEY_LEN_MAX`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keys<'a> {
     /// What is left of the line. Empty, or starts with a key.
     rest: &'a [u8],
 }
 
 impl<'a> Keys<'a> {
-    /// Takes the keys of `rest`, which starts with one. `None` if a key is too long.
+    /// Takes the words of `rest` for keys. `None` if one is too long.
+    #[inline]
     pub(super) fn checked(rest: &'a [u8]) -> Option<Self> {
-        debug_assert!(rest.first().is_some_and(|&byte| byte != b' '));
-        (!has_long_word(rest)).then_some(Self { rest })
+        (!has_long_word(rest)).then_some(Self { rest: skip_spaces(rest) })
     }
+
+    /// Bytes of the line that are left. It falls with each key and is 0 after the last, so it
+    /// says how far a retrieval has come: see [`Self::skip_to`].
+    pub fn rest_len(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Drops keys until `rest_len` bytes of the line are left, a number that
+    /// [`Self::rest_len`] gave for the same line. Cost is constant.
+    ///
+    /// # Panics
+    ///
+    /// If fewer bytes are left.
+    pub fn skip_to(&mut self, rest_len: usize) {
+        self.rest = &self.rest[self.rest.len() - rest_len..];
+    }
+}
+
+/// The next part of a retrieval line that is too long for the receive buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeysStep<'a> {
+    /// Nothing is consumed; call again with more bytes behind these.
+    Incomplete,
+    /// More keys.
+    Part {
+        /// The keys; there may be none.
+        keys: Keys<'a>,
+        /// Bytes of the line.
+        consumed: usize,
+        /// Whether these are the last, so that the reply ends behind them.
+        complete: bool,
+    },
+    /// A key is too long: [`super::lines::BAD_FORMAT`] is the reply, and as some records may have
+    /// been sent before it, the connection is to be closed.
+    TooLong,
+}
+
+/// Reads on in a retrieval of which [`super::parse`] or this function gave a part that was not
+/// the last.
+pub fn parse_keys<'a>(input: &'a [u8], limits: &Limits) -> KeysStep<'a> {
+    if let Some(end) = memchr(b'\n', input) {
+        let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+        return match Keys::checked(line) {
+            Some(keys) => KeysStep::Part { keys, consumed: end + 1, complete: true },
+            None => KeysStep::TooLong,
+        };
+    }
+    if input.len() < limits.retrieval_part_bytes {
+        return KeysStep::Incomplete;
+    }
+    match split_part(input) {
+        Some((keys, consumed)) => KeysStep::Part { keys, consumed, complete: false },
+        None => KeysStep::TooLong,
+    }
+}
+
+/// Takes all words of `bytes` but the last, which may go on behind them: the keys, and the bytes
+/// they stand in. `None` if a key is too long.
+///
+/// Where there is much to take, there is progress: what stays is one word at most.
+pub(super) fn split_part(bytes: &[u8]) -> Option<(Keys<'_>, usize)> {
+    let consumed = memrchr(b' ', bytes).map_or(0, |space| space + 1);
+    // The last byte may belong to the line end.
+    let begun = bytes.len() - consumed;
+    let keys = Keys::checked(&bytes[..consumed])?;
+    (begun <= KEY_LEN_MAX + 1).then_some((keys, consumed))
 }
 
 impl<'a> Iterator for Keys<'a> {

@@ -27,21 +27,21 @@ pub const LINE_BYTES_MAX: usize = 16 * 1024;
 pub const LEADING_SPACES_MAX: usize = 100;
 
 const _: () = assert!(LINE_PROBE_BYTES < LINE_BYTES_MAX);
+const _: () = assert!(LEADING_SPACES_MAX + b"gats -2147483648 ".len() < LINE_PROBE_BYTES);
 const _: () = assert!(META_TOKENS_MAX < TOKENS_MAX);
 
 /// Limits that a server may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest line of `get`, `gets`, `gat` and `gats` in bytes, with its line end. The receive
-    /// buffer must be able to grow to it. At the limit the client is told
-    /// `SERVER_ERROR out of memory reading request` and the connection is closed, which is what
-    /// memcached does when it cannot grow the buffer.
-    pub retrieval_line_bytes_max: usize,
+    /// Bytes of a line of `get`, `gets`, `gat` or `gats` that are waited for; a longer one comes
+    /// in parts (see [`super::Get::complete`]). At least [`LINE_PROBE_BYTES`], and no more than
+    /// the receive buffer holds.
+    pub retrieval_part_bytes: usize,
 }
 
 impl Default for Limits {
-    /// One MiB: 4,177 keys of 250 bytes, or some 50,000 keys of 20 bytes.
+    /// 16 KiB, one read buffer of memcached: 65 keys of 250 bytes, or some 800 of 20 bytes.
     fn default() -> Self {
-        Self { retrieval_line_bytes_max: 1 << 20 }
+        Self { retrieval_part_bytes: 16 * 1024 }
     }
 }

@@ -3,9 +3,8 @@
 use memchr::memchr;
 
 use super::keys::skip_spaces;
-use super::limits::{LEADING_SPACES_MAX, LINE_BYTES_MAX, LINE_PROBE_BYTES, Limits, TOKENS_MAX};
-use super::lines;
-use super::{Step, Then};
+use super::limits::{LEADING_SPACES_MAX, LINE_PROBE_BYTES, Limits, TOKENS_MAX};
+use super::{Step, Then, text};
 
 /// The words of a line, one after another.
 #[derive(Clone, Debug)]
@@ -81,40 +80,31 @@ pub(super) fn abbreviates(word: &[u8], full: &str) -> bool {
 
 /// What to do with input that has no line end yet.
 #[cold]
-pub(super) fn unfinished<'a>(input: &[u8], limits: &Limits) -> Step<'a> {
+pub(super) fn unfinished<'a>(input: &'a [u8], limits: &Limits) -> Step<'a> {
     if input.len() <= LINE_PROBE_BYTES {
-        Step::Incomplete
-    } else if !is_retrieval(input) {
-        close(&[], input.len())
-    } else if input.len() < limits.retrieval_line_bytes_max {
-        Step::Incomplete
-    } else {
-        close(lines::OUT_OF_MEMORY_REQUEST, input.len())
+        return Step::Incomplete;
+    }
+    if !is_retrieval(input) {
+        return close(&[], input.len());
+    }
+    if input.len() < limits.retrieval_part_bytes {
+        return Step::Incomplete;
+    }
+    match text::part(input) {
+        Ok((request, consumed)) => Step::Request { request, consumed },
+        Err(refusal) => close(refusal.reply, input.len()),
     }
 }
 
-/// What to do with a line of more than [`LINE_BYTES_MAX`]; `None` if it may stand.
+/// Whether a line of more than [`super::limits::LINE_BYTES_MAX`] may stand.
 #[cold]
-pub(super) fn overlong<'a>(line: &[u8], consumed: usize, limits: &Limits) -> Option<Step<'a>> {
-    if !is_retrieval(line) {
-        Some(close(&[], consumed))
-    } else if consumed > limits.retrieval_line_bytes_max {
-        Some(close(lines::OUT_OF_MEMORY_REQUEST, consumed))
-    } else {
-        None
-    }
-}
-
-fn close<'a>(reply: &'static [u8], consumed: usize) -> Step<'a> {
-    Step::Invalid { reply, consumed, then: Then::Close }
-}
-
-fn is_retrieval(line: &[u8]) -> bool {
+pub(super) fn is_retrieval(line: &[u8]) -> bool {
     let command = skip_spaces(line);
     let verbs: [&[u8]; 4] = [b"get ", b"gets ", b"gat ", b"gats "];
     line.len() - command.len() <= LEADING_SPACES_MAX
         && verbs.iter().any(|verb| command.starts_with(verb))
 }
 
-const _: () = assert!(LEADING_SPACES_MAX + b"gets ".len() < LINE_PROBE_BYTES);
-const _: () = assert!(LINE_BYTES_MAX > LINE_PROBE_BYTES);
+pub(super) fn close<'a>(reply: &'static [u8], consumed: usize) -> Step<'a> {
+    Step::Invalid { reply, consumed, then: Then::Close }
+}

@@ -24,7 +24,7 @@ mod request;
 mod text;
 
 pub use expiry::{Expiry, RELATIVE_S_MAX};
-pub use keys::Keys;
+pub use keys::{Keys, KeysStep, parse_keys};
 pub use limits::Limits;
 pub use meta::{FlagSet, KeyRoom, Meta, MetaKey, StoreMode};
 pub use request::{
@@ -96,6 +96,10 @@ const LINE_BYTES_MIN: usize = 4;
 /// Reads one line off the start of `input`.
 ///
 /// Cost is linear in the length of the line; an incomplete line is searched again on each call.
+///
+/// How input is cut into calls makes no difference, but for lines that only memcached's own
+/// clients could not send: without a line end in sight, more than [`limits::LINE_PROBE_BYTES`]
+/// close the connection, where the whole line would have been read.
 #[inline]
 pub fn parse<'a>(input: &'a [u8], limits: &Limits) -> Step<'a> {
     let Some(end) = memchr(b'\n', input) else {
@@ -106,10 +110,8 @@ pub fn parse<'a>(input: &'a [u8], limits: &Limits) -> Step<'a> {
         [line @ .., b'\r'] => line,
         line => line,
     };
-    if consumed > LINE_BYTES_MAX
-        && let Some(step) = line::overlong(line, consumed, limits)
-    {
-        return step;
+    if consumed > LINE_BYTES_MAX && !line::is_retrieval(line) {
+        return line::close(&[], consumed);
     }
     let parsed = if consumed < LINE_BYTES_MIN {
         Err(Refusal::new(lines::BAD_FORMAT, false))

@@ -8,7 +8,7 @@ use super::meta::{Meta, MetaKey, StoreMode};
 ///
 /// `noreply` means that no reply line is sent whatever the outcome, errors included. For the
 /// meta commands see [`Meta::quiet`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Request<'a> {
     /// `get`, `gets`, `gat`, `gats`.
@@ -129,10 +129,13 @@ pub enum Request<'a> {
 }
 
 /// A text retrieval.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Get<'a> {
-    /// The keys, one or more.
+    /// The keys, one or more if the line is complete.
     pub keys: Keys<'a>,
+    /// Whether these are all. If not, the line is longer than the receive buffer: the reply does
+    /// not end behind these keys, and [`super::parse_keys`] reads on behind them.
+    pub complete: bool,
     /// Send the token of each record (`gets`, `gats`).
     pub with_token: bool,
     /// Set this expiration time on each record found (`gat`, `gats`).

@@ -2,7 +2,7 @@
 
 use super::admin;
 use super::expiry::Expiry;
-use super::keys::Keys;
+use super::keys::{self, Keys};
 use super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use super::line::Tokens;
 use super::request::{Direction, Get, Request, Store, StoreVerb};
@@ -43,7 +43,14 @@ fn bad_format<'a>() -> Parsed<'a> {
 }
 
 fn get(args: &[u8], with_token: bool) -> Parsed<'_> {
-    keys(Tokens::new(args).rest(), with_token, None)
+    let rest = Tokens::new(args).rest();
+    if rest.is_empty() {
+        return bad_format();
+    }
+    match Keys::checked(rest) {
+        Some(keys) => Ok(Request::Get(Get { keys, complete: true, with_token, touch: None })),
+        None => bad_format(),
+    }
 }
 
 fn get_and_touch(args: &[u8], with_token: bool) -> Parsed<'_> {
@@ -52,19 +59,25 @@ fn get_and_touch(args: &[u8], with_token: bool) -> Parsed<'_> {
     if rest.is_empty() {
         return bad_format();
     }
-    match number::i32_of(exptime) {
-        Some(seconds) => keys(rest, with_token, Some(Expiry::from_seconds(seconds))),
-        None => Err(Refusal::new(lines::INVALID_EXPTIME, false)),
+    let Some(seconds) = number::i32_of(exptime) else {
+        return Err(Refusal::new(lines::INVALID_EXPTIME, false));
+    };
+    let touch = Some(Expiry::from_seconds(seconds));
+    match Keys::checked(rest) {
+        Some(keys) => Ok(Request::Get(Get { keys, complete: true, with_token, touch })),
+        None => bad_format(),
     }
 }
 
-fn keys(rest: &[u8], with_token: bool, touch: Option<Expiry>) -> Parsed<'_> {
-    if rest.is_empty() {
-        return bad_format();
-    }
-    match Keys::checked(rest) {
-        Some(keys) => Ok(Request::Get(Get { keys, with_token, touch })),
-        None => bad_format(),
+/// Reads the first part of a retrieval that is too long for the receive buffer: the request, and
+/// the bytes it stands in.
+#[cold]
+pub(super) fn part(input: &[u8]) -> Result<(Request<'_>, usize), Refusal> {
+    let refusal = Refusal::new(lines::BAD_FORMAT, false);
+    let (_, consumed) = keys::split_part(input).ok_or(refusal)?;
+    match request(&input[..consumed])? {
+        Request::Get(get) => Ok((Request::Get(Get { complete: false, ..get }), consumed)),
+        _ => Err(refusal),
     }
 }
 
