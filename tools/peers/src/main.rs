@@ -1,0 +1,50 @@
+//! The DRAM tier beside other bounded caches: speed in one interleaved run, and bytes a record.
+//!
+//! `README.md` says what is compared, how, and what is fair about it.
+
+mod contestant;
+mod engine;
+mod load;
+mod machine;
+mod options;
+mod overhead;
+mod random;
+mod report;
+mod speed;
+mod workload;
+
+use std::process::ExitCode;
+
+use options::{Command, USAGE};
+
+/// One allocator for all engines. The peers allocate on every put; this cache does not, so a
+/// slower allocator would only flatter it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let done = match options::parse(&args) {
+        Ok(Command::Speed(options)) => speed::run(&options),
+        Ok(Command::Overhead(options)) => overhead::run(&options),
+        Ok(Command::Resident(options)) => {
+            overhead::resident(&options);
+            Ok(())
+        }
+        Ok(Command::Help) => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        Err(error) => {
+            eprint!("{error}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The command line.
+
+use crate::{contestant::ENGINES, load::BURST, workload::Workload};
+
+/// What the program is asked to do.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Command {
+    /// Compare speeds.
+    Speed(SpeedOptions),
+    /// Measure bytes a record.
+    Overhead(OverheadOptions),
+    /// Measure one engine's resident bytes in this process: a child of `overhead`.
+    Resident(ResidentOptions),
+    /// Print the usage.
+    Help,
+}
+
+pub(crate) const USAGE: &str = "\
+peers speed [options]      compare speeds in one interleaved run
+  --rounds N               rounds, at most (7)
+  --seconds N              start no new round after this time (240)
+  --ops N                  measured operations a thread and sample (500000)
+  --warm N                 warm-up operations after filling (2000000)
+  --engines A,B            kelvin,moka,quick_cache,sharded_lru,quick_inline,empty (all)
+  --workloads A,B          get90,get30,batch32,insert,insert32 (all)
+  --threads A,B            1,2
+  --key-bytes A,B          4,16
+  --keys N                 keys of the Zipf distribution (4000000)
+  --capacity N             records that every engine may hold (2000000)
+  --exponent X             of the Zipf distribution (0.99)
+  --changed PERCENT        overwrites that change the value (12)
+  --seed N                 (1)
+  --json FILE              also write all samples
+peers overhead [options]   bytes a record beyond key and value
+  --records N              (2000000)
+  --engines A,B            (all but empty)
+  --json FILE
+";
+
+/// Options of `speed`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SpeedOptions {
+    pub(crate) rounds: usize,
+    pub(crate) seconds: u64,
+    pub(crate) ops: usize,
+    pub(crate) warm_ops: usize,
+    pub(crate) engines: Vec<&'static str>,
+    pub(crate) workloads: Vec<Workload>,
+    pub(crate) threads: Vec<usize>,
+    pub(crate) key_bytes: Vec<usize>,
+    pub(crate) keys: u32,
+    pub(crate) capacity: u32,
+    pub(crate) exponent: f64,
+    pub(crate) changed_percent: f64,
+    pub(crate) seed: u64,
+    pub(crate) json: Option<String>,
+}
+
+impl Default for SpeedOptions {
+    fn default() -> Self {
+        Self {
+            rounds: 7,
+            seconds: 240,
+            ops: 500_000,
+            warm_ops: 2_000_000,
+            engines: ENGINES.iter().map(|(name, _)| *name).collect(),
+            workloads: Workload::ALL.to_vec(),
+            threads: vec![1, 2],
+            key_bytes: vec![4, 16],
+            keys: 4_000_000,
+            capacity: 2_000_000,
+            exponent: 0.99,
+            changed_percent: 12.0,
+            seed: 1,
+            json: None,
+        }
+    }
+}
+
+/// Options of `overhead`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OverheadOptions {
+    pub(crate) records: u32,
+    pub(crate) engines: Vec<&'static str>,
+    pub(crate) json: Option<String>,
+}
+
+/// Options of `resident`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ResidentOptions {
+    pub(crate) engine: &'static str,
+    pub(crate) values: String,
+    pub(crate) records: u32,
+    /// Bytes or records, whichever bounds the engine.
+    pub(crate) bound: u64,
+}
+
+/// Reads the arguments that follow the program's name.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
+    let Some((command, rest)) = args.split_first() else { return Ok(Command::Help) };
+    let pairs = pairs(rest)?;
+    match command.as_str() {
+        "speed" => speed(&pairs).map(Command::Speed),
+        "overhead" => overhead(&pairs).map(Command::Overhead),
+        "resident" => resident(&pairs).map(Command::Resident),
+        "help" | "--help" | "-h" => Ok(Command::Help),
+        other => Err(format!("no command {other:?}")),
+    }
+}
+
+fn pairs(args: &[String]) -> Result<Vec<(&str, &str)>, String> {
+    let (pairs, rest) = args.as_chunks::<2>();
+    match rest {
+        [] => Ok(pairs.iter().map(|[name, value]| (name.as_str(), value.as_str())).collect()),
+        _ => Err(format!("{:?} has no value", rest[0])),
+    }
+}
+
+fn speed(pairs: &[(&str, &str)]) -> Result<SpeedOptions, String> {
+    let mut options = SpeedOptions::default();
+    for &(name, value) in pairs {
+        match name {
+            "--rounds" => options.rounds = number(name, value)?,
+            "--seconds" => options.seconds = number(name, value)?,
+            "--ops" => options.ops = number::<usize>(name, value)?.next_multiple_of(BURST),
+            "--warm" => options.warm_ops = number(name, value)?,
+            "--engines" => options.engines = engines(value)?,
+            "--workloads" => options.workloads = each(value, workload)?,
+            "--threads" => options.threads = each(value, |part| number(name, part))?,
+            "--key-bytes" => options.key_bytes = each(value, key_bytes)?,
+            "--keys" => options.keys = number(name, value)?,
+            "--capacity" => options.capacity = number(name, value)?,
+            "--exponent" => options.exponent = number(name, value)?,
+            "--changed" => options.changed_percent = number(name, value)?,
+            "--seed" => options.seed = number(name, value)?,
+            "--json" => options.json = Some(value.to_owned()),
+            _ => return Err(format!("speed has no option {name:?}")),
+        }
+    }
+    if options.rounds == 0 || options.ops == 0 || options.threads.contains(&0) {
+        return Err("rounds, ops and threads are at least 1".to_owned());
+    }
+    if options.capacity >= options.keys || !(0.0..=50.0).contains(&options.changed_percent) {
+        return Err("capacity is below keys, changed between 0 and 50".to_owned());
+    }
+    Ok(options)
+}
+
+fn overhead(pairs: &[(&str, &str)]) -> Result<OverheadOptions, String> {
+    let all = ENGINES.iter().map(|(name, _)| *name).filter(|name| *name != "empty").collect();
+    let mut options = OverheadOptions { records: 2_000_000, engines: all, json: None };
+    for &(name, value) in pairs {
+        match name {
+            "--records" => options.records = number(name, value)?,
+            "--engines" => options.engines = engines(value)?,
+            "--json" => options.json = Some(value.to_owned()),
+            _ => return Err(format!("overhead has no option {name:?}")),
+        }
+    }
+    Ok(options)
+}
+
+fn resident(pairs: &[(&str, &str)]) -> Result<ResidentOptions, String> {
+    let mut options =
+        ResidentOptions { engine: "empty", values: "31".to_owned(), records: 0, bound: 0 };
+    for &(name, value) in pairs {
+        match name {
+            "--engine" => options.engine = engine(value)?,
+            "--values" => options.values = value.to_owned(),
+            "--records" => options.records = number(name, value)?,
+            "--bound" => options.bound = number(name, value)?,
+            _ => return Err(format!("resident has no option {name:?}")),
+        }
+    }
+    Ok(options)
+}
+
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("{name}: {value:?} is not a number"))
+}
+
+fn each<T>(list: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    list.split(',').map(parse).collect()
+}
+
+fn engines(list: &str) -> Result<Vec<&'static str>, String> {
+    each(list, engine)
+}
+
+fn engine(name: &str) -> Result<&'static str, String> {
+    let known = ENGINES.iter().map(|(known, _)| *known).find(|known| *known == name);
+    known.ok_or_else(|| format!("no engine {name:?}"))
+}
+
+fn workload(name: &str) -> Result<Workload, String> {
+    let known = Workload::ALL.into_iter().find(|known| known.name() == name);
+    known.ok_or_else(|| format!("no workload {name:?}"))
+}
+
+fn key_bytes(text: &str) -> Result<usize, String> {
+    match text {
+        "4" => Ok(4),
+        "16" => Ok(16),
+        _ => Err(format!("keys have 4 or 16 bytes, not {text:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Command, SpeedOptions, parse};
+    use crate::workload::Workload;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn options_replace_defaults() {
+        let line = "speed --ops 33 --workloads insert,get90 --key-bytes 16 --json out.json";
+        let expected = SpeedOptions {
+            ops: 64,
+            workloads: vec![Workload::Insert, Workload::Get90],
+            key_bytes: vec![16],
+            json: Some("out.json".to_owned()),
+            ..SpeedOptions::default()
+        };
+        assert_eq!(parse(&words(line)), Ok(Command::Speed(expected)));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, error) in [
+            ("speed --ops", "\"--ops\" has no value"),
+            ("speed --ops many", "--ops: \"many\" is not a number"),
+            ("speed --engines redis", "no engine \"redis\""),
+            ("speed --capacity 4000000", "capacity is below keys, changed between 0 and 50"),
+            ("overhead --rounds 2", "overhead has no option \"--rounds\""),
+            ("speeed", "no command \"speeed\""),
+        ] {
+            assert_eq!(parse(&words(line)), Err(error.to_owned()));
+        }
+    }
+}
