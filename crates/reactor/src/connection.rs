@@ -1,0 +1,74 @@
+//! One connection as a session sees it.
+
+use crate::{
+    input::Input,
+    output::{External, Output},
+    pool::Pool,
+};
+
+/// Names a connection of a loop. A number is used again only with another generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// What a session wants after it has been served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// More bytes: nothing can be done with those that are left. If the peer has sent its last,
+    /// the connection is closed once its replies are out.
+    Read,
+    /// Its turn is over, though there is more to do with the bytes at hand.
+    Yield,
+    /// [`Output::has_room`] said no: to be called again when there is room.
+    Blocked,
+    /// Something outside the connection is missing, such as memory that other threads must
+    /// release: to be called again in the next turn, or a little later if nothing else happens.
+    Retry,
+    /// An answer from elsewhere: to be called again by [`crate::Control::resume`].
+    Wait,
+    /// The end, once what is queued has been sent. Bytes that still come are dropped.
+    Finish,
+    /// The end at once; what is queued is dropped.
+    Abort,
+}
+
+/// A connection: a session and what it reads and writes.
+#[derive(Debug)]
+pub struct Connection<S, E> {
+    /// The handler's own part.
+    pub session: S,
+    /// Received bytes.
+    pub input: Input,
+    /// Replies.
+    pub output: Output<E>,
+    /// What is to happen when the burst has been served; [`crate::Handler::serve_all`] sets it.
+    pub next: Next,
+    pub(crate) id: ConnId,
+}
+
+impl<S, E: External> Connection<S, E> {
+    /// A connection outside of any loop, for simulations: bytes go in by [`Input::feed`] and come
+    /// out by [`Output::launch`].
+    #[must_use]
+    pub fn standalone(session: S, pool: &Pool) -> Self {
+        Self::new(session, ConnId { index: 0, generation: 0 }, pool)
+    }
+
+    pub(crate) fn new(session: S, id: ConnId, pool: &Pool) -> Self {
+        Self {
+            session,
+            input: Input::new(),
+            output: Output::new(pool.clone()),
+            next: Next::Read,
+            id,
+        }
+    }
+
+    /// Its name in the loop.
+    #[must_use]
+    pub fn id(&self) -> ConnId {
+        self.id
+    }
+}

@@ -1,0 +1,176 @@
+//! What a loop's owner implements, and what it may ask of the loop.
+
+use std::{io, net::SocketAddr, os::fd::OwnedFd};
+
+use crate::{
+    connection::{ConnId, Connection, Next},
+    output::External,
+    pool::PoolStats,
+};
+
+/// All connections of one turn that have something to do.
+pub type Burst<S, E> = [Box<Connection<S, E>>];
+
+/// Why a connection ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// The session finished, or the peer sent its last and everything is answered.
+    Finished,
+    /// The session said [`Next::Abort`].
+    Aborted,
+    /// Nothing moved in either direction for the idle timeout.
+    Idle,
+    /// The pool had no memory for its input for the named time.
+    Starved,
+    /// The input is full and the session asked for more.
+    InputFull,
+    /// The loop stopped.
+    Stopped,
+    /// The system said no; the peer may have reset the connection.
+    Failed(io::Error),
+}
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Number of the listener that it came through.
+    pub listener: u32,
+    /// The socket, non-blocking.
+    pub socket: OwnedFd,
+    /// The peer's address; none on a Unix socket.
+    pub peer: Option<SocketAddr>,
+}
+
+/// The owner of a loop: makes sessions, serves them, and performs no I/O.
+pub trait Handler {
+    /// What belongs to one connection.
+    type Session;
+    /// Memory outside the pool that sessions send in place.
+    type External: External;
+    /// What other threads send to this one.
+    type Message;
+
+    /// Serves one connection: uses bytes of its input, appends replies to its output, and says
+    /// what is to happen next. It must do a bounded amount of work, and it is called again when
+    /// what it asked for has happened.
+    fn serve(&mut self, connection: &mut Connection<Self::Session, Self::External>) -> Next;
+
+    /// Serves all connections of one turn. A handler that gains from looking at many requests
+    /// before it executes the first overrides this; each connection's `next` must be set.
+    fn serve_all(&mut self, burst: &mut Burst<Self::Session, Self::External>) {
+        for connection in burst {
+            connection.next = self.serve(connection);
+        }
+    }
+
+    /// A connection has been accepted by one of this loop's listeners.
+    fn accepted(&mut self, accepted: Accepted, control: &mut Control<Self::Session>) {
+        let _ = (accepted, control);
+    }
+
+    /// Accepting failed for want of `error`'s resource and pauses, or goes on when it is `None`.
+    fn accept_paused(&mut self, error: Option<&io::Error>) {
+        let _ = error;
+    }
+
+    /// Another thread has sent `message`.
+    fn message(&mut self, message: Self::Message, control: &mut Control<Self::Session>) {
+        let _ = (message, control);
+    }
+
+    /// A connection is about to be closed for want of memory or of sense: the last chance to tell
+    /// the peer.
+    fn refused(
+        &mut self,
+        connection: &mut Connection<Self::Session, Self::External>,
+        reason: &CloseReason,
+    ) {
+        let _ = (connection, reason);
+    }
+
+    /// A connection has ended.
+    fn closed(&mut self, session: Self::Session, reason: CloseReason) {
+        let _ = (session, reason);
+    }
+
+    /// Called about once a second, and after every turn that took longer.
+    fn tick(&mut self, control: &mut Control<Self::Session>) {
+        let _ = control;
+    }
+
+    /// Runs `wait`, which may block for long: the place to tell others not to wait for this
+    /// thread.
+    fn while_waiting<R>(&mut self, wait: impl FnOnce() -> R) -> R {
+        wait()
+    }
+}
+
+/// What a handler asks of its loop. Requests take effect when the handler returns.
+#[derive(Debug)]
+pub struct Control<S> {
+    now_ms: u64,
+    pool: PoolStats,
+    connections: usize,
+    pub(crate) requests: Vec<Request<S>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Request<S> {
+    Adopt(OwnedFd, S),
+    Resume(ConnId),
+    PauseAccepting(bool),
+    Drain,
+    Stop,
+}
+
+impl<S> Control<S> {
+    pub(crate) fn new(now_ms: u64, pool: PoolStats, connections: usize) -> Self {
+        Self { now_ms, pool, connections, requests: Vec::new() }
+    }
+
+    /// The time of this turn in milliseconds on the loop's clock.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Numbers about the loop's buffers.
+    #[must_use]
+    pub fn pool(&self) -> PoolStats {
+        self.pool
+    }
+
+    /// Open connections.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.connections
+    }
+
+    /// Makes `socket`, which must be non-blocking, a connection of this loop. If the system
+    /// refuses, [`Handler::closed`] gets the session back.
+    pub fn adopt(&mut self, socket: OwnedFd, session: S) {
+        self.requests.push(Request::Adopt(socket, session));
+    }
+
+    /// Serves a connection that waits. Nothing happens if it has ended.
+    pub fn resume(&mut self, connection: ConnId) {
+        self.requests.push(Request::Resume(connection));
+    }
+
+    /// Stops accepting, or goes on.
+    pub fn pause_accepting(&mut self, pause: bool) {
+        self.requests.push(Request::PauseAccepting(pause));
+    }
+
+    /// Accepts nothing more, answers what has been received, sends the replies, closes, and then
+    /// stops the loop.
+    pub fn drain(&mut self) {
+        self.requests.push(Request::Drain);
+    }
+
+    /// Closes everything as it is and stops the loop.
+    pub fn stop(&mut self) {
+        self.requests.push(Request::Stop);
+    }
+}

@@ -1,0 +1,178 @@
+//! What a connection has received and its session has not used yet.
+//!
+//! Owns at most one buffer, and none when there are no bytes. Bytes are always contiguous, so
+//! that a parser can borrow from them. A request that does not fit makes the buffer grow by
+//! doubling; what is left of a large buffer moves to a small one, so that a connection that waits
+//! with half a line holds the smallest buffer that takes it.
+
+#[cfg(test)]
+mod tests;
+
+use crate::pool::{Appetite, BUFFER_BYTES_MAX, Buffer, Class, Pool};
+
+/// Most bytes a connection's input can hold. A session that has so many and still cannot use any
+/// is closed.
+pub const INPUT_BYTES_MAX: usize = BUFFER_BYTES_MAX;
+
+/// Largest buffer that is handed out ahead of need, and so the most that one connection is read
+/// per turn unless one request is longer: 64 KiB are some 1,500 small requests, or 1 ms.
+const RECEIVE_CLASS_MAX: Class = Class::fixed(64 << 10);
+
+/// Received bytes.
+#[derive(Debug)]
+pub struct Input {
+    buffer: Option<Buffer>,
+    used: usize,
+    needed: usize,
+    ended: bool,
+    appetite: Appetite,
+}
+
+impl Input {
+    pub(crate) fn new() -> Self {
+        Self { buffer: None, used: 0, needed: 0, ended: false, appetite: Appetite::new() }
+    }
+
+    /// The bytes that have not been consumed.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.buffer.as_ref().map_or(&[], |buffer| &buffer.bytes()[self.used..])
+    }
+
+    /// Drops the first `count` bytes: the session has used them.
+    ///
+    /// # Panics
+    /// Panics when there are fewer.
+    pub fn consume(&mut self, count: usize) {
+        assert!(count <= self.bytes().len(), "{count} bytes consumed that never came");
+        self.used += count;
+    }
+
+    /// Says that nothing can be done before `count` bytes are there, of which the present ones
+    /// are the first: the buffer grows to that in one step. Holds until bytes arrive; more than
+    /// [`INPUT_BYTES_MAX`] is taken for that.
+    pub fn need(&mut self, count: usize) {
+        self.needed = count.min(INPUT_BYTES_MAX);
+    }
+
+    /// Whether the peer has said that it sends no more: what is here is all.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether no further byte fits.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes().len() >= INPUT_BYTES_MAX
+    }
+
+    /// Notes that the peer sends no more.
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Receives `bytes` without a driver, as a simulation does: as many as one receive would take.
+    /// Returns how many.
+    pub fn feed(&mut self, bytes: &[u8], pool: &Pool) -> usize {
+        match self.request().into_buffer(pool) {
+            Ok(mut buffer) => {
+                let count = buffer.append(bytes);
+                self.received(buffer, count);
+                count
+            }
+            Err(request) => {
+                self.restore(request.into_held());
+                0
+            }
+        }
+    }
+
+    /// Takes a buffer that the driver has received into.
+    pub(crate) fn received(&mut self, buffer: Buffer, count: usize) {
+        // What was carried over is not counted: appetite is for what comes at a time.
+        let room = buffer.capacity() - (buffer.bytes().len() - count);
+        let used = if count == room { buffer.capacity() } else { count };
+        self.appetite.learn(used, &buffer, RECEIVE_CLASS_MAX);
+        self.restore(Some(buffer));
+        self.needed = 0;
+    }
+
+    /// Takes back the bytes of a request that received nothing.
+    pub(crate) fn restore(&mut self, held: Option<Buffer>) {
+        debug_assert!(self.buffer.is_none(), "a connection has one receive at a time");
+        self.buffer = held.filter(|buffer| !buffer.bytes().is_empty());
+        self.used = 0;
+    }
+
+    /// Gives memory back that the unused bytes do not need. To be called after each service.
+    pub(crate) fn settle(&mut self, pool: &Pool) {
+        let Some(buffer) = &mut self.buffer else { return };
+        let left = buffer.bytes().len() - self.used;
+        if left == 0 {
+            self.buffer = None;
+            self.used = 0;
+            return;
+        }
+        let fitting = Class::for_bytes(left).unwrap_or(Class::MAX);
+        // Two classes apart: at most a quarter is copied, and a load on the edge does not swing.
+        if fitting.larger() < buffer.class()
+            && let Some(mut smaller) = pool.take(fitting, fitting)
+        {
+            smaller.append(&buffer.bytes()[self.used..]);
+            *buffer = smaller;
+            self.used = 0;
+        }
+    }
+
+    /// What the next receive needs, with the bytes that the new ones go behind.
+    pub(crate) fn request(&mut self) -> Receive {
+        let mut held = self.buffer.take();
+        if let Some(buffer) = &mut held
+            && self.used > 0
+        {
+            buffer.remove_front(self.used);
+        }
+        self.used = 0;
+        Receive { held, class: self.appetite.class(), needed: self.needed }
+    }
+}
+
+/// A receive that a driver is asked for: into which buffer, decided when bytes are there.
+#[derive(Debug)]
+pub struct Receive {
+    held: Option<Buffer>,
+    class: Class,
+    needed: usize,
+}
+
+impl Receive {
+    /// The buffer to receive into, with the bytes held so far in front and room behind them.
+    ///
+    /// # Errors
+    /// The request itself when the pool has no such buffer now.
+    pub fn into_buffer(self, pool: &Pool) -> Result<Buffer, Self> {
+        let held_bytes = self.held.as_ref().map_or(0, |held| held.bytes().len());
+        let least = Class::for_bytes(self.needed.max(held_bytes + 1)).unwrap_or(Class::MAX);
+        let wanted = self.class.max(least);
+        match self.held {
+            Some(held) if held.class() >= wanted => Ok(held),
+            held => match (pool.take(wanted, least), held) {
+                (Some(mut buffer), held) => {
+                    if let Some(held) = held {
+                        buffer.append(held.bytes());
+                    }
+                    Ok(buffer)
+                }
+                // Less than wanted, but it has room.
+                (None, Some(held)) if held.class() >= least => Ok(held),
+                (None, held) => Err(Self { held, ..self }),
+            },
+        }
+    }
+
+    /// The bytes held so far, when nothing will be received.
+    #[must_use]
+    pub fn into_held(self) -> Option<Buffer> {
+        self.held
+    }
+}

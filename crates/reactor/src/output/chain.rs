@@ -1,0 +1,316 @@
+//! Bytes on their way: the part of an output that a driver owns while it sends.
+
+use std::{collections::VecDeque, io::IoSlice};
+
+use super::Weight;
+use crate::pool::{Buffer, Class};
+
+/// Places for queued buffers and pieces that an empty chain keeps, so that a steady load does not
+/// allocate and an idle connection costs little: 8 x 40 bytes and 8 times a piece.
+const KEPT_PLACES: usize = 8;
+
+/// Memory outside the pool that is sent in place. It must not change before it is dropped.
+pub trait External {
+    /// Bytes of it; at least 1.
+    fn len(&self) -> usize;
+
+    /// Gives its bytes in order, beginning at `skip` (less than its length), until it has no more
+    /// or `to` takes no more.
+    fn gather<'a>(&'a self, skip: usize, to: &mut Gather<'a, '_>);
+
+    /// Whether it has no bytes: never.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A connection that sends nothing in place.
+impl External for std::convert::Infallible {
+    fn len(&self) -> usize {
+        match *self {}
+    }
+
+    fn gather<'a>(&'a self, _skip: usize, _to: &mut Gather<'a, '_>) {
+        match *self {}
+    }
+}
+
+/// Slices for one vectored send.
+#[derive(Debug)]
+pub struct Gather<'a, 's> {
+    slices: &'s mut [IoSlice<'a>],
+    count: usize,
+    bytes: usize,
+}
+
+impl<'a, 's> Gather<'a, 's> {
+    /// Collects into `slices`, overwriting what is there.
+    pub fn new(slices: &'s mut [IoSlice<'a>]) -> Self {
+        Self { slices, count: 0, bytes: 0 }
+    }
+
+    /// Takes one more slice; false if there is no place left for it.
+    pub fn push(&mut self, slice: &'a [u8]) -> bool {
+        if slice.is_empty() {
+            return true;
+        }
+        let Some(place) = self.slices.get_mut(self.count) else { return false };
+        *place = IoSlice::new(slice);
+        self.count += 1;
+        self.bytes += slice.len();
+        true
+    }
+
+    /// Slices taken.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes taken.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// What is sent next from a chain.
+#[derive(Debug)]
+enum Piece<E> {
+    /// So many bytes of the buffers.
+    Buffered(usize),
+    External(E),
+}
+
+/// Bytes in buffers and elsewhere, in the order in which they are sent.
+///
+/// The bytes of all buffers are one string; the pieces say where external memory is sent between
+/// them. So the short headers of many large values share a buffer.
+#[derive(Debug)]
+pub struct Chain<E> {
+    buffers: VecDeque<Buffer>,
+    pieces: VecDeque<Piece<E>>,
+    /// Bytes of the first buffer that have been sent.
+    buffer_sent: usize,
+    /// Bytes of the first piece that have been sent, if it is external.
+    external_sent: usize,
+    bytes_in_buffers: usize,
+    weight: Weight,
+}
+
+impl<E> Default for Chain<E> {
+    fn default() -> Self {
+        Self {
+            buffers: VecDeque::new(),
+            pieces: VecDeque::new(),
+            buffer_sent: 0,
+            external_sent: 0,
+            bytes_in_buffers: 0,
+            weight: Weight::default(),
+        }
+    }
+}
+
+impl<E: External> Chain<E> {
+    /// Bytes that are still to be sent.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes_in_buffers + self.weight.external_bytes - self.external_sent
+    }
+
+    /// Whether everything has been sent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Collects the bytes that are to be sent next, as many as `to` takes.
+    pub fn gather<'a>(&'a self, to: &mut Gather<'a, '_>) {
+        let mut buffers = self.buffers.iter();
+        let mut rest = buffers.next().map_or(&[][..], |first| &first.bytes()[self.buffer_sent..]);
+        let mut skip = self.external_sent;
+        for piece in &self.pieces {
+            match piece {
+                Piece::Buffered(len) => {
+                    let mut len = *len;
+                    while len > 0 {
+                        if rest.is_empty() {
+                            rest = buffers.next().expect("invariant: pieces cover buffers").bytes();
+                        }
+                        let (now, later) = rest.split_at(len.min(rest.len()));
+                        if !to.push(now) {
+                            return;
+                        }
+                        (rest, len) = (later, len - now.len());
+                    }
+                }
+                Piece::External(external) => {
+                    let before = to.bytes();
+                    external.gather(skip, to);
+                    if to.bytes() - before < external.len() - skip {
+                        return;
+                    }
+                    skip = 0;
+                }
+            }
+        }
+    }
+
+    /// Sends everything into a vector, as a simulation does.
+    #[must_use]
+    pub fn take_bytes(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len());
+        while !self.is_empty() {
+            let mut slices = [IoSlice::new(&[]); 16];
+            let mut gather = Gather::new(&mut slices);
+            self.gather(&mut gather);
+            let count = gather.count();
+            let before = bytes.len();
+            slices[..count].iter().for_each(|slice| bytes.extend_from_slice(slice));
+            self.advance(bytes.len() - before);
+        }
+        bytes
+    }
+
+    /// Notes that the next `count` bytes have been sent, and drops what is no longer needed.
+    ///
+    /// # Panics
+    /// Panics when there are fewer bytes.
+    pub fn advance(&mut self, mut count: usize) {
+        while count > 0 {
+            match self.pieces.front_mut().expect("no more is sent than there is") {
+                Piece::Buffered(len) => {
+                    let sent = count.min(*len);
+                    *len -= sent;
+                    let done = *len == 0;
+                    self.advance_buffers(sent);
+                    count -= sent;
+                    if done {
+                        self.pieces.pop_front();
+                    }
+                }
+                Piece::External(external) => {
+                    let len = external.len();
+                    let sent = count.min(len - self.external_sent);
+                    self.external_sent += sent;
+                    count -= sent;
+                    if self.external_sent == len {
+                        self.pieces.pop_front();
+                        self.external_sent = 0;
+                        self.weight.external_bytes -= len;
+                        self.weight.externals -= 1;
+                    }
+                }
+            }
+        }
+        if self.pieces.is_empty() {
+            self.clear();
+        }
+    }
+
+    fn advance_buffers(&mut self, mut count: usize) {
+        self.bytes_in_buffers -= count;
+        while count > 0 {
+            let first = self.buffers.front().expect("invariant: pieces cover buffers");
+            let left = first.bytes().len() - self.buffer_sent;
+            if count < left {
+                self.buffer_sent += count;
+                return;
+            }
+            count -= left;
+            self.weight.buffer_bytes -= first.capacity();
+            self.buffers.pop_front();
+            self.buffer_sent = 0;
+        }
+    }
+
+    /// Drops room that was taken and not used, and queues that grew.
+    pub(super) fn clear(&mut self) {
+        self.buffers.clear();
+        self.buffers.shrink_to(KEPT_PLACES);
+        self.pieces.shrink_to(KEPT_PLACES);
+        self.buffer_sent = 0;
+        self.weight = Weight::default();
+    }
+
+    pub(super) fn weight(&self) -> Weight {
+        self.weight
+    }
+
+    pub(super) fn bytes_in_buffers(&self) -> usize {
+        self.bytes_in_buffers
+    }
+
+    pub(super) fn last_buffer(&self) -> Option<&Buffer> {
+        self.buffers.back()
+    }
+
+    pub(super) fn last_class(&self) -> Option<Class> {
+        self.buffers.back().map(Buffer::class)
+    }
+
+    /// Buffers, and bytes in the last one.
+    pub(super) fn end(&self) -> (usize, usize) {
+        (self.buffers.len(), self.buffers.back().map_or(0, |last| last.bytes().len()))
+    }
+
+    pub(super) fn room_len(&self) -> usize {
+        self.buffers.back().map_or(0, |last| last.capacity() - last.bytes().len())
+    }
+
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        self.buffers.back_mut().map_or(&mut [], Buffer::room)
+    }
+
+    pub(super) fn push_buffer(&mut self, buffer: Buffer) {
+        self.weight.buffer_bytes += buffer.capacity();
+        self.buffers.push_back(buffer);
+    }
+
+    pub(super) fn commit(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let last = self.buffers.back_mut().expect("committed without room");
+        last.commit(count);
+        self.bytes_in_buffers += count;
+        match self.pieces.back_mut() {
+            Some(Piece::Buffered(len)) => *len += count,
+            _ => self.pieces.push_back(Piece::Buffered(count)),
+        }
+    }
+
+    pub(super) fn reserve(&mut self, len: usize) -> &mut [u8] {
+        self.commit(len);
+        let Some(last) = self.buffers.back_mut() else { return &mut [] };
+        let end = last.bytes().len();
+        last.written(end - len)
+    }
+
+    pub(super) fn push_external(&mut self, external: E) {
+        self.weight.external_bytes += external.len();
+        self.weight.externals += 1;
+        self.pieces.push_back(Piece::External(external));
+    }
+
+    /// Goes back to where there were `buffers` buffers and `last_len` bytes in the last one.
+    pub(super) fn truncate(&mut self, buffers: usize, last_len: usize) {
+        let mut removed = 0;
+        while self.buffers.len() > buffers {
+            let last = self.buffers.pop_back().expect("invariant: counted");
+            removed += last.bytes().len();
+            self.weight.buffer_bytes -= last.capacity();
+        }
+        if let Some(last) = self.buffers.back_mut() {
+            removed += last.bytes().len() - last_len;
+            last.truncate(last_len);
+        }
+        self.bytes_in_buffers -= removed;
+        if let Some(Piece::Buffered(len)) = self.pieces.back_mut() {
+            *len -= removed;
+            if *len == 0 {
+                self.pieces.pop_back();
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What a session wants to send.
+//!
+//! Owns a queue of bytes in pool buffers and, between them, memory that lies elsewhere and is
+//! sent in place. All of it leaves in one send: the queue is moved into the driver as a [`Chain`]
+//! and comes back empty when everything has been sent; what is written in the meantime queues up
+//! in a chain of its own.
+//!
+//! Writing never fails. A session asks [`Output::has_room`] before each unit of a reply (one
+//! line, one value of a multi-get) and stops when there is none, so the bound is passed by at
+//! most one unit, [`OUTPUT_UNIT_BYTES_MAX`] or one external value.
+
+mod chain;
+#[cfg(test)]
+mod tests;
+
+pub use chain::{Chain, External, Gather};
+
+use crate::pool::{Appetite, BUFFER_BYTES_MAX, Class, Pool};
+
+/// Bytes of buffers that may be queued for one connection before its session has to stop.
+pub const OUTPUT_BYTES_HIGH: usize = 64 << 10;
+
+/// Bytes of external memory that may be queued for one connection before its session has to stop.
+/// A client's socket takes 2.5 MiB at a time at most; values above this go out alone.
+pub const EXTERNAL_BYTES_HIGH: usize = 1 << 20;
+
+/// External values that may be queued for one connection: 1 MiB of the shortest, of 4 KiB.
+pub(crate) const EXTERNALS_HIGH: usize = 256;
+
+/// Most bytes a session may write between two calls of [`Output::has_room`].
+pub const OUTPUT_UNIT_BYTES_MAX: usize = 64 << 10;
+
+const OUTPUT_CLASS_MAX: Class = Class::fixed(OUTPUT_BYTES_HIGH);
+
+const _: () = assert!(OUTPUT_UNIT_BYTES_MAX <= BUFFER_BYTES_MAX);
+
+/// Replies of one connection that are not on their way yet.
+#[derive(Debug)]
+pub struct Output<E> {
+    chain: Chain<E>,
+    in_flight: Weight,
+    pool: Pool,
+    appetite: Appetite,
+}
+
+/// What a chain costs while it is queued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Weight {
+    pub(crate) buffer_bytes: usize,
+    pub(crate) external_bytes: usize,
+    pub(crate) externals: usize,
+}
+
+/// A place in an output, to go back to. See [`Output::mark`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    buffers: usize,
+    last_len: usize,
+    externals: usize,
+}
+
+impl<E: External> Output<E> {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self {
+            chain: Chain::default(),
+            in_flight: Weight::default(),
+            pool,
+            appetite: Appetite::new(),
+        }
+    }
+
+    /// Whether another unit may be written: less than the bound waits to be sent, and there is
+    /// memory. When not, the session returns [`crate::Next::Blocked`] and is called again when
+    /// there is.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.below_bound() && self.pool.has_memory()
+    }
+
+    /// Appends `bytes`.
+    pub fn put(&mut self, bytes: &[u8]) {
+        if bytes.len() <= BUFFER_BYTES_MAX {
+            self.reserve(bytes.len()).copy_from_slice(bytes);
+            return;
+        }
+        for part in bytes.chunks(BUFFER_BYTES_MAX) {
+            self.put(part);
+        }
+    }
+
+    /// Room for at least `len` bytes in one piece, of which [`Output::commit`] appends as many as
+    /// were written. What is in there is of no meaning.
+    ///
+    /// # Panics
+    /// Panics when `len` exceeds [`BUFFER_BYTES_MAX`].
+    pub fn room(&mut self, len: usize) -> &mut [u8] {
+        if self.chain.room_len() < len {
+            let least = Class::for_bytes(len).expect("invariant: a unit fits a buffer");
+            // What is queued already was too small, so more is to come.
+            let wanted = self.chain.last_class().map_or(self.appetite.class(), Class::larger);
+            let class = wanted.min(OUTPUT_CLASS_MAX).max(least);
+            let buffer =
+                self.pool.take(class, least).unwrap_or_else(|| self.pool.take_always(least));
+            self.chain.push_buffer(buffer);
+        }
+        self.chain.room()
+    }
+
+    /// Appends the first `count` bytes of the room.
+    ///
+    /// # Panics
+    /// Panics when the room is smaller.
+    pub fn commit(&mut self, count: usize) {
+        self.chain.commit(count);
+    }
+
+    /// Appends `len` bytes in one piece and returns them to be written.
+    ///
+    /// # Panics
+    /// Panics when `len` exceeds [`BUFFER_BYTES_MAX`].
+    pub fn reserve(&mut self, len: usize) -> &mut [u8] {
+        self.room(len);
+        self.chain.reserve(len)
+    }
+
+    /// Appends memory that lies elsewhere. It is dropped when it has been sent, or when the
+    /// connection is closed.
+    pub fn attach(&mut self, external: E) {
+        self.chain.push_external(external);
+    }
+
+    /// This place, to [`Output::rewind`] to.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        let (buffers, last_len) = self.chain.end();
+        Mark { buffers, last_len, externals: self.chain.weight().externals }
+    }
+
+    /// Takes back all bytes appended since `mark`.
+    ///
+    /// # Panics
+    /// Panics when external memory was attached since.
+    pub fn rewind(&mut self, mark: Mark) {
+        assert_eq!(mark.externals, self.chain.weight().externals, "rewound over external memory");
+        self.chain.truncate(mark.buffers, mark.last_len);
+    }
+
+    /// Bytes that wait to be given to the driver.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.chain.len()
+    }
+
+    /// Whether nothing waits to be given to the driver.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.chain.is_empty()
+    }
+
+    /// Gives memory back that was taken and not written. To be called after each service.
+    pub(crate) fn settle(&mut self) {
+        if self.chain.is_empty() {
+            self.chain.clear();
+        }
+    }
+
+    /// Whether nothing waits and nothing is on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_empty() && self.in_flight == Weight::default()
+    }
+
+    /// Whether the connection's own bound allows another unit.
+    pub(crate) fn below_bound(&self) -> bool {
+        let (queued, flying) = (self.chain.weight(), self.in_flight);
+        queued.buffer_bytes + flying.buffer_bytes < OUTPUT_BYTES_HIGH
+            && queued.external_bytes + flying.external_bytes < EXTERNAL_BYTES_HIGH
+            && queued.externals + flying.externals < EXTERNALS_HIGH
+    }
+
+    /// Everything that waits, for the driver. Another launch may follow when the chain has come
+    /// back.
+    #[must_use]
+    pub fn launch(&mut self) -> Chain<E> {
+        let chain = std::mem::take(&mut self.chain);
+        if let Some(last) = chain.last_buffer() {
+            self.appetite.learn(chain.bytes_in_buffers(), last, OUTPUT_CLASS_MAX);
+        }
+        self.in_flight = chain.weight();
+        chain
+    }
+
+    /// The driver has sent all that was launched, and gives the empty chain back.
+    pub fn landed(&mut self, chain: Chain<E>) {
+        debug_assert!(chain.is_empty(), "a chain comes back when it has been sent");
+        self.in_flight = Weight::default();
+        if self.chain.is_empty() {
+            self.chain = chain;
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The buffers of one thread.
+//!
+//! Owns all memory that bytes are received into and replies are written to. Buffers have power of
+//! two sizes, go back to the pool when dropped, and are used again without going through the
+//! allocator. What a burst left behind is returned to the system by [`Pool::trim`].
+//!
+//! Thread safety: a pool and its buffers belong to one thread (they share it by `Rc`).
+//!
+//! Invariants:
+//! 1. `used + free` bytes are at most the limit, except for the overdraft of [`Pool::take_always`].
+//! 2. The last quarter of the limit is only for buffers of the smallest size: connections that
+//!    gather long lines cannot keep others from speaking.
+
+mod appetite;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+    rc::Rc,
+};
+
+pub(crate) use appetite::Appetite;
+
+/// Smallest buffer in bytes: a request of average size, or one whole probe of a line.
+pub const BUFFER_BYTES_MIN: usize = 2 << 10;
+
+/// Largest buffer in bytes: one retrieval line of the default limit.
+pub const BUFFER_BYTES_MAX: usize = BUFFER_BYTES_MIN << (CLASSES - 1);
+
+/// 2, 4, 8, ... 1024 KiB.
+const CLASSES: usize = 10;
+
+const _: () = assert!(BUFFER_BYTES_MAX == 1 << 20);
+
+/// Number of a buffer size: class `c` holds `BUFFER_BYTES_MIN << c` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Class(u8);
+
+impl Class {
+    pub(crate) const MIN: Self = Self(0);
+    pub(crate) const MAX: Self = Self(CLASSES as u8 - 1);
+
+    /// The smallest class for `bytes`, or none if there is no such buffer.
+    pub(crate) fn for_bytes(bytes: usize) -> Option<Self> {
+        let units = bytes.div_ceil(BUFFER_BYTES_MIN).max(1);
+        let class = Self(u8::try_from(units.next_power_of_two().trailing_zeros()).ok()?);
+        (class <= Self::MAX).then_some(class)
+    }
+
+    /// The class of exactly `bytes`.
+    pub(crate) const fn fixed(bytes: usize) -> Self {
+        assert!(bytes >= BUFFER_BYTES_MIN && bytes <= BUFFER_BYTES_MAX && bytes.is_power_of_two());
+        Self((bytes / BUFFER_BYTES_MIN).trailing_zeros() as u8)
+    }
+
+    pub(crate) const fn bytes(self) -> usize {
+        BUFFER_BYTES_MIN << self.0
+    }
+
+    pub(crate) fn larger(self) -> Self {
+        Self(self.0 + 1).min(Self::MAX)
+    }
+
+    pub(crate) fn smaller(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+
+    fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// The buffers of one thread. Cheap to clone; clones share everything.
+#[derive(Clone)]
+pub struct Pool(Rc<Shelves>);
+
+struct Shelves {
+    limit_bytes: usize,
+    used_bytes: Cell<usize>,
+    free_bytes: Cell<usize>,
+    used_bytes_max: Cell<usize>,
+    allocations: Cell<u64>,
+    refusals: Cell<u64>,
+    free: RefCell<[Shelf; CLASSES]>,
+}
+
+/// Free buffers of one size.
+#[derive(Default)]
+struct Shelf {
+    buffers: Vec<Box<[u8]>>,
+    /// Fewest free buffers since the last trim: so many were not needed.
+    idle: usize,
+}
+
+/// Numbers about a pool. Bytes are those of whole buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Bytes that may be used.
+    pub limit_bytes: usize,
+    /// Bytes in use now.
+    pub used_bytes: usize,
+    /// Most bytes that were in use at a time.
+    pub used_bytes_max: usize,
+    /// Bytes that wait to be used again.
+    pub free_bytes: usize,
+    /// Buffers that came from the system's allocator.
+    pub allocations: u64,
+    /// Requests for a buffer that were refused.
+    pub refusals: u64,
+}
+
+impl Pool {
+    /// An empty pool that hands out at most `limit_bytes` at a time.
+    #[must_use]
+    pub fn new(limit_bytes: usize) -> Self {
+        Self(Rc::new(Shelves {
+            limit_bytes,
+            used_bytes: Cell::new(0),
+            free_bytes: Cell::new(0),
+            used_bytes_max: Cell::new(0),
+            allocations: Cell::new(0),
+            refusals: Cell::new(0),
+            free: RefCell::default(),
+        }))
+    }
+
+    /// Numbers for `stats`.
+    #[must_use]
+    pub fn stats(&self) -> PoolStats {
+        let shelves = &self.0;
+        PoolStats {
+            limit_bytes: shelves.limit_bytes,
+            used_bytes: shelves.used_bytes.get(),
+            used_bytes_max: shelves.used_bytes_max.get(),
+            free_bytes: shelves.free_bytes.get(),
+            allocations: shelves.allocations.get(),
+            refusals: shelves.refusals.get(),
+        }
+    }
+
+    /// Whether a buffer of the smallest size can be had.
+    #[must_use]
+    pub fn has_memory(&self) -> bool {
+        self.0.used_bytes.get() + BUFFER_BYTES_MIN <= self.0.limit_bytes
+    }
+
+    /// A buffer of `class`, or of the largest smaller class down to `at_least` that the limit
+    /// allows.
+    pub(crate) fn take(&self, class: Class, at_least: Class) -> Option<Buffer> {
+        let mut class = class.max(at_least);
+        while !self.allows(class) {
+            if class == at_least {
+                self.0.refusals.set(self.0.refusals.get() + 1);
+                return None;
+            }
+            class = class.smaller();
+        }
+        Some(self.take_always(class))
+    }
+
+    /// A buffer of `class`, whatever the limit says. The caller has asked
+    /// [`Pool::has_memory`] before and takes a bounded number.
+    pub(crate) fn take_always(&self, class: Class) -> Buffer {
+        let shelves = &self.0;
+        let used_bytes = shelves.used_bytes.get() + class.bytes();
+        shelves.used_bytes.set(used_bytes);
+        shelves.used_bytes_max.set(shelves.used_bytes_max.get().max(used_bytes));
+        let memory = shelves.pop(class).unwrap_or_else(|| {
+            shelves.make_room(class);
+            shelves.allocations.set(shelves.allocations.get() + 1);
+            vec![0; class.bytes()].into_boxed_slice()
+        });
+        Buffer { memory, len: 0, class, home: Rc::clone(shelves) }
+    }
+
+    /// Gives half of the memory that was not needed since the last call back to the system, so
+    /// that a burst's buffers are gone after a few calls and a steady load never allocates.
+    pub fn trim(&self) {
+        let mut free = self.0.free.borrow_mut();
+        for (class, shelf) in (0u8..).map(Class).zip(free.iter_mut()) {
+            let surplus = shelf.idle.div_ceil(2);
+            shelf.buffers.truncate(shelf.buffers.len() - surplus);
+            shelf.idle = shelf.buffers.len();
+            self.0.free_bytes.set(self.0.free_bytes.get() - surplus * class.bytes());
+        }
+    }
+
+    fn allows(&self, class: Class) -> bool {
+        let limit_bytes = self.0.limit_bytes;
+        let for_class =
+            if class == Class::MIN { limit_bytes } else { limit_bytes - limit_bytes / 4 };
+        self.0.used_bytes.get() + class.bytes() <= for_class
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stats().fmt(f)
+    }
+}
+
+impl Shelves {
+    fn pop(&self, class: Class) -> Option<Box<[u8]>> {
+        let shelf = &mut self.free.borrow_mut()[class.index()];
+        let memory = shelf.buffers.pop()?;
+        shelf.idle = shelf.idle.min(shelf.buffers.len());
+        self.free_bytes.set(self.free_bytes.get() - class.bytes());
+        Some(memory)
+    }
+
+    /// Gives free buffers of other sizes back to the system, the largest first, until `class`,
+    /// which is counted as used already, fits.
+    fn make_room(&self, class: Class) {
+        let mut free = self.free.borrow_mut();
+        for from in (0..CLASSES).rev().filter(|from| *from != class.index()) {
+            let (shelf, bytes) = (&mut free[from], BUFFER_BYTES_MIN << from);
+            while self.used_bytes.get() + self.free_bytes.get() > self.limit_bytes {
+                if shelf.buffers.pop().is_none() {
+                    break;
+                }
+                self.free_bytes.set(self.free_bytes.get() - bytes);
+            }
+            shelf.idle = shelf.idle.min(shelf.buffers.len());
+        }
+    }
+
+    fn put_back(&self, class: Class, memory: Box<[u8]>) {
+        self.used_bytes.set(self.used_bytes.get() - class.bytes());
+        if self.used_bytes.get() + self.free_bytes.get() + class.bytes() > self.limit_bytes {
+            return; // The overdraft goes back to the system.
+        }
+        self.free_bytes.set(self.free_bytes.get() + class.bytes());
+        self.free.borrow_mut()[class.index()].buffers.push(memory);
+    }
+}
+
+/// Memory of a pool with some bytes in it. Dropped, it goes back to its pool.
+pub struct Buffer {
+    memory: Box<[u8]>,
+    len: usize,
+    class: Class,
+    home: Rc<Shelves>,
+}
+
+impl Buffer {
+    /// The bytes in it.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[..self.len]
+    }
+
+    /// Bytes it can hold.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// The room behind its bytes. What is in there is of no meaning.
+    #[must_use]
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.memory[self.len..]
+    }
+
+    /// Makes the first `count` bytes of the room part of the bytes.
+    ///
+    /// # Panics
+    /// Panics when the room is smaller.
+    pub fn commit(&mut self, count: usize) {
+        assert!(count <= self.memory.len() - self.len, "{count} bytes written beyond a buffer");
+        self.len += count;
+    }
+
+    /// Appends as many of `bytes` as there is room for; returns how many.
+    pub fn append(&mut self, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(self.memory.len() - self.len);
+        self.memory[self.len..self.len + count].copy_from_slice(&bytes[..count]);
+        self.len += count;
+        count
+    }
+
+    /// The bytes from `start` on, to be written again.
+    pub(crate) fn written(&mut self, start: usize) -> &mut [u8] {
+        &mut self.memory[start..self.len]
+    }
+
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Removes the first `count` bytes by moving the others to the front.
+    pub(crate) fn remove_front(&mut self, count: usize) {
+        self.memory.copy_within(count..self.len, 0);
+        self.len -= count;
+    }
+
+    pub(crate) fn class(&self) -> Class {
+        self.class
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.home.put_back(self.class, std::mem::take(&mut self.memory));
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} of {} bytes)", self.len, self.capacity())
+    }
+}
