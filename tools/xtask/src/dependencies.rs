@@ -1,9 +1,9 @@
 //! Licences and duplicate versions of what is linked in.
 //!
-//! The whole lock file must carry allowed licences. Two versions of one crate are refused in what an
-//! ordinary build on this machine links (code under a model checker may bring its own), unless an
-//! exception says why. cargo-deny does the same and more, but building it takes 200 s of CPU time,
-//! which is a tenth of the budget of the whole test command.
+//! The whole lock file must carry allowed licences. Two versions of one crate are refused in what
+//! an ordinary build on this machine links (code under a model checker may bring its own), unless
+//! an exception says why. cargo-deny does the same and more, but building it takes 200 s of CPU
+//! time, which is a tenth of the budget of the whole test command.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,8 +1,8 @@
 //! Code broken on purpose, and the suite that must notice.
 //!
-//! A mutant is a place in the code under `#[cfg(mutant = "name")]` that leaves out what makes it
-//! right. CI builds each and runs the tests that exist for it; a mutant that passes, does not build,
-//! or fails for another reason than the one in the table fails CI.
+//! A mutant is a place in the code where `cfg(mutant = "name")` leaves out what makes it right. CI
+//! builds each and runs the tests that exist for it; a mutant that passes, does not build, or fails
+//! for another reason than the one in the table fails CI.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command, time::Instant};
 

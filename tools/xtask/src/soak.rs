@@ -1,7 +1,7 @@
 //! What takes longer than CI may: run by hand or at night, by name.
 //!
-//! Long tests are ordinary tests marked `#[ignore = "soak: ..."]` whose path contains `soak_`. Those
-//! of a model checker also carry its prefix: `shuttle_soak_...`, `loom_soak_...`.
+//! Long tests are ordinary tests marked `#[ignore = "soak: ..."]` whose path contains `soak_`.
+//! Those of a model checker also carry its prefix: `shuttle_soak_...`, `loom_soak_...`.
 
 use std::{fmt::Write as _, path::Path, time::Instant};
 

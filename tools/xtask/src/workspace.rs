@@ -82,7 +82,7 @@ pub(crate) fn root() -> PathBuf {
 /// Runs `cargo metadata` in `root`; `extra` narrows what it answers (`--no-deps`, a platform).
 ///
 /// # Errors
-/// When cargo fails (a bad manifest, no network on a cold registry) or its answer is not understood.
+/// When cargo fails (a bad manifest, no network on a cold registry) or gives a strange answer.
 pub(crate) fn metadata(root: &Path, extra: &[&str]) -> Result<Metadata> {
     let mut command = Command::new("cargo");
     command.current_dir(root).args(["metadata", "--format-version", "1", "--quiet"]).args(extra);

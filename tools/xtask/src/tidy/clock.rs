@@ -24,6 +24,9 @@ const MODEL_CHECKED: &str = "crates/cache/";
 const SYNC_PATHS: [&str; 5] =
     ["std::sync", "std::thread", "core::sync", "alloc::sync", "std::hint::spin_loop"];
 
+/// What lies there and synchronises nothing.
+const HARMLESS_PATHS: [&str; 1] = ["std::thread::available_parallelism"];
+
 /// Directories of programs that run no cache.
 const EXEMPT: [&str; 2] = ["tools/", "fuzz/"];
 
@@ -60,15 +63,11 @@ fn clock_reads(source: &Source) -> Vec<Finding> {
 fn foreign_sync(source: &Source) -> Vec<Finding> {
     let mut imports = Imports { paths: Vec::new() };
     imports.visit_file(&source.file);
-    let inline = source
-        .tokens
-        .windows(3)
-        .filter(|window| window[1].text == "::")
-        .map(|window| (format!("{}::{}", window[0].text, window[2].text), window[0].line));
     let mut findings: Vec<Finding> = imports
         .paths
         .into_iter()
-        .chain(inline)
+        .chain(inline_paths(source))
+        .filter(|(path, _)| !HARMLESS_PATHS.contains(&path.as_str()))
         .filter(|(path, _)| {
             SYNC_PATHS.iter().any(|sync| {
                 path.strip_prefix(sync).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
@@ -81,6 +80,24 @@ fn foreign_sync(source: &Source) -> Vec<Finding> {
     findings.sort();
     findings.dedup();
     findings
+}
+
+/// Every path that is written outside a `use`, with its line.
+fn inline_paths(source: &Source) -> Vec<(String, usize)> {
+    let mut paths = Vec::new();
+    let mut at = 0;
+    while let Some(token) = source.tokens.get(at) {
+        let mut path = token.text.clone();
+        while source.matches(at + 1, &["::"])
+            && let Some(next) = source.tokens.get(at + 2).filter(|next| next.is_word)
+        {
+            path = format!("{path}::{}", next.text);
+            at += 2;
+        }
+        paths.push((path, token.line));
+        at += 1;
+    }
+    paths
 }
 
 /// Every path that a `use` names, written out.

@@ -27,7 +27,7 @@ fn check_package(metadata: &Metadata, package: &Package) -> Vec<Finding> {
     let name = package.name.as_str();
     let above = if manifest.starts_with("crates/") {
         let Some(floor) = floor(name) else {
-            let message = format!("crate `{name}` stands on no floor: give it one in xtask's tidy");
+            let message = format!("crate `{name}` is on no floor: give it one in tidy");
             return vec![Finding::new(&manifest, 1, message)];
         };
         floor
@@ -46,7 +46,7 @@ fn check_package(metadata: &Metadata, package: &Package) -> Vec<Finding> {
         .into_iter()
         .filter(|below| !(is_tool || floor(below).is_some_and(|below| below < above)))
         .map(|below| {
-            let message = format!("`{name}` may not import `{below}`: it stands on no lower floor");
+            let message = format!("`{name}` may not import `{below}`: it is on no lower floor");
             Finding::new(&manifest, 1, message)
         })
         .collect()

@@ -15,7 +15,7 @@ const HEADING: &str = "Where unsafe lives";
 pub(super) fn check(metadata: &Metadata, sources: &Sources, document: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let listed = listed_files(document).unwrap_or_else(|| {
-        let message = format!("no section `{HEADING}`: list there each file that has unsafe code");
+        let message = format!("no section `{HEADING}`: list there each file with unsafe code");
         findings.push(Finding::new(DOCUMENT, 1, message));
         Vec::new()
     });
