@@ -1,0 +1,188 @@
+//! A server process of the test's own, on loopback, killed when dropped.
+
+use super::conn::Conn;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// A server that does not answer within this time has failed to start.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// Another process may take the free port between the look and the start: try a few.
+const START_ATTEMPTS: usize = 5;
+
+static SERVERS: AtomicUsize = AtomicUsize::new(0);
+
+/// A running server.
+pub(crate) struct Server {
+    child: Child,
+    /// memcached serves TCP or a Unix socket, not both: this one serves the latter.
+    unix_child: Option<Child>,
+    addr: SocketAddr,
+    dir: PathBuf,
+}
+
+impl Server {
+    /// Starts kelvin with 64 MiB and the given further arguments.
+    pub(crate) fn kelvin(arguments: &[&str]) -> Self {
+        match super::under_test() {
+            Some(binary) => Self::memcached(&binary, &[]),
+            None => Self::kelvin_with_memory("64MiB", arguments),
+        }
+    }
+
+    /// Starts kelvin with the given memory and further arguments.
+    pub(crate) fn kelvin_with_memory(memory: &str, arguments: &[&str]) -> Self {
+        Self::start(|dir, port| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_kelvin"));
+            command.arg("serve").args(["--listen", &format!("127.0.0.1:{port}")]);
+            command.arg("--unix").arg(dir.join("socket"));
+            command.args(["--memory", memory]).args(arguments);
+            (command, None)
+        })
+    }
+
+    /// Starts a memcached with 64 MiB and the given further arguments.
+    pub(crate) fn memcached(binary: &Path, arguments: &[&str]) -> Self {
+        Self::start(|dir, port| {
+            let common = |command: &mut Command| {
+                command.args(["-U", "0", "-m", "64", "-t", "1", "-u", "root"]).args(arguments);
+            };
+            let mut tcp = Command::new(binary);
+            tcp.args(["-l", "127.0.0.1", "-p", &port.to_string()]);
+            common(&mut tcp);
+            let mut unix = Command::new(binary);
+            unix.arg("-s").arg(dir.join("socket"));
+            common(&mut unix);
+            (tcp, Some(unix))
+        })
+    }
+
+    fn start(commands: impl Fn(&Path, u16) -> (Command, Option<Command>)) -> Self {
+        let number = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("kelvin-{}-{number}", std::process::id()));
+        fs::create_dir_all(&dir).expect("the temporary directory can be written");
+        for _ in 0..START_ATTEMPTS {
+            let port = free_port();
+            let (command, unix) = commands(&dir, port);
+            let mut server = Server {
+                child: spawn(command, &dir.join("log")),
+                unix_child: unix.map(|u| spawn(u, &dir.join("log.unix"))),
+                addr: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+                dir: dir.clone(),
+            };
+            if server.wait_until_ready() {
+                return server;
+            }
+            let log = fs::read_to_string(dir.join("log")).unwrap_or_default();
+            if !log.contains("in use") {
+                panic!("the server did not start; it said: {log}");
+            }
+        }
+        panic!("no free port in {START_ATTEMPTS} attempts");
+    }
+
+    fn wait_until_ready(&mut self) -> bool {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while Instant::now() < deadline {
+            let ready = TcpStream::connect(self.addr).is_ok()
+                && UnixStream::connect(self.dir.join("socket")).is_ok();
+            if self.child.try_wait().expect("a child can be waited for").is_some() {
+                return false;
+            }
+            if ready {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
+    }
+
+    /// The address of the TCP listener.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The path of the Unix socket.
+    pub(crate) fn unix_path(&self) -> PathBuf {
+        self.dir.join("socket")
+    }
+
+    /// A new TCP connection.
+    pub(crate) fn connect(&self) -> Conn {
+        Conn::tcp(TcpStream::connect(self.addr).expect("the server accepts connections"))
+    }
+
+    /// A new connection over the Unix socket.
+    pub(crate) fn connect_unix(&self) -> Conn {
+        Conn::unix(UnixStream::connect(self.unix_path()).expect("the server accepts connections"))
+    }
+
+    /// The resident set of the process, in bytes, as the kernel counts it.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))
+            .expect("the server runs, so it has a status");
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("VmRSS is given");
+        let kib = line.trim().trim_end_matches(" kB").parse::<u64>();
+        kib.expect("VmRSS is a number of kB") * 1024
+    }
+
+    /// Sends SIGTERM.
+    pub(crate) fn terminate(&self) {
+        let pid = self.child.id();
+        let sent = Command::new("sh").args(["-c", &format!("kill -TERM {pid}")]).status();
+        assert!(sent.expect("sh runs").success(), "SIGTERM could not be sent to {pid}");
+    }
+
+    /// How the process ended, if it does within `timeout`.
+    pub(crate) fn wait_for_end(&mut self, timeout: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let status = self.child.try_wait().expect("a child can be waited for");
+            if status.is_some() || Instant::now() > deadline {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Asserts that the process runs and answers a new client.
+    pub(crate) fn assert_serves(&mut self) {
+        let ended = self.child.try_wait().expect("a child can be waited for");
+        assert!(ended.is_none(), "the server ended: {ended:?}");
+        let mut conn = self.connect();
+        conn.ask(b"set alive 0 0 3\r\nyes\r\n", b"STORED\r\n");
+        conn.ask(b"get alive\r\n", b"VALUE alive 0 3\r\nyes\r\nEND\r\n");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for child in std::iter::once(&mut self.child).chain(&mut self.unix_child) {
+            // Both fail only if the process has ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+            eprintln!("the server's log:\n{log}");
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn spawn(mut command: Command, log: &Path) -> Child {
+    let file = File::create(log).expect("the temporary directory can be written");
+    let errors = file.try_clone().expect("a file can be duplicated");
+    command.stdin(Stdio::null()).stdout(file).stderr(errors);
+    let program = command.get_program().to_owned();
+    command.spawn().unwrap_or_else(|e| panic!("cannot run {program:?}: {e}"))
+}
+
+fn free_port() -> u16 {
+    let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
+    probe.local_addr().expect("a bound socket has an address").port()
+}
