@@ -192,13 +192,17 @@ fn write_table(report: &Report, out: &mut String) -> std::fmt::Result {
     for cell in &report.cells {
         write_cell(cell, out)?;
     }
+    write_ratios(&report.ratios, out)
+}
+
+fn write_ratios(ratios: &[Ratio], out: &mut String) -> std::fmt::Result {
     writeln!(
         out,
         "\nkelvin against the best peer of the same run\n\
          {:>3} {:>3} {:<9}{:>7}{:>8}{:>16}{:>7}  peer",
         "key", "thr", "workload", "bests", "median", "rounds", "time"
     )?;
-    for ratio in &report.ratios {
+    for ratio in ratios {
         writeln!(
             out,
             "{:>3} {:>3} {:<9}{:>6.2}x{:>7.2}x{:>8.2}x..{:.2}x{:>6.2}x  {}{}",
