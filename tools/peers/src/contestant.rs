@@ -1,9 +1,6 @@
 //! An engine that is filled and ready to be measured, whatever its type.
 
-use std::{
-    sync::atomic::{AtomicU32, Ordering},
-    time::Instant,
-};
+use std::{sync::atomic::AtomicU32, time::Instant};
 
 use crate::{
     engine::{Empty, Engine, Kelvin, Moka, Quick, QuickInline, ShardedLru},
@@ -59,7 +56,7 @@ pub(crate) trait Contestant {
     /// Runs a cell once.
     ///
     /// # Panics
-    /// Panics when a value that was read is not one that was written.
+    /// Panics when a value that was read is not one that was written, or a put was refused.
     fn run(&self, load: &Load, cell: Cell, extent: Extent) -> Sample;
 }
 
@@ -108,7 +105,7 @@ impl<const N: usize, E: Engine<N>> Contestant for Bench<N, E> {
         let sample = workload::run(&self.engine, load, &self.fresh, cell, extent);
         let stored = self.class != Class::Baseline;
         assert!(!stored || sample.wrong == 0, "{}: {} wrong values", self.name, sample.wrong);
-        debug_assert!(self.fresh.load(Ordering::Relaxed) >= load.shape.keys);
+        assert_eq!(self.engine.refused(), 0, "{}: puts were refused", self.name);
         sample
     }
 }

@@ -31,6 +31,11 @@ pub(crate) trait Engine<const N: usize>: Send + Sync {
 
     /// Records evicted since the start, where the engine counts them at no cost.
     fn evictions(&self) -> Option<u64>;
+
+    /// Puts that found no memory since the start.
+    fn refused(&self) -> u64 {
+        0
+    }
 }
 
 /// A thread's access to an engine.

@@ -1,7 +1,7 @@
 //! The cache of this repository, through its public interface.
 
 use base::clock::Clock;
-use cache::{Cache, CacheConfig, Get, Put, Value, Worker};
+use cache::{Cache, CacheConfig, Get, Put, StoreError, Value, Worker};
 
 use super::{Engine, Session};
 use crate::load::{BURST, Key, ValueBuffer};
@@ -36,6 +36,10 @@ impl<const N: usize> Engine<N> for Kelvin {
     fn evictions(&self) -> Option<u64> {
         Some(self.0.stats().evictions)
     }
+
+    fn refused(&self) -> u64 {
+        self.0.stats().out_of_memory
+    }
 }
 
 impl KelvinSession {
@@ -52,6 +56,15 @@ impl KelvinSession {
         }
         hashed
     }
+
+    /// Stores a value. A put that finds no memory is counted by the cache, see `refused`.
+    #[inline(always)]
+    fn set(&mut self, key: cache::Key<'_>, value: &[u8]) {
+        match self.0.set(key, &Put::new(Value::Bytes(value))) {
+            Ok(_) | Err(StoreError::OutOfMemory { .. }) => (),
+            Err(error) => panic!("a put failed: {error}"),
+        }
+    }
 }
 
 impl<const N: usize> Session<N> for KelvinSession {
@@ -64,7 +77,7 @@ impl<const N: usize> Session<N> for KelvinSession {
     #[inline(always)]
     fn put(&mut self, key: &Key<N>, value: &[u8]) {
         let key = self.0.key(key.bytes());
-        self.0.set(key, &Put::new(Value::Bytes(value))).expect("a small value is always stored");
+        self.set(key, value);
     }
 
     #[inline(always)]
@@ -83,8 +96,7 @@ impl<const N: usize> Session<N> for KelvinSession {
     #[inline(always)]
     fn put_batch(&mut self, keys: &[Key<N>], values: &[&[u8]]) {
         for (key, value) in self.hash(keys).into_iter().zip(values) {
-            let put = Put::new(Value::Bytes(value));
-            self.0.set(key, &put).expect("a small value is always stored");
+            self.set(key, value);
         }
     }
 
