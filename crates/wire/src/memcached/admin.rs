@@ -277,3 +277,6 @@ fn fraction(word: &[u8]) -> Option<f64> {
     }
     core::str::from_utf8(word).ok()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

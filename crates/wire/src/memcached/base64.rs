@@ -64,3 +64,6 @@ pub(super) fn encode(bytes: &[u8], mut put: impl FnMut(&[u8; 4])) {
         put(&text);
     }
 }
+
+#[cfg(test)]
+mod tests;

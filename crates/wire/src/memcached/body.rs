@@ -107,3 +107,6 @@ impl Inflow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,3 +47,6 @@ impl Decimal {
         &self.room[self.start..]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,3 +45,6 @@ impl Expiry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -127,3 +127,6 @@ fn has_long_word(mut bytes: &[u8]) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,7 +107,7 @@ impl FlagSet {
 const KNOWN: FlagSet = FlagSet::of(b"bcfhklqstuvxCDEFIJLMNOPRT");
 
 /// A meta command: its key and its flags.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta<'a> {
     /// The key.
     pub key: MetaKey<'a>,
@@ -164,3 +164,6 @@ pub enum StoreMode {
     /// `MR`: only if present.
     Replace,
 }
+
+#[cfg(test)]
+mod tests;

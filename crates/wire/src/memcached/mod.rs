@@ -36,7 +36,7 @@ use limits::LINE_BYTES_MAX;
 use memchr::memchr;
 
 /// What the input starts with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     /// A part of a line. Nothing is consumed; call again with more bytes behind these.
     Incomplete,
@@ -123,3 +123,6 @@ pub fn parse<'a>(input: &'a [u8], limits: &Limits) -> Step<'a> {
         Err(Refusal { reply, then }) => Step::Invalid { reply, consumed, then },
     }
 }
+
+#[cfg(test)]
+mod tests;

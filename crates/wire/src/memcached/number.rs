@@ -59,7 +59,7 @@ pub(super) fn plain(bytes: &[u8]) -> Option<(u32, &[u8])> {
 }
 
 /// Reads client flags at the start of `rest`, the remainder of a line, as `strtoul` does: blanks
-/// and a sign may lead, a blank or the end must follow, bits above 32 are lost.
+/// and a sign may lead, a blank, a zero byte or the end must follow, bits above 32 are lost.
 pub(super) fn loose_u32(rest: &[u8]) -> Option<u32> {
     let (negative, magnitude) = loose(rest)?;
     let value = if negative { magnitude.wrapping_neg() } else { magnitude };
@@ -88,7 +88,7 @@ fn loose(rest: &[u8]) -> Option<(bool, u64)> {
     };
     let len = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, tail) = rest.split_at(len);
-    if digits.is_empty() || tail.first().is_some_and(|&byte| !is_blank(byte)) {
+    if digits.is_empty() || tail.first().is_some_and(|&byte| byte != 0 && !is_blank(byte)) {
         return None;
     }
     let sum = |sum: u64, byte: &u8| sum.checked_mul(10)?.checked_add(digit(*byte)?.into());
@@ -105,3 +105,6 @@ fn digit(byte: u8) -> Option<u32> {
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
+
+#[cfg(test)]
+mod tests;

@@ -302,3 +302,6 @@ impl<'r> Writer<'r> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

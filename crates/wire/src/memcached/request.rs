@@ -8,7 +8,7 @@ use super::meta::{Meta, MetaKey, StoreMode};
 ///
 /// `noreply` means that no reply line is sent whatever the outcome, errors included. For the
 /// meta commands see [`Meta::quiet`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Request<'a> {
     /// `get`, `gets`, `gat`, `gats`.
@@ -181,7 +181,7 @@ pub enum StoreVerb {
 }
 
 /// `ms`. The next `value_len + 2` bytes are its body, always.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetaStore<'a> {
     /// Key and flags.
     pub meta: Meta<'a>,

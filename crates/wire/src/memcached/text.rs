@@ -186,3 +186,6 @@ fn key_and_number(args: &[u8]) -> Result<(&[u8], &[u8], bool), Refusal> {
     }
     Ok((key, number, noreply))
 }
+
+#[cfg(test)]
+mod tests;

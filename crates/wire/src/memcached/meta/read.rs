@@ -23,7 +23,10 @@ enum Fault {
     /// Key or flags are wrong: the reply.
     Flags(&'static [u8]),
     /// The opaque token is too long, which is found out last.
-    Opaque,
+    Opaque {
+        /// The mode, which is found out before.
+        mode: Option<u8>,
+    },
 }
 
 /// Reads the arguments of `mg`.
@@ -43,7 +46,7 @@ fn keyed(args: &[u8]) -> Result<Meta<'_>, Refusal> {
     read(key, tokens.rest(), BEFORE_FLAGS).map_err(|fault| match fault {
         Fault::Line => bad_format(),
         Fault::Flags(reply) => Refusal::new(reply, false),
-        Fault::Opaque => Refusal::new(lines::OPAQUE_TOO_LONG, false),
+        Fault::Opaque { .. } => Refusal::new(lines::OPAQUE_TOO_LONG, false),
     })
 }
 
@@ -51,17 +54,23 @@ fn keyed(args: &[u8]) -> Result<Meta<'_>, Refusal> {
 pub(in crate::memcached) fn arithmetic(args: &[u8]) -> Parsed<'_> {
     let mut tokens = Tokens::new(args);
     let key = tokens.next().ok_or_else(bad_format)?;
-    let meta = read(key, tokens.rest(), BEFORE_FLAGS).map_err(|fault| match fault {
-        Fault::Line => bad_format(),
-        Fault::Flags(_) => Refusal::new(lines::INVALID_OR_DUPLICATE_FLAG, false),
-        Fault::Opaque => Refusal::new(lines::OPAQUE_TOO_LONG, false),
-    })?;
-    let direction = match meta.mode {
-        None | Some(b'I' | b'+') => Direction::Up,
-        Some(b'D' | b'-') => Direction::Down,
-        Some(_) => return Err(Refusal::new(lines::INVALID_ARITHMETIC_MODE, false)),
-    };
-    Ok(Request::MetaArithmetic { meta, direction })
+    match read(key, tokens.rest(), BEFORE_FLAGS) {
+        Ok(meta) => Ok(Request::MetaArithmetic { meta, direction: direction(meta.mode)? }),
+        Err(Fault::Line) => Err(bad_format()),
+        Err(Fault::Flags(_)) => Err(Refusal::new(lines::INVALID_OR_DUPLICATE_FLAG, false)),
+        Err(Fault::Opaque { mode }) => {
+            direction(mode).and(Err(Refusal::new(lines::OPAQUE_TOO_LONG, false)))
+        }
+    }
+}
+
+/// The direction that `mode` of `ma` stands for.
+fn direction(mode: Option<u8>) -> Result<Direction, Refusal> {
+    match mode {
+        None | Some(b'I' | b'+') => Ok(Direction::Up),
+        Some(b'D' | b'-') => Ok(Direction::Down),
+        Some(_) => Err(Refusal::new(lines::INVALID_ARITHMETIC_MODE, false)),
+    }
 }
 
 /// Reads the arguments of `ms`.
@@ -79,20 +88,25 @@ pub(in crate::memcached) fn store(args: &[u8]) -> Parsed<'_> {
         then: Then::Swallow { bytes: value_len + 2 },
         ..Refusal::new(reply, false)
     };
-    let meta = read(key, tokens.rest(), BEFORE_STORE_FLAGS).map_err(|fault| match fault {
-        Fault::Line => bad_format(),
-        Fault::Flags(reply) => refuse(reply),
-        Fault::Opaque => refuse(lines::OPAQUE_TOO_LONG),
-    })?;
-    let mode = match meta.mode {
-        None | Some(b'S') => StoreMode::Set,
-        Some(b'E') => StoreMode::Add,
-        Some(b'A') => StoreMode::Append,
-        Some(b'P') => StoreMode::Prepend,
-        Some(b'R') => StoreMode::Replace,
-        Some(_) => return Err(refuse(lines::INVALID_STORE_MODE)),
-    };
-    Ok(Request::MetaStore(MetaStore { meta, mode, value_len }))
+    let known = |mode| store_mode(mode).ok_or_else(|| refuse(lines::INVALID_STORE_MODE));
+    match read(key, tokens.rest(), BEFORE_STORE_FLAGS) {
+        Ok(meta) => Ok(Request::MetaStore(MetaStore { mode: known(meta.mode)?, meta, value_len })),
+        Err(Fault::Line) => Err(bad_format()),
+        Err(Fault::Flags(reply)) => Err(refuse(reply)),
+        Err(Fault::Opaque { mode }) => known(mode).and(Err(refuse(lines::OPAQUE_TOO_LONG))),
+    }
+}
+
+/// The mode of `ms` that a letter stands for.
+fn store_mode(letter: Option<u8>) -> Option<StoreMode> {
+    match letter {
+        None | Some(b'S') => Some(StoreMode::Set),
+        Some(b'E') => Some(StoreMode::Add),
+        Some(b'A') => Some(StoreMode::Append),
+        Some(b'P') => Some(StoreMode::Prepend),
+        Some(b'R') => Some(StoreMode::Replace),
+        Some(_) => None,
+    }
 }
 
 /// Reads the arguments of `me`, whose only flag is `b`.
@@ -255,6 +269,6 @@ fn fault(key: &[u8], tokens: &[u8], before: usize) -> Fault {
     match reply {
         Some(reply) => Fault::Flags(reply),
         None if wordless => Fault::Flags(lines::BAD_FORMAT),
-        None => Fault::Opaque,
+        None => Fault::Opaque { mode: scratch.mode },
     }
 }
