@@ -50,6 +50,11 @@ pub struct Facts {
     pub token: u64,
     /// Seconds until it expires; `None` for never.
     pub ttl_s: Option<u32>,
+    /// The same before the command changed it: what `t` gives back where it stands before the
+    /// flag that made the change. Of a record that was created, `None`.
+    pub ttl_before_s: Option<u32>,
+    /// Whether the command created the record (`N`).
+    pub created: bool,
     /// Seconds since the last access, this one not counted.
     pub idle_s: u32,
     /// Whether it was ever read, this time not counted.
@@ -226,7 +231,7 @@ impl<'r> Writer<'r> {
         self.put(b"ME ");
         self.key(key);
         self.put(b" exp=");
-        self.ttl(facts);
+        self.ttl(facts.ttl_s);
         self.put(b" la=");
         self.number(facts.idle_s.into());
         self.put(b" cas=");
@@ -259,9 +264,16 @@ impl<'r> Writer<'r> {
         if !meta.flags.meets(answers) {
             return;
         }
-        for token in meta.tokens().filter(|token| answers.has(token[0])) {
-            self.put(b" ");
+        let mut ttl_s = facts.ttl_before_s;
+        for token in meta.tokens() {
             let flag = token[0];
+            if flag == b'T' || flag == b'N' && facts.created {
+                ttl_s = facts.ttl_s;
+            }
+            if !answers.has(flag) {
+                continue;
+            }
+            self.put(b" ");
             if flag == b'O' {
                 self.put(token);
                 continue;
@@ -269,7 +281,7 @@ impl<'r> Writer<'r> {
             self.put(&[flag]);
             match flag {
                 b's' => self.number(facts.value_len.into()),
-                b't' => self.ttl(facts),
+                b't' => self.ttl(ttl_s),
                 b'c' => self.number(facts.token),
                 b'f' => self.number(facts.client_flags.into()),
                 b'l' => self.number(facts.idle_s.into()),
@@ -285,8 +297,8 @@ impl<'r> Writer<'r> {
         }
     }
 
-    fn ttl(&mut self, facts: &Facts) {
-        match facts.ttl_s {
+    fn ttl(&mut self, ttl_s: Option<u32>) {
+        match ttl_s {
             Some(seconds) => self.number(seconds.into()),
             None => self.put(b"-1"),
         }

@@ -30,6 +30,8 @@ const LONGEST: Facts = Facts {
     client_flags: u32::MAX,
     token: u64::MAX,
     ttl_s: Some(u32::MAX),
+    ttl_before_s: Some(u32::MAX),
+    created: false,
     idle_s: u32::MAX,
     fetched: true,
 };
@@ -56,11 +58,22 @@ fn a_hit_gives_back_what_was_asked_for_in_that_order() {
     assert_eq!(plain("mg a\n"), ("HD\r\n".into(), false));
     assert_eq!(plain("mg a v\r\n"), ("VA 12\r\n".into(), true));
     let all = "mg a t c s k f l h Oxy v q u x I L P T5\r\n";
-    assert_eq!(plain(all), ("VA 12 t30 c77 s12 ka f5 l3 h1 Oxy\r\n".into(), true));
+    assert_eq!(plain(all), ("VA 12 t20 c77 s12 ka f5 l3 h1 Oxy\r\n".into(), true));
     assert_eq!(plain("mg a Oxy k s\r\n").0, "HD Oxy ka s12\r\n");
     assert_eq!(plain("mg Z!m9v k b\r\n").0, "HD kZm9v b\r\n");
-    let never = Facts { ttl_s: None, fetched: false, ..FACTS };
+    let never = Facts { ttl_before_s: None, fetched: false, ..FACTS };
     assert_eq!(hit("mg a h t\r\n", &never, Renewal::default()).0, "HD h0 t-1\r\n");
+}
+
+#[test]
+fn the_time_left_is_that_of_its_place_on_the_line() {
+    let plain = |line, facts| hit(line, facts, Renewal::default()).0;
+    assert_eq!(plain("mg a t T30\r\n", &FACTS), "HD t20\r\n");
+    assert_eq!(plain("mg a T30 t\r\n", &FACTS), "HD t30\r\n");
+    assert_eq!(plain("mg a N30 t\r\n", &FACTS), "HD t20\r\n");
+    let created = Facts { created: true, ttl_before_s: None, ..FACTS };
+    assert_eq!(plain("mg a N30 t\r\n", &created), "HD t30\r\n");
+    assert_eq!(plain("mg a t N30\r\n", &created), "HD t-1\r\n");
 }
 
 #[test]
@@ -112,7 +125,7 @@ fn a_delete_tells_opaque_and_key() {
 fn arithmetic_tells_the_number_if_asked() {
     let changed = |line| written(|out| out.meta_arithmetic(&meta(line), 120, &FACTS));
     assert_eq!(changed("ma a\n"), "HD\r\n");
-    assert_eq!(changed("ma a t v c k Oxy s f\r\n"), "VA 3 t30 c77 ka Oxy\r\n120\r\n");
+    assert_eq!(changed("ma a t v c k Oxy s f\r\n"), "VA 3 t20 c77 ka Oxy\r\n120\r\n");
     assert_eq!(changed("ma a q v\r\n"), "");
     let failed = |status, line| written(|out| out.meta_arithmetic_failed(status, &meta(line)));
     assert_eq!(failed(Status::NotFound, "ma a q t k v\r\n"), "NF ka\r\n");
