@@ -46,6 +46,38 @@ pub struct Connection<S, E> {
     /// What is to happen when the burst has been served; [`crate::Handler::serve_all`] sets it.
     pub next: Next,
     pub(crate) id: ConnId,
+    pub(crate) state: State,
+}
+
+/// What the loop knows of a connection.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) phase: Phase,
+    /// A receive is under way.
+    pub(crate) receiving: bool,
+    /// A send is under way.
+    pub(crate) sending: bool,
+    /// In the loop's queue of connections to serve.
+    pub(crate) queued: bool,
+    /// In the loop's queue of connections that lack memory, since this time.
+    pub(crate) starved_since_ms: Option<u64>,
+    /// When a byte last moved, in milliseconds.
+    pub(crate) active_ms: u64,
+}
+
+/// Where in its life a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Open,
+    /// Replies are sent, nothing more is read.
+    Finishing,
+    /// Everything is sent and the peer knows it; what it still sends is dropped until it ends or
+    /// this time comes. (Closing with bytes unread would reset the connection and could destroy
+    /// replies on their way.)
+    Lingering {
+        until_ms: u64,
+        bytes_left: usize,
+    },
 }
 
 impl<S, E: External> Connection<S, E> {
@@ -53,16 +85,25 @@ impl<S, E: External> Connection<S, E> {
     /// out by [`Output::launch`].
     #[must_use]
     pub fn standalone(session: S, pool: &Pool) -> Self {
-        Self::new(session, ConnId { index: 0, generation: 0 }, pool)
+        Self::new(session, ConnId { index: 0, generation: 0 }, pool, 0)
     }
 
-    pub(crate) fn new(session: S, id: ConnId, pool: &Pool) -> Self {
+    pub(crate) fn new(session: S, id: ConnId, pool: &Pool, now_ms: u64) -> Self {
+        let state = State {
+            phase: Phase::Open,
+            receiving: false,
+            sending: false,
+            queued: false,
+            starved_since_ms: None,
+            active_ms: now_ms,
+        };
         Self {
             session,
             input: Input::new(),
             output: Output::new(pool.clone()),
             next: Next::Read,
             id,
+            state,
         }
     }
 

@@ -21,7 +21,7 @@ pub enum CloseReason {
     Aborted,
     /// Nothing moved in either direction for the idle timeout.
     Idle,
-    /// The pool had no memory for its input for the named time.
+    /// The pool had no memory for its input for [`crate::STARVED_MAX_MS`].
     Starved,
     /// The input is full and the session asked for more.
     InputFull,
@@ -36,7 +36,7 @@ pub enum CloseReason {
 pub struct Accepted {
     /// Number of the listener that it came through.
     pub listener: u32,
-    /// The socket, non-blocking.
+    /// The socket. It does not block and has its listener's options, such as TCP_NODELAY.
     pub socket: OwnedFd,
     /// The peer's address; none on a Unix socket.
     pub peer: Option<SocketAddr>,
@@ -94,7 +94,7 @@ pub trait Handler {
         let _ = (session, reason);
     }
 
-    /// Called about once a second, and after every turn that took longer.
+    /// Called once a second.
     fn tick(&mut self, control: &mut Control<Self::Session>) {
         let _ = control;
     }
@@ -119,7 +119,6 @@ pub struct Control<S> {
 pub(crate) enum Request<S> {
     Adopt(OwnedFd, S),
     Resume(ConnId),
-    PauseAccepting(bool),
     Drain,
     Stop,
 }
@@ -156,11 +155,6 @@ impl<S> Control<S> {
     /// Serves a connection that waits. Nothing happens if it has ended.
     pub fn resume(&mut self, connection: ConnId) {
         self.requests.push(Request::Resume(connection));
-    }
-
-    /// Stops accepting, or goes on.
-    pub fn pause_accepting(&mut self, pause: bool) {
-        self.requests.push(Request::PauseAccepting(pause));
     }
 
     /// Accepts nothing more, answers what has been received, sends the replies, closes, and then

@@ -36,14 +36,28 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+mod driver;
+mod epoll;
+mod error;
+mod event_loop;
 mod handler;
 mod input;
+mod mailbox;
 mod output;
 mod pool;
+mod wheel;
 
 pub use connection::{ConnId, Connection, Next};
+pub use driver::{Direction, Driver, Event, Sending};
+pub use epoll::Epoll;
+pub use error::Error;
+pub use event_loop::{
+    ACCEPT_PAUSE_MS, BURST_MAX, CONNECTIONS_MAX, LINGER_BYTES_MAX, LINGER_MS, Loop, LoopConfig,
+    STARVED_MAX_MS, TICK_MS,
+};
 pub use handler::{Accepted, Burst, CloseReason, Control, Handler};
 pub use input::{INPUT_BYTES_MAX, Input, Receive};
+pub use mailbox::{Mailbox, SendError, Sender, Waker, mailbox};
 pub use output::{
     Chain, EXTERNAL_BYTES_HIGH, External, Gather, Mark, OUTPUT_BYTES_HIGH, OUTPUT_UNIT_BYTES_MAX,
     Output,

@@ -104,14 +104,18 @@ impl Input {
         self.used = 0;
     }
 
+    /// Drops all bytes.
+    pub(crate) fn clear(&mut self) {
+        self.buffer = None;
+        self.used = 0;
+    }
+
     /// Gives memory back that the unused bytes do not need. To be called after each service.
     pub(crate) fn settle(&mut self, pool: &Pool) {
         let Some(buffer) = &mut self.buffer else { return };
         let left = buffer.bytes().len() - self.used;
         if left == 0 {
-            self.buffer = None;
-            self.used = 0;
-            return;
+            return self.clear();
         }
         let fitting = Class::for_bytes(left).unwrap_or(Class::MAX);
         // Two classes apart: at most a quarter is copied, and a load on the edge does not swing.
@@ -122,6 +126,13 @@ impl Input {
             *buffer = smaller;
             self.used = 0;
         }
+    }
+
+    /// Whether the pool has memory for the next receive.
+    pub(crate) fn can_receive(&self, pool: &Pool) -> bool {
+        let held = self.bytes().len();
+        let least = Class::for_bytes(self.needed.max(held + 1)).unwrap_or(Class::MAX);
+        pool.allows(least) || self.buffer.as_ref().is_some_and(|held| held.class() >= least)
     }
 
     /// What the next receive needs, with the bytes that the new ones go behind.
@@ -168,6 +179,13 @@ impl Receive {
                 (None, held) => Err(Self { held, ..self }),
             },
         }
+    }
+
+    /// The request that led to `buffer`, into which nothing came.
+    #[must_use]
+    pub fn again(buffer: Buffer) -> Self {
+        let class = buffer.class();
+        Self { held: Some(buffer).filter(|held| !held.bytes().is_empty()), class, needed: 0 }
     }
 
     /// The bytes held so far, when nothing will be received.

@@ -70,11 +70,11 @@ impl<E: External> Output<E> {
     }
 
     /// Whether another unit may be written: less than the bound waits to be sent, and there is
-    /// memory. When not, the session returns [`crate::Next::Blocked`] and is called again when
+    /// memory. While memory is scarce, one unit at a time. When not, the session returns [`crate::Next::Blocked`] and is called again when
     /// there is.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.below_bound() && self.pool.has_memory()
+        self.below_bound() && self.pool.has_memory() && (!self.pool.is_scarce() || self.is_idle())
     }
 
     /// Appends `bytes`.

@@ -187,11 +187,15 @@ impl Pool {
         }
     }
 
-    fn allows(&self, class: Class) -> bool {
-        let limit_bytes = self.0.limit_bytes;
-        let for_class =
-            if class == Class::MIN { limit_bytes } else { limit_bytes - limit_bytes / 4 };
-        self.0.used_bytes.get() + class.bytes() <= for_class
+    /// Whether the limit allows one more buffer of `class`.
+    pub(crate) fn allows(&self, class: Class) -> bool {
+        let allowed = if class == Class::MIN { self.0.limit_bytes } else { self.0.ample_bytes() };
+        self.0.used_bytes.get() + class.bytes() <= allowed
+    }
+
+    /// Whether only the last quarter of the limit is left.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.0.used_bytes.get() >= self.0.ample_bytes()
     }
 }
 
@@ -202,6 +206,10 @@ impl fmt::Debug for Pool {
 }
 
 impl Shelves {
+    fn ample_bytes(&self) -> usize {
+        self.limit_bytes - self.limit_bytes / 4
+    }
+
     fn pop(&self, class: Class) -> Option<Box<[u8]>> {
         let shelf = &mut self.free.borrow_mut()[class.index()];
         let memory = shelf.buffers.pop()?;

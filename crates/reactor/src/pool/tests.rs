@@ -1,1 +1,140 @@
+use super::{Appetite, BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Buffer, Class, Pool};
 
+const MIN: Class = Class::MIN;
+
+fn class(bytes: usize) -> Class {
+    Class::for_bytes(bytes).expect("a test asks for sizes that exist")
+}
+
+#[test]
+fn classes_are_powers_of_two_from_least_to_most() {
+    for (bytes, size) in [
+        (0, 2048),
+        (1, 2048),
+        (2048, 2048),
+        (2049, 4096),
+        (4097, 8192),
+        (65_536, 65_536),
+        (65_537, 131_072),
+        (BUFFER_BYTES_MAX, BUFFER_BYTES_MAX),
+    ] {
+        assert_eq!(class(bytes).bytes(), size, "{bytes}");
+    }
+    assert_eq!(Class::for_bytes(BUFFER_BYTES_MAX + 1), None);
+    assert_eq!(Class::for_bytes(usize::MAX), None);
+    assert_eq!(Class::fixed(64 << 10), class(64 << 10));
+    assert_eq!((Class::MAX.larger(), MIN.smaller()), (Class::MAX, MIN));
+    assert_eq!((MIN.larger().bytes(), Class::MAX.smaller().bytes()), (4096, 512 << 10));
+}
+
+#[test]
+fn a_dropped_buffer_is_used_again_without_the_allocator() {
+    let pool = Pool::new(1 << 20);
+    let mut buffer = pool.take(MIN, MIN).expect("the pool is empty");
+    assert_eq!(buffer.append(&[7; 3000]), BUFFER_BYTES_MIN);
+    assert_eq!((pool.stats().used_bytes, pool.stats().free_bytes), (2048, 0));
+    drop(buffer);
+    assert_eq!((pool.stats().used_bytes, pool.stats().free_bytes), (0, 2048));
+    for _ in 0..10 {
+        let buffer = pool.take(MIN, MIN).expect("there is one");
+        assert_eq!(buffer.bytes(), b"", "a buffer begins empty");
+    }
+    assert_eq!((pool.stats().allocations, pool.stats().used_bytes_max), (1, 2048));
+}
+
+#[test]
+fn large_buffers_leave_the_last_quarter_to_small_ones() {
+    let pool = Pool::new(64 << 10);
+    let large: Vec<Buffer> = std::iter::from_fn(|| pool.take(class(16 << 10), MIN)).collect();
+    // Three of 16 KiB fill three quarters; a wish for more ends at the smallest size.
+    assert_eq!(large.iter().filter(|buffer| buffer.capacity() == 16 << 10).count(), 3);
+    assert_eq!(large.iter().filter(|buffer| buffer.capacity() == 2 << 10).count(), 8);
+    assert_eq!(large.len(), 11);
+    assert!(!pool.has_memory() && pool.is_scarce());
+    assert_eq!((pool.stats().used_bytes, pool.stats().refusals), (64 << 10, 1));
+
+    drop(large);
+    assert!(pool.has_memory() && !pool.is_scarce());
+    let _most = pool.take(class(32 << 10), MIN);
+    assert!(pool.take(class(32 << 10), class(32 << 10)).is_none(), "64 of 64 KiB, not small");
+    assert_eq!(pool.take(class(32 << 10), MIN).map(|buffer| buffer.capacity()), Some(16 << 10));
+}
+
+#[test]
+fn free_buffers_of_other_sizes_make_room() {
+    let pool = Pool::new(64 << 10);
+    let small: Vec<Buffer> = std::iter::from_fn(|| pool.take(MIN, MIN)).collect();
+    assert_eq!(small.len(), 32);
+    drop(small);
+    assert_eq!(pool.stats().free_bytes, 64 << 10);
+    let large = pool.take(class(32 << 10), class(32 << 10));
+    assert!(large.is_some());
+    let stats = pool.stats();
+    assert_eq!((stats.used_bytes, stats.free_bytes), (32 << 10, 32 << 10));
+}
+
+#[test]
+fn the_overdraft_is_not_kept() {
+    let pool = Pool::new(4 << 10);
+    let buffers = [pool.take_always(class(4 << 10)), pool.take_always(MIN)];
+    assert_eq!(pool.stats().used_bytes, 6 << 10);
+    drop(buffers);
+    // The first to come back was still beyond the limit with the other in use; the second fits.
+    let stats = pool.stats();
+    assert_eq!(stats.used_bytes, 0);
+    assert!(stats.free_bytes <= 4 << 10, "{stats:?}");
+}
+
+#[test]
+fn trim_gives_back_half_of_what_was_not_needed() {
+    let pool = Pool::new(1 << 20);
+    let burst: Vec<Buffer> = (0..64).map(|_| pool.take(MIN, MIN).expect("enough")).collect();
+    drop(burst);
+    pool.trim(); // Only notes that 64 are free.
+    assert_eq!(pool.stats().free_bytes, 64 * 2048);
+    drop([pool.take(MIN, MIN), pool.take(MIN, MIN)]);
+    pool.trim(); // 62 were not needed.
+    assert_eq!(pool.stats().free_bytes, 33 * 2048);
+    drop([pool.take(MIN, MIN), pool.take(MIN, MIN)]);
+    pool.trim(); // 31 were not needed.
+    assert_eq!(pool.stats().free_bytes, 17 * 2048);
+    for _ in 0..8 {
+        drop([pool.take(MIN, MIN), pool.take(MIN, MIN)]);
+        pool.trim();
+    }
+    // A steady load of two keeps its two: it never sees the allocator again.
+    assert_eq!(pool.stats().free_bytes, 2 * 2048);
+    assert_eq!(pool.stats().allocations, 64);
+    pool.trim();
+    pool.trim();
+    assert_eq!(pool.stats().free_bytes, 0);
+}
+
+#[test]
+fn appetite_grows_at_once_and_shrinks_slowly() {
+    let pool = Pool::new(1 << 20);
+    let max = class(8 << 10);
+    let mut appetite = Appetite::new();
+    let use_up = |appetite: &mut Appetite, used: usize| {
+        let buffer = pool.take(appetite.class(), MIN).expect("enough");
+        appetite.learn(used.min(buffer.capacity()), &buffer, max);
+        appetite.class().bytes()
+    };
+    assert_eq!(use_up(&mut appetite, 2047), 2048);
+    assert_eq!(use_up(&mut appetite, 1 << 20), 4096);
+    assert_eq!(use_up(&mut appetite, 1 << 20), 8192);
+    assert_eq!(use_up(&mut appetite, 1 << 20), 8192, "the most");
+    for _ in 0..15 {
+        assert_eq!(use_up(&mut appetite, 2047), 8192);
+    }
+    // A single larger use starts the count anew: a load that alternates does not swing.
+    assert_eq!(use_up(&mut appetite, 2048), 8192);
+    for _ in 0..15 {
+        assert_eq!(use_up(&mut appetite, 100), 8192);
+    }
+    assert_eq!(use_up(&mut appetite, 100), 4096);
+    for _ in 0..16 {
+        use_up(&mut appetite, 100);
+    }
+    assert_eq!(appetite.class().bytes(), 2048);
+}

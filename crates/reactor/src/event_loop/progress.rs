@@ -1,0 +1,208 @@
+//! What moves a connection on: events, service, and what follows from them.
+
+use std::mem;
+
+use super::{Life, Loop, STARVED_CHECKS_PER_TURN, STARVED_MAX_MS};
+use crate::{
+    connection::{ConnId, Connection, Next, Phase},
+    driver::{Driver, Event, Sending},
+    handler::{CloseReason, Handler},
+    output::Chain,
+    pool::Buffer,
+};
+
+impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
+    pub(super) fn take_in(&mut self, event: Event<H::External>) {
+        match event {
+            Event::Accepted(accepted) => {
+                self.consult(|handler, control| handler.accepted(accepted, control));
+            }
+            Event::AcceptFailed(error) => self.pause_accepting(error),
+            Event::Received { conn, buffer, count } => self.received(conn, buffer, count),
+            Event::Ended { conn, held } => self.ended(conn, held),
+            Event::NoMemory { conn, request } => {
+                if let Some(connection) = self.connection(conn) {
+                    connection.state.receiving = false;
+                    connection.input.restore(request.into_held());
+                    self.starve(conn);
+                }
+            }
+            Event::Progress { conn } => {
+                let now_ms = self.now_ms;
+                if let Some(connection) = self.connection(conn) {
+                    connection.state.active_ms = now_ms;
+                }
+            }
+            Event::Sent { conn, chain } => self.sent(conn, chain),
+            Event::Failed { conn, error } => self.close(conn, CloseReason::Failed(error)),
+            Event::Woken => self.read_mail(),
+        }
+    }
+
+    fn received(&mut self, conn: ConnId, buffer: Buffer, count: usize) {
+        let now_ms = self.now_ms;
+        let Some(connection) = self.connection(conn) else { return };
+        connection.state.receiving = false;
+        connection.state.active_ms = now_ms;
+        match &mut connection.state.phase {
+            Phase::Open => {
+                connection.input.received(buffer, count);
+                self.queue(conn);
+            }
+            Phase::Finishing => {}
+            Phase::Lingering { bytes_left, .. } => {
+                *bytes_left = bytes_left.saturating_sub(count);
+                if *bytes_left == 0 {
+                    self.close(conn, CloseReason::Finished);
+                } else {
+                    drop(buffer);
+                    self.receive(conn);
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, conn: ConnId, held: Option<Buffer>) {
+        let Some(connection) = self.connection(conn) else { return };
+        connection.state.receiving = false;
+        connection.input.restore(held);
+        connection.input.end();
+        match connection.state.phase {
+            // Once more with what is left, so that the session knows that this is all.
+            Phase::Open => self.queue(conn),
+            Phase::Finishing => {}
+            Phase::Lingering { .. } => self.close(conn, CloseReason::Finished),
+        }
+    }
+
+    fn sent(&mut self, conn: ConnId, chain: Chain<H::External>) {
+        let now_ms = self.now_ms;
+        let Some(connection) = self.connection(conn) else { return };
+        connection.state.sending = false;
+        connection.state.active_ms = now_ms;
+        connection.output.landed(chain);
+        if let Some(connection) = self.take(conn) {
+            self.go_on(connection);
+        }
+    }
+
+    /// Takes a connection back from the handler.
+    pub(super) fn served(&mut self, mut connection: Box<Connection<H::Session, H::External>>) {
+        connection.input.settle(&self.pool);
+        match connection.next {
+            Next::Abort => return self.end(*connection, CloseReason::Aborted),
+            Next::Finish => connection.state.phase = Phase::Finishing,
+            Next::Read if connection.input.ended() => connection.state.phase = Phase::Finishing,
+            _ => {}
+        }
+        self.go_on(connection);
+    }
+
+    /// Sends what waits and starts what comes next. Puts the connection back into its place.
+    pub(super) fn go_on(&mut self, mut connection: Box<Connection<H::Session, H::External>>) {
+        let id = connection.id;
+        if !connection.state.sending && !connection.output.is_empty() {
+            match self.driver.send(id, connection.output.launch()) {
+                Sending::Done(chain) => {
+                    connection.state.active_ms = self.now_ms;
+                    connection.output.landed(chain);
+                }
+                Sending::Pending => connection.state.sending = true,
+                Sending::Failed(error) => {
+                    return self.end(*connection, CloseReason::Failed(error));
+                }
+            }
+        }
+        connection.output.settle();
+        let (phase, next) = (connection.state.phase, connection.next);
+        let idle = connection.output.is_idle();
+        let below_bound = connection.output.below_bound();
+        let has_room = connection.output.has_room();
+        let full = connection.input.is_full();
+        let queued = connection.state.queued;
+        self.slots[id.index as usize].connection = Some(connection);
+        match (phase, next) {
+            // Bytes have come since the session spoke: it speaks again first.
+            (Phase::Open, _) if queued => {}
+            (Phase::Finishing, _) if idle => self.linger(id),
+            (Phase::Finishing | Phase::Lingering { .. }, _) | (Phase::Open, Next::Wait) => {}
+            (Phase::Open, Next::Read) if full => self.refuse(id, CloseReason::InputFull),
+            (Phase::Open, Next::Read) if below_bound => self.receive(id),
+            (Phase::Open, Next::Yield) => self.queue(id),
+            (Phase::Open, Next::Retry) => self.retry.push(id),
+            (Phase::Open, Next::Blocked) if has_room => self.queue(id),
+            (Phase::Open, Next::Blocked) if idle => self.starve(id),
+            // What is on its way brings it on.
+            (Phase::Open, Next::Read | Next::Blocked) => {}
+            (Phase::Open, Next::Finish | Next::Abort) => {
+                unreachable!("invariant: the phase follows from these")
+            }
+        }
+    }
+
+    /// Puts a connection into the queue to be served.
+    pub(super) fn queue(&mut self, id: ConnId) {
+        if let Some(connection) = self.connection(id)
+            && connection.state.phase == Phase::Open
+            && !mem::replace(&mut connection.state.queued, true)
+        {
+            self.ready.push_back(id);
+        }
+    }
+
+    pub(super) fn ready_retries(&mut self) {
+        let mut retry = mem::take(&mut self.retry);
+        retry.drain(..).for_each(|id| self.queue(id));
+        self.retry = retry;
+    }
+
+    /// Asks the driver for bytes, unless it has been asked.
+    pub(super) fn receive(&mut self, id: ConnId) {
+        let Some(connection) = self.connection(id) else { return };
+        if !mem::replace(&mut connection.state.receiving, true) {
+            let request = connection.input.request();
+            self.driver.receive(id, request);
+        }
+    }
+
+    /// Puts a connection into the queue for memory.
+    fn starve(&mut self, id: ConnId) {
+        let now_ms = self.now_ms;
+        let Some(connection) = self.connection(id) else { return };
+        if connection.state.starved_since_ms.is_none() {
+            connection.state.starved_since_ms = Some(now_ms);
+            self.starved.push_back(id);
+            self.wheel.set(id.index, now_ms + STARVED_MAX_MS);
+        }
+    }
+
+    /// Lets connections go on for which there is memory now.
+    pub(super) fn feed_starved(&mut self) {
+        let pool = self.pool.clone();
+        for _ in 0..self.starved.len().min(STARVED_CHECKS_PER_TURN) {
+            let id = self.starved.pop_front().expect("invariant: counted");
+            let Some(connection) = self.connection(id) else { continue };
+            if connection.state.phase == Phase::Finishing {
+                connection.state.starved_since_ms = None;
+                continue;
+            }
+            let fed = match connection.next {
+                Next::Blocked => pool.has_memory(),
+                _ => connection.input.can_receive(&pool),
+            };
+            if !fed {
+                self.starved.push_back(id);
+                continue;
+            }
+            connection.state.starved_since_ms = None;
+            match connection.next {
+                Next::Blocked => self.queue(id),
+                _ => self.receive(id),
+            }
+        }
+    }
+
+    pub(super) fn draining(&self) -> bool {
+        self.life == Life::Draining
+    }
+}
