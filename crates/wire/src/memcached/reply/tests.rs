@@ -22,8 +22,16 @@ fn meta(line: &str) -> Meta<'_> {
     }
 }
 
-const FACTS: Facts =
-    Facts { value_len: 12, client_flags: 5, token: 77, ttl_s: Some(30), idle_s: 3, fetched: true };
+const FACTS: Facts = Facts {
+    value_len: 12,
+    client_flags: 5,
+    token: 77,
+    ttl_s: Some(30),
+    ttl_before_s: Some(20),
+    created: false,
+    idle_s: 3,
+    fetched: true,
+};
 
 const LONGEST: Facts = Facts {
     value_len: u32::MAX,
