@@ -9,6 +9,9 @@
 #![forbid(unsafe_code)]
 
 pub mod byte_size;
+mod memcached;
+pub mod memcached_cuts;
+pub mod memcached_requests;
 
 macro_rules! targets {
     ($($name:ident,)+) => {
@@ -29,6 +32,8 @@ macro_rules! targets {
 
 targets! {
     byte_size,
+    memcached_cuts,
+    memcached_requests,
 }
 
 #[cfg(test)]
