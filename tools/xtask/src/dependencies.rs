@@ -7,6 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     path::Path,
     process::Command,
 };
@@ -37,6 +38,9 @@ const LICENCES_ALLOWED: [&str; 12] = [
 /// Crates of which two versions are tolerated, each with its reason.
 const DUPLICATES_TOLERATED: [(&str, &str); 0] = [];
 
+/// Where each direct dependency has a row that ends with its licence.
+const DOCUMENT: &str = "docs/dependencies.md";
+
 /// Checks licences and duplicates, and prints what was looked at.
 ///
 /// # Errors
@@ -46,6 +50,8 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     let linked = metadata(root, &["--locked", "--filter-platform", &host()?])?;
     let mut problems = licence_problems(&everything);
     problems.extend(duplicate_problems(&linked, &DUPLICATES_TOLERATED));
+    let document = fs::read_to_string(root.join(DOCUMENT)).context(DOCUMENT)?;
+    problems.extend(document_problems(&everything, &document));
     if !problems.is_empty() {
         bail!("dependencies:\n{}", problems.join("\n"));
     }
@@ -73,6 +79,25 @@ fn licence_problems(metadata: &Metadata) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Rows of the document whose licence is not the one that the crate declares.
+fn document_problems(metadata: &Metadata, document: &str) -> Vec<String> {
+    let rows = document.lines().zip(1..).filter_map(|(line, number)| {
+        let name = line.strip_prefix("| `")?.split('`').next()?;
+        let licence = line.trim_end_matches(['|', ' ']).rsplit('|').next()?.trim();
+        Some((name, licence, number))
+    });
+    rows.filter(|(name, licence, _)| {
+        let declares = |found: &str| found == *licence;
+        !metadata.packages.iter().any(|package| {
+            package.name == *name && package.license.as_deref().is_some_and(declares)
+        })
+    })
+    .map(|(name, licence, line)| {
+        format!("{DOCUMENT}:{line}: `{name}` does not declare the licence `{licence}`")
+    })
+    .collect()
 }
 
 fn duplicate_problems(metadata: &Metadata, tolerated: &[(&str, &str)]) -> Vec<String> {

@@ -26,7 +26,57 @@ struct Mutant {
     symptom: &'static str,
 }
 
-const MUTANTS: [Mutant; 0] = [];
+const MUTANTS: [Mutant; 7] = [
+    Mutant {
+        name: "no_fence",
+        suite: Suite::Loom,
+        package: "cache",
+        filter: "loom_reader_and_writer",
+        symptom: "torn read",
+    },
+    Mutant {
+        name: "no_version_check",
+        suite: Suite::Loom,
+        package: "cache",
+        filter: "loom_reader_and_writer",
+        symptom: "torn read",
+    },
+    Mutant {
+        name: "miss_without_revalidation",
+        suite: Suite::Loom,
+        package: "cache",
+        filter: "loom_miss_during_move",
+        symptom: "present key missed",
+    },
+    Mutant {
+        name: "no_quiescence_wait",
+        suite: Suite::Loom,
+        package: "cache",
+        filter: "loom_reclaim",
+        symptom: "reused under a reader",
+    },
+    Mutant {
+        name: "no_online_fence",
+        suite: Suite::Loom,
+        package: "cache",
+        filter: "loom_reclaim",
+        symptom: "reused under a reader",
+    },
+    Mutant {
+        name: "length_unchecked",
+        suite: Suite::Test,
+        package: "cache",
+        filter: "length",
+        symptom: "out of range",
+    },
+    Mutant {
+        name: "evictor_frees_without_winning",
+        suite: Suite::Shuttle,
+        package: "cache",
+        filter: "shuttle_",
+        symptom: "slot shared",
+    },
+];
 
 /// Seconds for building and running one mutant: ten times what a model may take. A mutant that
 /// hangs is stopped then, and is not caught.

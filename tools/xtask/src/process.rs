@@ -68,12 +68,19 @@ pub(crate) fn capture(command: &mut Command) -> Result<Captured> {
     Ok(Captured { success: output.status.success(), stdout, all })
 }
 
-/// Shows and runs a test command, passes its output on, and returns how many tests it started.
+/// Whether a test command's output is passed on as it comes, or only when it fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Show {
+    Always,
+    OnFailure,
+}
+
+/// Shows and runs a test command, and returns how many tests it started.
 ///
 /// # Errors
 /// When it cannot be started, fails, or starts no test at all: a filter that matches nothing must
 /// not pass for a suite that holds.
-pub(crate) fn run_tests(command: &mut Command) -> Result<usize> {
+pub(crate) fn run_tests(command: &mut Command, show: Show) -> Result<usize> {
     let shown = display(command);
     println!("$ {shown}");
     let mut child = command
@@ -82,15 +89,20 @@ pub(crate) fn run_tests(command: &mut Command) -> Result<usize> {
         .spawn()
         .with_context(|| format!("cannot run: {shown}"))?;
     let stdout = child.stdout.take().expect("invariant: stdout was piped");
+    let mut kept = String::new();
     let mut started = 0;
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line.with_context(|| format!("cannot read the output of: {shown}"))?;
         let line = String::from_utf8_lossy(&line);
         started += tests_announced(&line).unwrap_or(0);
-        println!("{line}");
+        match show {
+            Show::Always => println!("{line}"),
+            Show::OnFailure => kept.extend([&line, "\n"]),
+        }
     }
     let status = child.wait().with_context(|| format!("cannot wait for: {shown}"))?;
     if !status.success() {
+        print!("{kept}");
         bail!("failed ({status}): {shown}");
     }
     if started == 0 {
@@ -120,7 +132,7 @@ fn is_executable(file: &Path) -> bool {
 mod tests {
     use std::process::Command;
 
-    use super::{capture, display, find_program, run, run_tests, tests_announced};
+    use super::{Show, capture, display, find_program, run, run_tests, tests_announced};
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -133,17 +145,18 @@ mod tests {
         assert_eq!(tests_announced("running 12 tests"), Some(12));
         assert_eq!(tests_announced("running 1 test\n"), Some(1));
         assert_eq!(tests_announced("test running 3 tests ... ok"), None);
-        assert_eq!(
-            run_tests(&mut shell("echo running 2 tests; echo running 1 test")).ok(),
-            Some(3)
-        );
+        for show in [Show::Always, Show::OnFailure] {
+            let mut command = shell("echo running 2 tests; echo running 1 test");
+            assert_eq!(run_tests(&mut command, show).ok(), Some(3));
+        }
     }
 
     #[test]
     fn a_test_command_that_starts_no_test_fails() {
-        let error = run_tests(&mut shell("echo running 0 tests")).expect_err("must fail");
+        let error =
+            run_tests(&mut shell("echo running 0 tests"), Show::Always).expect_err("must fail");
         assert!(error.to_string().starts_with("no test ran"), "{error}");
-        assert!(run_tests(&mut shell("echo running 2 tests; exit 1")).is_err());
+        assert!(run_tests(&mut shell("echo running 2 tests; exit 1"), Show::OnFailure).is_err());
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::{fmt::Write as _, path::Path, time::Instant};
 use anyhow::{Context as _, Result};
 
 use crate::{
-    fuzz, process,
+    fuzz,
+    process::{self, Show},
     steps::{self, Context},
     suites::{Suite, miri_flags},
 };
@@ -35,7 +36,7 @@ const JOBS: [Job; 6] = [
             let arguments = ["test", "--locked", "--release", "soak_"];
             let mut command = context.cargo(arguments);
             command.args(["--", "--ignored", "--nocapture", "--skip", "soak_torn_reads"]);
-            process::run_tests(&mut command).map(drop)
+            process::run_tests(&mut command, Show::Always).map(drop)
         },
     },
     Job {
@@ -80,7 +81,7 @@ fn soak_tests(context: &Context, package: &str, filter: &str) -> Result<()> {
     let arguments = ["test", "--locked", "--release", "--package", package, filter];
     let mut command = context.cargo(arguments);
     command.args(["--", "--ignored", "--nocapture"]);
-    process::run_tests(&mut command).map(drop)
+    process::run_tests(&mut command, Show::Always).map(drop)
 }
 
 /// All tests of a model checker, those marked as soak included.
@@ -89,7 +90,7 @@ fn model(context: &Context, suite: Suite) -> Result<()> {
         let mut command = suite.command(context, package, suite.prefix());
         command.env_remove("LOOM_MAX_PREEMPTIONS");
         command.args(["--", "--include-ignored", "--nocapture"]);
-        process::run_tests(&mut command)?;
+        process::run_tests(&mut command, Show::Always)?;
     }
     Ok(())
 }
@@ -98,7 +99,7 @@ fn miri(context: &Context) -> Result<()> {
     for package in Suite::Miri.packages() {
         let mut command = Suite::Miri.command(context, package, Suite::Miri.prefix());
         command.env("MIRIFLAGS", miri_flags(MIRI_SEEDS));
-        process::run_tests(&mut command)?;
+        process::run_tests(&mut command, Show::OnFailure)?;
     }
     Ok(())
 }

@@ -9,7 +9,11 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{dependencies, mutants, process, setup, suites, tidy, workspace};
+use crate::{
+    dependencies, mutants,
+    process::{self, Show},
+    setup, suites, tidy, workspace,
+};
 
 /// What the steps know of the machine and pass on to each other.
 pub(crate) struct Context {
@@ -147,7 +151,7 @@ fn clippy(context: &Context) -> Result<()> {
 
 fn tests(context: &Context) -> Result<()> {
     let arguments = ["test", "--locked", "--lib", "--bins", "--tests", "--examples"];
-    let count = process::run_tests(&mut context.cargo(arguments))?;
+    let count = process::run_tests(&mut context.cargo(arguments), Show::Always)?;
     println!("{count} tests ran");
     Ok(())
 }

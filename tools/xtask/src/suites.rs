@@ -4,11 +4,14 @@
 //! `miri_`). Each builds in a directory of its own below cargo's, so that its compiler flags do not
 //! throw away the ordinary build.
 
-use std::process::Command;
+use std::{process::Command, time::Instant};
 
 use anyhow::Result;
 
-use crate::{process, steps::Context};
+use crate::{
+    process::{self, Show},
+    steps::Context,
+};
 
 /// How tests are built and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,8 +117,13 @@ pub(crate) fn miri_all(context: &Context) -> Result<()> {
 }
 
 fn run(suite: Suite, context: &Context) -> Result<()> {
+    // The seeds run side by side and write into each other's lines.
+    let show = if suite == Suite::Miri { Show::OnFailure } else { Show::Always };
     for package in suite.packages() {
-        process::run_tests(&mut suite.command(context, package, suite.prefix()))?;
+        let start = Instant::now();
+        let mut command = suite.command(context, package, suite.prefix());
+        let count = process::run_tests(&mut command, show)?;
+        println!("{package}: {count} runs of tests in {:.1} s", start.elapsed().as_secs_f64());
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{allows, duplicate_problems, licence_problems};
+use super::{allows, document_problems, duplicate_problems, licence_problems};
 use crate::workspace::Metadata;
 
 /// A workspace `a` that uses `b 1`, which uses `b 2`; `c` is in the lock file but not reached.
@@ -75,5 +75,15 @@ fn an_exception_silences_its_crate_and_must_be_needed() {
     assert_eq!(
         duplicate_problems(&sample(), &[("b", "why"), ("c", "why")]),
         ["c: tolerated as a duplicate, but is none: drop the exception"]
+    );
+}
+
+#[test]
+fn a_row_with_another_licence_is_found() {
+    let document = "| crate | licence |\n|---|---|\n| `a` | why | Apache-2.0 |\n| `c` | MIT |\n";
+    assert_eq!(document_problems(&sample(), document), Vec::<String>::new());
+    assert_eq!(
+        document_problems(&sample(), "| `a` | why | MIT |\n"),
+        ["docs/dependencies.md:1: `a` does not declare the licence `MIT`"]
     );
 }
