@@ -16,21 +16,37 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod arena;
+mod blocks;
 mod change;
 mod config;
 mod error;
-mod interim;
+mod extent;
+mod geometry;
+mod ghosts;
+mod history;
+mod index;
+mod memory;
 mod meta;
+mod policy;
+mod qsbr;
+mod record;
+mod stats;
+mod subtable;
+mod table;
+mod worker;
 
 pub use change::{Change, Decision, Digits, Edit, Put, Token, Value};
 pub use config::{CacheConfig, VALUE_SIZE_MAX_LIMIT_BYTES};
 pub use error::{ConfigError, StoreError};
-pub use interim::{Cache, Pinned, Stats, Upload, View, Worker};
+pub use extent::{Pinned, Upload};
 pub use meta::{Get, Key, Meta, Output};
+pub use stats::Stats;
+pub use worker::{Cache, View, Worker};
 
 /// Longest key in bytes.
-pub const KEY_LEN_MAX: usize = 250;
+pub const KEY_LEN_MAX: usize = geometry::KEY_LEN_MAX;
 
 /// Longest value that is stored inline and copied into the reply, in bytes. Longer ones are kept
 /// in parts, sent in place and reached through [`Pinned`].
-pub const INLINE_VALUE_MAX_BYTES: usize = 4096;
+pub const INLINE_VALUE_MAX_BYTES: usize = geometry::INLINE_VALUE_MAX_BYTES;

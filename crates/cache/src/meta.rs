@@ -65,4 +65,7 @@ pub enum Get {
     Hit(Meta),
     /// The value is too large to copy: it is pinned where it lies, and the output was not used.
     Large(crate::Pinned),
+    /// The value is too large to copy, and too much memory is held already by replies that are
+    /// being sent: try again when some of them have been.
+    Busy,
 }

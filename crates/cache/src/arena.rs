@@ -1,0 +1,143 @@
+//! The one region of memory that records, values, index and ghosts live in.
+//!
+//! Owns the mapping. All shared access is through [`AtomicU64`] words, so a reader that looks at a
+//! slot while a writer changes it reads stale or mixed words, which the version of its bucket
+//! reveals, and never races in the sense of the language (a seqlock over plain data is undefined
+//! behaviour).
+//!
+//! Parts of large values are the exception: they are written as bytes while nobody else can reach
+//! them, and read as bytes while pinned. [`Arena::bytes`] and [`Arena::fill`] state the contract.
+
+#![expect(unsafe_code, reason = "owns a mapping that is seen as words and, by contract, as bytes")]
+
+use std::io;
+
+use base::sync::atomic::AtomicU64;
+
+use crate::geometry::{BLOCK_WORDS, WORD_BYTES};
+
+/// Bytes of a huge page; the arena starts on one.
+#[cfg(not(any(loom, shuttle, miri)))]
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// A region of words, zero at first.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    /// Unmaps when dropped.
+    #[cfg(not(any(loom, shuttle, miri)))]
+    _map: memmap2::MmapMut,
+    #[cfg(not(any(loom, shuttle, miri)))]
+    start: *const AtomicU64,
+    #[cfg(any(loom, shuttle, miri))]
+    heap: Box<[AtomicU64]>,
+    /// The same region for values in parts: a checker's atomics do not look like bytes.
+    #[cfg(any(loom, shuttle, miri))]
+    plain: Box<[std::cell::UnsafeCell<u8>]>,
+    blocks: usize,
+}
+
+// SAFETY: `start` points into `_map`, which the arena owns and nobody else writes through; the
+// words behind it are atomics, which any thread may use. `plain` is reached only through `bytes`
+// and `fill`, whose contracts exclude races.
+unsafe impl Send for Arena {}
+// SAFETY: as for Send.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// Reserves `blocks` blocks. Memory is taken from the system when it is first touched, in huge
+    /// pages where the system gives them.
+    pub(crate) fn new(blocks: usize) -> io::Result<Self> {
+        #[cfg(not(any(loom, shuttle, miri)))]
+        {
+            let bytes = blocks * BLOCK_WORDS * WORD_BYTES;
+            let map = memmap2::MmapOptions::new()
+                .len(bytes + HUGE_PAGE_BYTES)
+                .no_reserve_swap()
+                .map_anon()?;
+            let skip = map.as_ptr().align_offset(HUGE_PAGE_BYTES);
+            // A kernel without huge pages refuses the advice; small pages do as well, only slower.
+            let _ = map.advise_range(memmap2::Advice::HugePage, skip, bytes);
+            let start = map[skip..].as_ptr().cast();
+            Ok(Self { _map: map, start, blocks })
+        }
+        #[cfg(any(loom, shuttle, miri))]
+        {
+            let heap = (0..blocks * BLOCK_WORDS).map(|_| AtomicU64::new(0)).collect();
+            let plain = std::iter::repeat_with(|| std::cell::UnsafeCell::new(0));
+            let plain = plain.take(blocks * BLOCK_WORDS * WORD_BYTES).collect();
+            Ok(Self { heap, plain, blocks })
+        }
+    }
+
+    /// All words.
+    #[inline]
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        #[cfg(not(any(loom, shuttle, miri)))]
+        {
+            // SAFETY: `start` is aligned to a huge page inside `_map`, which holds
+            // `blocks * BLOCK_WORDS` words from there and lives as long as `self`. AtomicU64 has
+            // the layout of u64, every bit pattern is valid, and shared writes go through atomics.
+            unsafe { std::slice::from_raw_parts(self.start, self.blocks * BLOCK_WORDS) }
+        }
+        #[cfg(any(loom, shuttle, miri))]
+        {
+            &self.heap
+        }
+    }
+
+    /// The words of a slot or piece: `len` words from word `at`.
+    ///
+    /// # Panics
+    /// Panics outside the arena.
+    #[inline]
+    pub(crate) fn slice(&self, at: usize, len: usize) -> &[AtomicU64] {
+        &self.words()[at..at + len]
+    }
+
+    /// `len` bytes from word `at`, as plain bytes.
+    ///
+    /// # Safety
+    /// Nobody may write these bytes while the slice lives: the caller holds a pin on the value
+    /// they belong to.
+    pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> &[u8] {
+        let start = self.plain_bytes(at, 0, len);
+        // SAFETY: the bytes are inside the arena and, by contract, nobody writes them; u8 has no
+        // alignment and no invalid values.
+        unsafe { std::slice::from_raw_parts(start, len) }
+    }
+
+    /// Copies `bytes` to `skip` bytes behind the start of word `at`.
+    ///
+    /// # Safety
+    /// Nobody else may read or write these bytes meanwhile: the caller alone owns the piece, and
+    /// every reader that could have known its block before has passed a quiescent point.
+    pub(crate) unsafe fn fill(&self, at: usize, skip: usize, bytes: &[u8]) {
+        let start = self.plain_bytes(at, skip, bytes.len());
+        // SAFETY: the target lies inside the arena, whose bytes are interior mutable; by contract
+        // there is no other access.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
+    }
+
+    /// Where `len` bytes start, `skip` bytes behind word `at`; inside the arena for sure.
+    fn plain_bytes(&self, at: usize, skip: usize, len: usize) -> *mut u8 {
+        let from = at * WORD_BYTES + skip;
+        assert!(from + len <= self.blocks * BLOCK_WORDS * WORD_BYTES, "outside the arena");
+        #[cfg(not(any(loom, shuttle, miri)))]
+        return self.start.cast::<u8>().cast_mut().wrapping_add(from);
+        #[cfg(any(loom, shuttle, miri))]
+        return std::cell::UnsafeCell::raw_get(self.plain.as_ptr().wrapping_add(from));
+    }
+
+    /// Asks the processor to load the line of word `at`; outside the arena nothing happens.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: usize) {
+        #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+        if at < self.blocks * BLOCK_WORDS {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: the address lies inside the mapping, and a prefetch never faults anyway.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.add(at).cast()) }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
+        let _ = at;
+    }
+}

@@ -1,0 +1,241 @@
+//! Sizes: of blocks, runs, slots and pieces, and the classes they fall into.
+//!
+//! Under a model checker, and under miri, everything is small, so that a handful of operations
+//! fills memory and every path runs. `docs/formats/record.md` describes the real sizes.
+
+/// Bytes of a word, the unit of locations.
+pub(crate) const WORD_BYTES: usize = 8;
+
+#[cfg(not(any(loom, shuttle, miri)))]
+mod sizes {
+    pub(crate) const BLOCK_BYTES: usize = 64 << 10;
+    pub(crate) const KEY_LEN_MAX: usize = 250;
+    pub(crate) const INLINE_VALUE_MAX_BYTES: usize = 4096;
+    /// Slots up to these bytes live in runs of these bytes.
+    pub(crate) const RUNS: [(usize, usize); 3] =
+        [(256, 4 << 10), (1024, 16 << 10), (BLOCK_BYTES, BLOCK_BYTES)];
+    /// Slot sizes: from the end of the row before to `to`, in steps of `step`.
+    pub(crate) const SLOT_STEPS: [(usize, usize); 7] =
+        [(128, 8), (256, 16), (512, 32), (1024, 64), (2048, 128), (4096, 256), (4608, 512)];
+    /// Last pieces of a tail, as above.
+    pub(crate) const PIECE_STEPS: [(usize, usize); 3] = [(2048, 128), (4096, 256), (8192, 512)];
+    pub(crate) const ARENA_MIN_BLOCKS: usize = 16;
+}
+
+#[cfg(any(loom, shuttle, miri))]
+mod sizes {
+    pub(crate) const BLOCK_BYTES: usize = 1 << 10;
+    pub(crate) const KEY_LEN_MAX: usize = 16;
+    pub(crate) const INLINE_VALUE_MAX_BYTES: usize = 48;
+    pub(crate) const RUNS: [(usize, usize); 3] =
+        [(64, 256), (BLOCK_BYTES, BLOCK_BYTES / 2), (BLOCK_BYTES, BLOCK_BYTES)];
+    pub(crate) const SLOT_STEPS: [(usize, usize); 2] = [(32, 32), (96, 32)];
+    pub(crate) const PIECE_STEPS: [(usize, usize); 1] = [(128, 64)];
+    pub(crate) const ARENA_MIN_BLOCKS: usize = 4;
+}
+
+pub(crate) use sizes::{ARENA_MIN_BLOCKS, BLOCK_BYTES, INLINE_VALUE_MAX_BYTES, KEY_LEN_MAX};
+use sizes::{PIECE_STEPS, RUNS, SLOT_STEPS};
+
+/// Words of a block.
+pub(crate) const BLOCK_WORDS: usize = BLOCK_BYTES / WORD_BYTES;
+
+/// Number of slot classes for records.
+pub(crate) const SLOT_CLASSES: usize = count(&SLOT_STEPS);
+/// Number of classes for the last piece of a tail.
+const LAST_PIECE_CLASSES: usize = count(&PIECE_STEPS);
+/// Number of classes of pieces: the last pieces, then the three cuts in growing order.
+pub(crate) const PIECE_CLASSES: usize = LAST_PIECE_CLASSES + CUTS;
+/// Pieces of a tail that are a fixed fraction of a block: a half, a quarter, an eighth.
+const CUTS: usize = 3;
+/// Most pieces of a tail.
+pub(crate) const TAIL_PIECES_MAX: usize = CUTS + 1;
+
+/// Bytes of a slot by class.
+pub(crate) const SLOT_BYTES: [usize; SLOT_CLASSES] = fill(&SLOT_STEPS);
+/// Bytes of a last piece by class.
+const LAST_PIECE_BYTES: [usize; LAST_PIECE_CLASSES] = fill(&PIECE_STEPS);
+
+const fn count<const N: usize>(steps: &[(usize, usize); N]) -> usize {
+    let (mut total, mut row, mut from) = (0, 0, 0);
+    while row < N {
+        let (to, step) = steps[row];
+        total += (to - from) / step;
+        from = to;
+        row += 1;
+    }
+    total
+}
+
+const fn fill<const N: usize, const M: usize>(steps: &[(usize, usize); N]) -> [usize; M] {
+    let mut sizes = [0; M];
+    let (mut at, mut row, mut size) = (0, 0, 0);
+    while row < N {
+        let (to, step) = steps[row];
+        while size + step <= to {
+            size += step;
+            sizes[at] = size;
+            at += 1;
+        }
+        row += 1;
+    }
+    sizes
+}
+
+/// The smallest class whose slots hold `bytes`, if any does.
+#[inline]
+pub(crate) fn slot_class(bytes: usize) -> Option<usize> {
+    class_for(bytes, &SLOT_STEPS)
+}
+
+#[inline]
+fn class_for<const N: usize>(bytes: usize, steps: &[(usize, usize); N]) -> Option<usize> {
+    let (mut first, mut from) = (0, 0);
+    for &(to, step) in steps {
+        if bytes <= to {
+            return Some(first + bytes.saturating_sub(from + 1) / step);
+        }
+        first += (to - from) / step;
+        from = to;
+    }
+    None
+}
+
+/// Bytes of the smallest run.
+pub(crate) const RUN_MIN_BYTES: usize = RUNS[0].1;
+
+/// Bytes of the runs that slots of `slot_bytes` live in.
+pub(crate) const fn run_bytes(slot_bytes: usize) -> usize {
+    let mut row = 0;
+    while slot_bytes > RUNS[row].0 {
+        row += 1;
+    }
+    RUNS[row].1
+}
+
+/// Bytes of a piece by class.
+pub(crate) const fn piece_bytes(class: usize) -> usize {
+    if class < LAST_PIECE_CLASSES {
+        LAST_PIECE_BYTES[class]
+    } else {
+        BLOCK_BYTES / 8 << (class - LAST_PIECE_CLASSES)
+    }
+}
+
+/// Bytes of a head behind its key and before it, with all fields.
+const HEAD_BYTES: usize = 8 + 8 + 6 + 4 + 8 + TAIL_PIECES_MAX * 5;
+/// Slots for heads of short keys and of long ones.
+const HEAD_SLOT_BYTES: [usize; 2] = [
+    (HEAD_BYTES + if KEY_LEN_MAX < 50 { KEY_LEN_MAX } else { 50 }).next_multiple_of(WORD_BYTES),
+    (HEAD_BYTES + KEY_LEN_MAX).next_multiple_of(WORD_BYTES),
+];
+/// Values in parts are told apart by the power of two below their length, so that one that goes
+/// makes room for one that comes.
+const HEAD_RANGE_FIRST: usize = INLINE_VALUE_MAX_BYTES.ilog2() as usize;
+const HEAD_RANGES: usize = 31 - HEAD_RANGE_FIRST;
+
+/// Number of classes of sub-tables: inline records by slot, then heads by length of the value and
+/// by slot.
+pub(crate) const CLASSES: usize = SLOT_CLASSES + HEAD_RANGES * HEAD_SLOT_BYTES.len();
+
+/// Bytes of a slot by class of sub-table.
+pub(crate) const fn class_slot_bytes(class: usize) -> usize {
+    if class < SLOT_CLASSES {
+        SLOT_BYTES[class]
+    } else {
+        HEAD_SLOT_BYTES[(class - SLOT_CLASSES) % HEAD_SLOT_BYTES.len()]
+    }
+}
+
+/// The class for the head of a value of `value_len` bytes, in a record of `head_bytes`.
+pub(crate) fn head_class(value_len: usize, head_bytes: usize) -> usize {
+    let range = (value_len.max(1).ilog2() as usize).saturating_sub(HEAD_RANGE_FIRST);
+    let slot = usize::from(head_bytes > HEAD_SLOT_BYTES[0]);
+    SLOT_CLASSES + range.min(HEAD_RANGES - 1) * HEAD_SLOT_BYTES.len() + slot
+}
+
+/// Whether records of a class have their values in parts.
+pub(crate) const fn is_head_class(class: usize) -> bool {
+    class >= SLOT_CLASSES
+}
+
+/// How a value is laid into whole blocks and a tail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Whole blocks.
+    pub(crate) blocks: usize,
+    /// Of each piece of the tail, in order: its class and how many bytes of the value it holds.
+    pub(crate) pieces: [Option<(usize, usize)>; TAIL_PIECES_MAX],
+}
+
+impl Cut {
+    /// Cuts a value of `len` bytes.
+    pub(crate) fn new(len: usize) -> Self {
+        let mut rest = len % BLOCK_BYTES;
+        let mut pieces = [None; TAIL_PIECES_MAX];
+        for (place, cut) in (0..CUTS).rev().enumerate() {
+            let class = LAST_PIECE_CLASSES + cut;
+            if rest >= piece_bytes(class) {
+                pieces[place] = Some((class, piece_bytes(class)));
+                rest -= piece_bytes(class);
+            }
+        }
+        if rest > 0 {
+            let class = class_for(rest, &PIECE_STEPS).expect("invariant: below an eighth");
+            pieces[CUTS] = Some((class, rest));
+        }
+        Self { blocks: len / BLOCK_BYTES, pieces }
+    }
+
+    /// Bytes of the arena that the value takes, its head aside.
+    pub(crate) fn arena_bytes(&self) -> usize {
+        let tail: usize = self.pieces.iter().flatten().map(|&(class, _)| piece_bytes(class)).sum();
+        self.blocks * BLOCK_BYTES + tail
+    }
+}
+
+const _: () = {
+    assert!(BLOCK_BYTES.is_power_of_two());
+    assert!(SLOT_BYTES[SLOT_CLASSES - 1] >= 12 + KEY_LEN_MAX + 10 + INLINE_VALUE_MAX_BYTES);
+    assert!(LAST_PIECE_BYTES[LAST_PIECE_CLASSES - 1] == BLOCK_BYTES / 8);
+};
+
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_falls_into_the_smallest_class_that_holds_it() {
+        for bytes in 1..=SLOT_BYTES[SLOT_CLASSES - 1] {
+            let class = slot_class(bytes).expect("in range");
+            assert!(SLOT_BYTES[class] >= bytes, "{bytes}");
+            assert!(class == 0 || SLOT_BYTES[class - 1] < bytes, "{bytes}");
+        }
+        assert_eq!(slot_class(SLOT_BYTES[SLOT_CLASSES - 1] + 1), None);
+    }
+
+    #[test]
+    fn steps_waste_at_most_an_eighth_and_runs_a_sixteenth() {
+        for pair in SLOT_BYTES.windows(2).chain(LAST_PIECE_BYTES.windows(2)) {
+            assert!(pair[1] - pair[0] <= (pair[0] / 8).max(128.min(pair[0]).max(8)), "{pair:?}");
+        }
+        for slot in SLOT_BYTES {
+            let run = run_bytes(slot);
+            assert!(run % slot <= run / 16, "{slot} in {run}");
+            assert_eq!(BLOCK_BYTES % run, 0);
+        }
+    }
+
+    #[test]
+    fn a_cut_holds_the_value_and_little_more() {
+        for len in (4097..200_000).step_by(37).chain([65_536, 65_537, 131_072, 1 << 30]) {
+            let cut = Cut::new(len);
+            let tail: usize = cut.pieces.iter().flatten().map(|&(_, bytes)| bytes).sum();
+            assert_eq!(cut.blocks * BLOCK_BYTES + tail, len);
+            for (class, bytes) in cut.pieces.iter().flatten() {
+                assert!(piece_bytes(*class) >= *bytes);
+            }
+            assert!(cut.arena_bytes() <= len + 512, "{len}: {}", cut.arena_bytes());
+        }
+    }
+}

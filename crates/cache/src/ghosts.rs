@@ -1,0 +1,158 @@
+//! Fingerprints of evicted keys, so that one that comes back soon is known.
+//!
+//! A line of 64 bytes holds the last eight keys that left the temporary partition and the last
+//! eight that left the hot one, newest first; a key's line follows from its hash. So each of the
+//! two is a first-in-first-out list cut into sets, and both together cost four bytes a record.
+//! Lines lie in blocks of the arena, taken one by one once records are evicted at all.
+//!
+//! Thread safety: relaxed atomics without a lock. Two threads in one line may lose a fingerprint;
+//! all of it is a hint.
+
+use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::{arena::Arena, geometry::BLOCK_WORDS, policy::Partition};
+
+const LINE_WORDS: usize = 8;
+const HALF_WORDS: usize = LINE_WORDS / 2;
+const BLOCK_LINES: usize = BLOCK_WORDS / LINE_WORDS;
+/// Fingerprints in a line.
+const LINE_PRINTS: u64 = 16;
+
+/// The fingerprints of one table.
+#[derive(Debug)]
+pub(crate) struct Ghosts {
+    directory: Box<[AtomicU32]>,
+    blocks: AtomicU64,
+}
+
+impl Ghosts {
+    /// No fingerprints yet, in an arena of `arena_blocks`.
+    pub(crate) fn new(arena_blocks: usize) -> Self {
+        let places = arena_blocks / 4 + 1;
+        let directory = (0..places).map(|_| AtomicU32::new(0)).collect();
+        Self { directory, blocks: AtomicU64::new(0) }
+    }
+
+    /// Bytes of the directory.
+    pub(crate) fn table_bytes(arena_blocks: usize) -> usize {
+        (arena_blocks / 4 + 1) * size_of::<AtomicU32>()
+    }
+
+    /// Bytes of fingerprints.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.blocks.load(Ordering::Relaxed) * (BLOCK_WORDS * 8) as u64
+    }
+
+    /// Whether there should be more, for this many live records.
+    pub(crate) fn wants_block(&self, records: u64) -> bool {
+        let blocks = self.blocks.load(Ordering::Relaxed);
+        let prints = blocks * BLOCK_LINES as u64 * LINE_PRINTS;
+        // The first block serves any table; a further one only when it would be used.
+        (blocks == 0 || prints + BLOCK_LINES as u64 * LINE_PRINTS / 2 < records)
+            && blocks < self.directory.len() as u64
+    }
+
+    /// Adds a zeroed block. Gives it back when there is no place for it. One thread at a time.
+    pub(crate) fn supply(&self, block: u32) -> Result<(), u32> {
+        let blocks = self.blocks.load(Ordering::Relaxed);
+        let place = usize::try_from(blocks).ok().and_then(|at| self.directory.get(at));
+        let Some(place) = place else { return Err(block) };
+        if place.compare_exchange(0, block, Ordering::Release, Ordering::Relaxed).is_err() {
+            return Err(block);
+        }
+        self.blocks.store(blocks + 1, Ordering::Release);
+        Ok(())
+    }
+
+    /// First word of the line for `hash`, if there are lines at all.
+    #[inline]
+    fn line_at(&self, hash: u64) -> Option<usize> {
+        let blocks = self.blocks.load(Ordering::Acquire);
+        if blocks == 0 {
+            return None;
+        }
+        // Linear hashing over blocks: adding one moves the keys of one block only.
+        let level = 63 - blocks.leading_zeros();
+        let line = (hash & 0xffff_ffff) as usize % BLOCK_LINES;
+        let coordinate = (hash & 0xffff_ffff) / BLOCK_LINES as u64;
+        let wide = coordinate & ((2 << level) - 1);
+        let place = if wide < blocks { wide } else { wide - (1 << level) };
+        let block = self.directory[place as usize].load(Ordering::Relaxed) as usize;
+        Some(block * BLOCK_WORDS + line * LINE_WORDS)
+    }
+
+    /// Asks for the line of `hash`.
+    #[inline]
+    pub(crate) fn prefetch(&self, arena: &Arena, hash: u64) {
+        if let Some(at) = self.line_at(hash) {
+            arena.prefetch(at);
+        }
+    }
+
+    /// Remembers that a key left `partition`.
+    pub(crate) fn remember(&self, arena: &Arena, hash: u64, partition: Partition) {
+        let Some(at) = self.line_at(hash) else { return };
+        let mut carry = print_of(hash);
+        for word in arena.slice(at + half(partition), HALF_WORDS) {
+            let old = word.load(Ordering::Relaxed);
+            word.store(old << 32 | carry, Ordering::Relaxed);
+            carry = old >> 32;
+        }
+    }
+
+    /// Whether a key is remembered, and which partition it left; forgets it.
+    pub(crate) fn take(&self, arena: &Arena, hash: u64) -> Option<Partition> {
+        let at = self.line_at(hash)?;
+        let print = print_of(hash);
+        for partition in [Partition::Temporary, Partition::Hot] {
+            for word in arena.slice(at + half(partition), HALF_WORDS) {
+                let prints = word.load(Ordering::Relaxed);
+                for (mask, shift) in [(0xffff_ffff, 0), (0xffff_ffff << 32, 32)] {
+                    if (prints & mask) >> shift == print {
+                        word.store(prints & !mask, Ordering::Relaxed);
+                        return Some(partition);
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+fn half(partition: Partition) -> usize {
+    match partition {
+        Partition::Temporary => 0,
+        Partition::Hot => HALF_WORDS,
+    }
+}
+
+/// The half of the hash that does not choose the line; never 0, which is an empty place.
+#[inline]
+fn print_of(hash: u64) -> u64 {
+    (hash >> 32).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_eight_of_each_partition_are_known_once() {
+        let arena = Arena::new(2).expect("memory");
+        let ghosts = Ghosts::new(2);
+        assert_eq!(ghosts.take(&arena, 1 << 40), None, "no lines yet");
+        assert!(ghosts.wants_block(0));
+        ghosts.supply(1).expect("a place");
+        let hash = |number: u64| (number + 1) << 32 | 5;
+        for number in 0..9 {
+            ghosts.remember(&arena, hash(number), Partition::Temporary);
+        }
+        ghosts.remember(&arena, hash(50), Partition::Hot);
+        assert_eq!(ghosts.take(&arena, hash(0)), None, "the ninth has pushed it out");
+        for number in 1..9 {
+            assert_eq!(ghosts.take(&arena, hash(number)), Some(Partition::Temporary));
+            assert_eq!(ghosts.take(&arena, hash(number)), None, "known once");
+        }
+        assert_eq!(ghosts.take(&arena, hash(50)), Some(Partition::Hot));
+    }
+}

@@ -1,0 +1,119 @@
+//! One word of the index: where a record is, part of its hash, and how hot it is.
+
+const LOCATION_BITS: u32 = 37;
+const TAG_BITS: u32 = 24;
+const FETCHED: u64 = 1 << 61;
+const COUNTER_SHIFT: u32 = 62;
+
+/// Largest counter.
+pub(crate) const COUNTER_MAX: u64 = 3;
+
+/// A word of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry(pub(crate) u64);
+
+/// The part of a hash that entries keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(u64);
+
+impl Tag {
+    #[inline]
+    pub(crate) fn of(hash: u64) -> Self {
+        Self(hash >> (64 - TAG_BITS))
+    }
+
+    #[inline]
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl Entry {
+    /// An entry that nobody has hit yet.
+    #[inline]
+    pub(crate) fn new(location: usize, tag: Tag) -> Self {
+        Self(location as u64 | tag.0 << LOCATION_BITS)
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.location() == 0
+    }
+
+    /// Words from the start of the arena.
+    #[inline]
+    pub(crate) fn location(self) -> usize {
+        #[expect(clippy::cast_possible_truncation, reason = "37 bits")]
+        {
+            (self.0 & ((1 << LOCATION_BITS) - 1)) as usize
+        }
+    }
+
+    #[inline]
+    pub(crate) fn tag(self) -> Tag {
+        Tag(self.0 >> LOCATION_BITS & ((1 << TAG_BITS) - 1))
+    }
+
+    /// Holds a record whose tag is this one.
+    #[inline]
+    pub(crate) fn matches(self, tag: Tag) -> bool {
+        self.tag() == tag && !self.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn counter(self) -> u64 {
+        self.0 >> COUNTER_SHIFT
+    }
+
+    #[inline]
+    pub(crate) fn fetched(self) -> bool {
+        self.0 & FETCHED != 0
+    }
+
+    /// The same record with another counter.
+    pub(crate) fn with_counter(self, counter: u64) -> Self {
+        Self(self.0 & !(3 << COUNTER_SHIFT) | counter << COUNTER_SHIFT)
+    }
+
+    /// The same key at another place.
+    pub(crate) fn moved(self, location: usize) -> Self {
+        Self(self.0 & !((1 << LOCATION_BITS) - 1) | location as u64)
+    }
+
+    /// The same record, its value never read.
+    pub(crate) fn unfetched(self) -> Self {
+        Self(self.0 & !FETCHED)
+    }
+
+    /// The same record after a read.
+    #[inline]
+    pub(crate) fn read(self) -> Self {
+        Self(self.touched().0 | FETCHED)
+    }
+
+    /// The same record after a hit that is no read of its value.
+    #[inline]
+    pub(crate) fn touched(self) -> Self {
+        if self.counter() == COUNTER_MAX { self } else { Self(self.0 + (1 << COUNTER_SHIFT)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_do_not_overlap() {
+        let tag = Tag::of(u64::MAX);
+        let entry = Entry::new((1 << LOCATION_BITS) - 1, tag);
+        assert_eq!((entry.counter(), entry.fetched()), (0, false));
+        let read = entry.read().read().read().read();
+        assert_eq!((read.counter(), read.fetched()), (COUNTER_MAX, true));
+        assert_eq!((read.location(), read.tag()), (entry.location(), tag));
+        let moved = read.moved(5).with_counter(1).unfetched();
+        assert_eq!((moved.location(), moved.counter(), moved.fetched()), (5, 1, false));
+        assert_eq!(moved.tag(), tag);
+        assert!(Entry::new(1, Tag::of(0)).matches(Tag::of(0)));
+        assert!(!Entry(0).matches(Tag::of(0)));
+    }
+}

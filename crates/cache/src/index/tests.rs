@@ -1,0 +1,125 @@
+use std::collections::HashMap;
+
+use super::*;
+
+/// Blocks for an index alone: block 0 is nobody's, block 1 has the first buckets.
+struct Bench {
+    arena: Arena,
+    index: Index,
+    next_block: u32,
+    hashes: HashMap<usize, u64>,
+}
+
+impl Bench {
+    fn new(blocks: usize) -> Self {
+        let arena = Arena::new(blocks).expect("memory");
+        Self { index: Index::new(blocks, 1), arena, next_block: 2, hashes: HashMap::new() }
+    }
+
+    fn insert(&mut self, hash: u64, location: usize) -> Result<(), Full> {
+        self.hashes.insert(location, hash);
+        let pair = self.index.lock(&self.arena, hash);
+        self.index.insert(&self.arena, &pair, Entry::new(location, Tag::of(hash)))
+    }
+
+    fn grow(&mut self) {
+        while let Some(need) = self.index.growth_need() {
+            if self.index.supply(need, self.next_block).is_ok() {
+                self.next_block += 1;
+            }
+        }
+        self.index.grow(&self.arena, |location| self.hashes[&location]);
+    }
+
+    fn location_of(&self, hash: u64, location: usize) -> Option<usize> {
+        let found = self.index.read(&self.arena, hash, |found| {
+            (found.entry.location() == location).then_some(location)
+        });
+        found.expect("nobody interferes").map(|(_, location)| location)
+    }
+}
+
+fn hash(number: u64) -> u64 {
+    let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ mixed >> 32
+}
+
+#[test]
+fn every_entry_is_found_through_growth_and_none_after_removal() {
+    let mut bench = Bench::new(if cfg!(any(miri, shuttle, loom)) { 24 } else { 64 });
+    let total = if cfg!(any(miri, shuttle, loom)) { 1_200 } else { 200_000 };
+    for number in 0..total {
+        bench.grow();
+        bench.insert(hash(number), 1 + number as usize).expect("room");
+    }
+    assert_eq!(bench.index.len(), total);
+    let places = bench.index.buckets.load(Ordering::Relaxed) * LINE_ENTRIES as u64;
+    assert!(total * 100 / places >= 84, "load {}", total * 100 / places);
+    for number in 0..total {
+        let location = 1 + number as usize;
+        assert_eq!(bench.location_of(hash(number), location), Some(location), "{number}");
+    }
+    for number in 0..total {
+        let location = 1 + number as usize;
+        let pair = bench.index.lock(&bench.arena, hash(number));
+        let found = bench
+            .index
+            .find_in(&bench.arena, pair.first(), pair.second(), |entry| {
+                entry.location() == location
+            })
+            .expect("still there");
+        assert!(bench.index.remove(&found));
+        assert!(!bench.index.remove(&found), "removed twice");
+        drop(pair);
+        assert_eq!(bench.location_of(hash(number), location), None);
+    }
+    assert_eq!(bench.index.len(), 0);
+}
+
+#[test]
+fn two_steps_of_displacement_fill_to_nine_tenths() {
+    let mut bench = Bench::new(8);
+    let places = FIRST_BUCKETS * LINE_ENTRIES as u64;
+    let mut stored = 0;
+    // No block for overflow lines is supplied: the first insert that needs one fails.
+    while bench.insert(hash(stored), 1 + stored as usize).is_ok() {
+        stored += 1;
+    }
+    let percent = stored * 100 / places;
+    assert!(percent >= if BLOCK_LINES > 100 { 90 } else { 70 }, "full at {percent} %");
+}
+
+#[test]
+fn overflow_lines_keep_what_no_bucket_takes_and_come_back() {
+    let mut bench = Bench::new(8);
+    bench.index.supply(Need::Overflow, 2).expect("short of lines");
+    let places = FIRST_BUCKETS * LINE_ENTRIES as u64;
+    let total = places + LINE_ENTRIES as u64;
+    for number in 0..total {
+        bench.insert(hash(number), 1 + number as usize).expect("overflow lines");
+    }
+    bench.next_block = 3;
+    for number in 0..total {
+        let location = 1 + number as usize;
+        assert_eq!(bench.location_of(hash(number), location), Some(location), "{number}");
+    }
+    while bench.index.wants_growth() {
+        bench.grow();
+    }
+    for number in 0..total {
+        let location = 1 + number as usize;
+        assert_eq!(bench.location_of(hash(number), location), Some(location), "{number}");
+    }
+}
+
+#[test]
+fn a_coordinate_keeps_its_bucket_or_moves_to_the_new_one() {
+    for buckets in 2..70u64 {
+        for coordinate in 0..500 {
+            let (before, after) =
+                (bucket_of(coordinate, buckets), bucket_of(coordinate, buckets + 1));
+            assert!(before < buckets);
+            assert!(after == before || after == buckets);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What every sub-table works on: the arena, who owns its blocks, the index over it, and ghosts.
+
+use base::{
+    hash::KeyHasher,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use crate::{
+    arena::Arena,
+    blocks::{Blocks, Owner},
+    extent::Pieces,
+    geometry::BLOCK_WORDS,
+    ghosts::Ghosts,
+    index::{Found, Index},
+    qsbr::Qsbr,
+    record::{EPOCHS, Header, Slot},
+};
+
+/// The parts of a table that have no lock of their own to speak of.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) arena: Arena,
+    pub(crate) blocks: Blocks,
+    pub(crate) index: Index,
+    pub(crate) ghosts: Ghosts,
+    pub(crate) qsbr: Qsbr,
+    pub(crate) hasher: KeyHasher,
+    pub(crate) pieces: Pieces,
+    pub(crate) counters: Counters,
+    /// Bytes of the arena that hold values in parts, by sub-table.
+    pub(crate) value_bytes: Box<[AtomicUsize]>,
+    /// Times the table was flushed. Records carry the lowest bits of it.
+    pub(crate) flushes: AtomicU64,
+}
+
+/// What happened, since start.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) evictions: AtomicU64,
+    pub(crate) evicted_unfetched: AtomicU64,
+    pub(crate) reclaimed: AtomicU64,
+    pub(crate) out_of_memory: AtomicU64,
+    /// Bytes of the arena held by uploads, now.
+    pub(crate) upload_bytes: AtomicU64,
+    /// Bytes of values that somebody sends, now.
+    pub(crate) pinned_bytes: AtomicU64,
+}
+
+impl Memory {
+    /// The slot at a location, and the rest of its block behind it.
+    ///
+    /// # Panics
+    /// Panics outside the arena.
+    #[inline]
+    pub(crate) fn slot(&self, location: usize) -> Slot<'_> {
+        let block_end = (location | (BLOCK_WORDS - 1)) + 1;
+        Slot(self.arena.slice(location, block_end - location))
+    }
+
+    /// Hash of the key at a location; of no meaning when the slot is changed meanwhile.
+    pub(crate) fn hash_at(&self, location: usize) -> Option<u64> {
+        let slot = self.slot(location);
+        let header = slot.header();
+        if header.key_len() == 0 || !slot.holds(header) {
+            return None;
+        }
+        let mut key = [0; 256];
+        let len = slot.copy_key(header, &mut key);
+        Some(self.hasher.hash(&key[..len]))
+    }
+
+    /// The entry that leads to a location, if one does.
+    pub(crate) fn find(&self, location: usize) -> Option<(u64, Found<'_>)> {
+        let hash = self.hash_at(location)?;
+        Some((hash, self.index.find_location(&self.arena, hash, location)?))
+    }
+
+    /// Whether the record behind a header is dead: expired, or stored before the last flush.
+    #[inline]
+    pub(crate) fn is_dead(&self, slot: Slot<'_>, header: Header, now_ms: u64) -> bool {
+        let expiry_ms = slot.expiry_ms(header);
+        (expiry_ms != 0 && expiry_ms <= now_ms) || header.epoch() != self.epoch()
+    }
+
+    /// What the headers of records that live carry.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.flushes.load(Ordering::Relaxed) % EPOCHS
+    }
+
+    /// Notes that the record at a location brought a value in parts, or took it along.
+    pub(crate) fn note_value_bytes(&self, location: usize, bytes: usize, gone: bool) {
+        let Owner::SubTable { number, .. } = self.blocks.owner(location / BLOCK_WORDS) else {
+            unreachable!("a record's block belongs to a sub-table");
+        };
+        if gone {
+            self.value_bytes[number].fetch_sub(bytes, Ordering::Relaxed);
+        } else {
+            self.value_bytes[number].fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Zeroes a block and gives it to the index or the ghosts.
+    pub(crate) fn zero(&self, block: u32) {
+        for word in self.arena.slice(block as usize * BLOCK_WORDS, BLOCK_WORDS) {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+}

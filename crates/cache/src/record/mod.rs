@@ -1,0 +1,129 @@
+//! A record in its slot, as `docs/formats/record.md` lays it out.
+//!
+//! Everything here works on the words of one slot and knows nothing of index, lock or arena.
+//! Reads may run while a writer changes the slot: they never leave the slice they are given, and
+//! what they return means something only after the caller has validated it.
+
+mod read;
+mod write;
+
+pub(crate) use read::Slot;
+pub(crate) use write::{Layout, WordSink, patch};
+
+/// Bytes in front of the key of an inline record.
+pub(crate) const HEADER_BYTES: usize = 4;
+/// Bytes in front of the key of a head.
+pub(crate) const HEAD_KEY_AT: usize = 8;
+/// Bytes of the token.
+pub(crate) const TOKEN_BYTES: usize = 8;
+/// Bytes of the expiry, where present.
+pub(crate) const EXPIRY_BYTES: usize = 6;
+/// Bytes of the client flags, where present.
+pub(crate) const FLAGS_BYTES: usize = 4;
+/// Bytes of a tail location.
+pub(crate) const LOCATION_BYTES: usize = 5;
+
+/// Largest expiry that 48 bits hold.
+pub(crate) const EXPIRY_MAX_MS: u64 = (1 << 48) - 1;
+
+const VALUE_LEN_SHIFT: u32 = 8;
+const VALUE_LEN_BITS: u32 = 13;
+const EXPIRY: u32 = 1 << 21;
+const FLAGS: u32 = 1 << 22;
+const STALE: u32 = 1 << 23;
+const WIN_SENT: u32 = 1 << 24;
+const EPOCH_SHIFT: u32 = 26;
+const PARTS: u32 = 1 << 29;
+
+/// Flush generations that a header tells apart.
+pub(crate) const EPOCHS: u64 = 8;
+
+/// The first four bytes of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Header(pub(crate) u32);
+
+impl Header {
+    #[inline]
+    pub(crate) fn key_len(self) -> usize {
+        (self.0 & 0xff) as usize
+    }
+
+    #[inline]
+    pub(crate) fn value_len(self) -> usize {
+        (self.0 >> VALUE_LEN_SHIFT & ((1 << VALUE_LEN_BITS) - 1)) as usize
+    }
+
+    #[inline]
+    pub(crate) fn has_expiry(self) -> bool {
+        self.0 & EXPIRY != 0
+    }
+
+    #[inline]
+    pub(crate) fn has_flags(self) -> bool {
+        self.0 & FLAGS != 0
+    }
+
+    pub(crate) fn stale(self) -> bool {
+        self.0 & STALE != 0
+    }
+
+    pub(crate) fn win_sent(self) -> bool {
+        self.0 & WIN_SENT != 0
+    }
+
+    #[inline]
+    pub(crate) fn epoch(self) -> u64 {
+        u64::from(self.0 >> EPOCH_SHIFT) % EPOCHS
+    }
+
+    /// The value lies in parts and this is its head.
+    #[inline]
+    pub(crate) fn in_parts(self) -> bool {
+        self.0 & PARTS != 0
+    }
+
+    /// Where the key starts.
+    #[inline]
+    pub(crate) fn key_at(self) -> usize {
+        if self.in_parts() { HEAD_KEY_AT } else { HEADER_BYTES }
+    }
+
+    /// Where the token starts.
+    #[inline]
+    pub(crate) fn token_at(self) -> usize {
+        self.key_at() + self.key_len()
+    }
+
+    /// Where the expiry would start.
+    pub(crate) fn expiry_at(self) -> usize {
+        self.token_at() + TOKEN_BYTES
+    }
+
+    /// Where the client flags would start.
+    #[inline]
+    pub(crate) fn flags_at(self) -> usize {
+        self.expiry_at() + if self.has_expiry() { EXPIRY_BYTES } else { 0 }
+    }
+
+    /// Where the value, or what stands for it, starts.
+    #[inline]
+    pub(crate) fn value_at(self) -> usize {
+        self.flags_at() + if self.has_flags() { FLAGS_BYTES } else { 0 }
+    }
+
+    /// The same header with other states.
+    pub(crate) fn with_states(self, stale: bool, win_sent: bool) -> Self {
+        let cleared = self.0 & !(STALE | WIN_SENT);
+        let stale = if stale { STALE } else { 0 };
+        Self(cleared | stale | if win_sent { WIN_SENT } else { 0 })
+    }
+
+    /// The same header in another flush generation.
+    pub(crate) fn with_epoch(self, epoch: u64) -> Self {
+        let epoch = u32::try_from(epoch % EPOCHS).expect("invariant: below 8");
+        Self(self.0 & !(7 << EPOCH_SHIFT) | epoch << EPOCH_SHIFT)
+    }
+}
+
+#[cfg(test)]
+mod tests;

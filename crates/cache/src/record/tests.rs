@@ -1,0 +1,114 @@
+use base::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+
+fn slot(words: usize) -> Vec<AtomicU64> {
+    (0..words).map(|_| AtomicU64::new(u64::MAX)).collect()
+}
+
+fn layout(key: &[u8], value: &[u8]) -> Layout {
+    Layout {
+        key_len: key.len(),
+        value_len: value.len(),
+        client_flags: 0,
+        expiry_ms: 0,
+        stale: false,
+        win_sent: false,
+        epoch: 0,
+        in_parts: false,
+    }
+}
+
+fn write(words: &[AtomicU64], layout: &Layout, key: &[u8], token: u64, value: &[u8]) {
+    let mut sink = WordSink::new(words);
+    layout.write_front(&mut sink, key, token);
+    sink.push_bytes(value);
+    sink.finish();
+}
+
+#[test]
+fn miri_what_is_written_is_read_at_every_alignment() {
+    for key_len in 1..=14 {
+        for value_len in 0..=34 {
+            for fields in 0..4 {
+                let key: Vec<u8> = (1..=key_len).collect();
+                let value: Vec<u8> = (100..100 + value_len).collect();
+                let mut layout = layout(&key, &value);
+                layout.expiry_ms = if fields & 1 == 0 { 0 } else { 0x0102_0304_0506 };
+                layout.client_flags = if fields & 2 == 0 { 0 } else { 0xa1b2_c3d4 };
+                layout.epoch = u64::from(key_len);
+                let words = slot(layout.bytes().div_ceil(8));
+                write(&words, &layout, &key, 0x8877_6655_4433_2211, &value);
+
+                let slot = Slot(&words);
+                let header = slot.header();
+                assert_eq!(header, layout.header());
+                assert!(slot.holds(header) && slot.key_is(header, &key));
+                let meta = slot.meta(header, true);
+                assert_eq!(meta.token, 0x8877_6655_4433_2211);
+                assert_eq!(meta.expiry_ms, layout.expiry_ms);
+                assert_eq!(meta.client_flags, layout.client_flags);
+                assert_eq!(meta.value_len as usize, value.len());
+                assert_eq!(header.epoch(), u64::from(key_len) % EPOCHS);
+                let mut read = vec![0; value.len()];
+                slot.copy(header.value_at(), &mut read);
+                assert_eq!(read, value);
+                let mut read = [0; 256];
+                let len = slot.copy_key(header, &mut read);
+                assert_eq!(read[..len], key);
+                for at in 0..key.len() {
+                    let mut other = key.clone();
+                    other[at] ^= 0x80;
+                    assert!(!slot.key_is(header, &other), "key byte {at} is not compared");
+                }
+                assert!(!slot.key_is(header, &key[1..]));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_head_keeps_its_key_and_its_pins_apart() {
+    let key = b"a key of some length";
+    let head = Layout { in_parts: true, value_len: 1 << 20, ..layout(key, b"") };
+    let words = slot(head.bytes().div_ceil(8));
+    let mut sink = WordSink::new(&words);
+    head.write_front(&mut sink, key, 7);
+    sink.push(1 << 20, 4);
+    sink.push(9, 4);
+    sink.finish();
+    let slot = Slot(&words);
+    let header = slot.header();
+    assert!(header.in_parts() && header.has_expiry() && header.has_flags());
+    assert_eq!(words[0].load(Ordering::Relaxed) >> 32, 0, "no pins before it is published");
+    assert!(slot.key_is(header, key));
+    assert_eq!(slot.meta(header, false).value_len, 1 << 20);
+    assert_eq!(slot.number(header.value_at() + 4, 4), 9);
+}
+
+#[test]
+fn a_patch_changes_its_bytes_only() {
+    for at in 0..16 {
+        for len in 1..=8 {
+            let words = slot(3);
+            patch(&words, at, len, 0);
+            let mut bytes = [1; 24];
+            Slot(&words).copy(0, &mut bytes);
+            for (place, byte) in bytes.iter().enumerate() {
+                let inside = (at..at + len).contains(&place);
+                assert_eq!(*byte, if inside { 0 } else { 0xff }, "{at} {len} {place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_torn_length_is_refused_before_anything_is_copied() {
+    let words = slot(8);
+    let header = Header(4 | 4097 << VALUE_LEN_SHIFT);
+    assert!(!Slot(&words).holds(header));
+    let header = Header(4 | 60 << VALUE_LEN_SHIFT);
+    assert!(!Slot(&words).holds(header), "16 + 60 bytes do not fit 64");
+    let header = Header(4 | 48 << VALUE_LEN_SHIFT);
+    assert!(Slot(&words).holds(header));
+}

@@ -1,0 +1,71 @@
+//! Numbers about a cache.
+
+use base::sync::atomic::Ordering;
+
+use crate::{geometry::BLOCK_BYTES, subtable::SubTable, table::Table};
+
+/// Numbers about a cache. Counters since start unless said otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Records now, those included that have expired and were not found yet.
+    pub records: u64,
+    /// Bytes of slots and values that hold them.
+    pub record_bytes: u64,
+    /// Bytes of the arena.
+    pub arena_bytes: u64,
+    /// Bytes of the arena in blocks that are in use.
+    pub arena_used_bytes: u64,
+    /// Bytes of the index.
+    pub index_bytes: u64,
+    /// Bytes of ghosts.
+    pub ghost_bytes: u64,
+    /// Bytes of tables outside the arena.
+    pub table_bytes: u64,
+    /// Bytes held by values that are still arriving.
+    pub upload_bytes: u64,
+    /// Bytes of values that are being sent.
+    pub pinned_bytes: u64,
+    /// Records evicted to make room.
+    pub evictions: u64,
+    /// Evicted records that nobody had read.
+    pub evicted_unfetched: u64,
+    /// Expired and flushed records whose memory was reclaimed.
+    pub reclaimed: u64,
+    /// Stores that found no memory.
+    pub out_of_memory: u64,
+    /// Writes.
+    pub writes: u64,
+}
+
+impl Stats {
+    pub(crate) fn of(table: &Table) -> Self {
+        let memory = &table.memory;
+        let counters = &memory.counters;
+        let load = |counter: &base::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let blocks = memory.blocks.len();
+        let sub_tables = table.sub_tables();
+        let values: usize =
+            memory.value_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
+        let slots: usize = sub_tables.iter().map(SubTable::taken_bytes).sum();
+        let runs: usize = sub_tables.iter().map(SubTable::table_bytes).sum();
+        let per_block = crate::blocks::Blocks::TABLE_BYTES_PER_BLOCK * blocks
+            + crate::index::Index::table_bytes(blocks)
+            + crate::ghosts::Ghosts::table_bytes(blocks);
+        Self {
+            records: memory.index.len(),
+            record_bytes: (slots + values) as u64,
+            arena_bytes: (blocks * BLOCK_BYTES) as u64,
+            arena_used_bytes: ((blocks - memory.blocks.available()) * BLOCK_BYTES) as u64,
+            index_bytes: memory.index.bytes(),
+            ghost_bytes: memory.ghosts.bytes(),
+            table_bytes: (runs + per_block + size_of_val(sub_tables)) as u64,
+            upload_bytes: load(&counters.upload_bytes),
+            pinned_bytes: load(&counters.pinned_bytes),
+            evictions: load(&counters.evictions),
+            evicted_unfetched: load(&counters.evicted_unfetched),
+            reclaimed: load(&counters.reclaimed),
+            out_of_memory: load(&counters.out_of_memory),
+            writes: table.writes(),
+        }
+    }
+}

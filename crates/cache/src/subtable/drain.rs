@@ -1,0 +1,97 @@
+//! Giving a block back, for another class, for the index, or for a large value.
+
+use base::sync::atomic::Ordering;
+
+use super::{State, SubTable};
+use crate::{
+    blocks::Owner,
+    geometry::{BLOCK_BYTES, BLOCK_WORDS},
+    memory::Memory,
+    policy::Partition,
+};
+
+/// Records that are promoted instead of evicted before the hot partition has to give something.
+const PROMOTIONS_MAX: usize = 64;
+
+impl SubTable {
+    /// Evicts what is in one block, saving what was hit, and retires the block. Returns whether
+    /// one is on its way. Does nothing while another thread is at work in this sub-table.
+    pub(crate) fn give_block(&self, memory: &Memory) -> bool {
+        let Ok(mut state) = self.state.try_lock() else { return false };
+        let hand =
+            state.runs.at_hand(Partition::Temporary).or_else(|| state.runs.at_hand(Partition::Hot));
+        let Some(run) = hand else { return self.finish_drains(memory, &mut state) };
+        let block = state.runs.start(run) / BLOCK_WORDS;
+        let Owner::SubTable { first_run, .. } = memory.blocks.owner(block) else {
+            unreachable!("a run's block belongs to its sub-table");
+        };
+        state.runs.begin_drain(first_run);
+        state.draining.push(first_run);
+        self.finish_drains(memory, &mut state)
+    }
+
+    /// Evicts heads until a block's worth of values is free. Returns whether anything was freed.
+    pub(crate) fn give_value(&self, memory: &Memory) -> bool {
+        let Ok(mut state) = self.state.try_lock() else { return false };
+        let before = state.evicted_bytes;
+        // The temporary partition first; what is promoted on the way frees nothing.
+        for (partition, tries) in
+            [(Partition::Temporary, PROMOTIONS_MAX), (Partition::Hot, PROMOTIONS_MAX)]
+        {
+            let mut tries = tries;
+            while tries > 0 && state.evicted_bytes < before + BLOCK_BYTES {
+                let evicted = state.evicted_bytes;
+                let Some(location) = state.make_slot_anew(memory, partition) else { break };
+                state.give(memory, location);
+                if state.evicted_bytes == evicted {
+                    tries -= 1;
+                }
+            }
+        }
+        state.evicted_bytes > before
+    }
+
+    /// Empties draining blocks as far as possible and retires those that are empty. Returns
+    /// whether one was.
+    pub(super) fn finish_drains(&self, memory: &Memory, state: &mut State) -> bool {
+        let draining = std::mem::take(&mut state.draining);
+        let mut retired = false;
+        for first_run in draining {
+            state.empty_block(memory, first_run);
+            if state.runs.end_drain(first_run) {
+                let block = state.runs.start(first_run) / BLOCK_WORDS;
+                let block = u32::try_from(block).expect("invariant: fewer than 2^32 blocks");
+                memory.blocks.retire(&memory.qsbr, block);
+                self.blocks.fetch_sub(1, Ordering::Relaxed);
+                retired = true;
+            } else {
+                state.draining.push(first_run);
+            }
+        }
+        retired
+    }
+}
+
+impl State {
+    fn empty_block(&mut self, memory: &Memory, first_run: u32) {
+        let runs = u32::try_from(self.runs.runs_per_block).expect("invariant: at most 16");
+        for run in first_run..first_run + runs {
+            let partition = self.runs.run(run).partition;
+            for location in self.runs.slots(run) {
+                let Some((hash, found)) = memory.find(location) else { continue };
+                if found.entry.counter() > 0
+                    && let Some(target) = self.runs.take_free(memory, Partition::Hot)
+                {
+                    let saved = self.relocate(memory, location, target, &found);
+                    self.give(memory, if saved { location } else { target });
+                    if saved {
+                        continue;
+                    }
+                }
+                if self.evict(memory, hash, &found, partition) {
+                    self.give(memory, location);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Making room: the hands, the moves between partitions, the runs that change sides.
+
+use base::sync::atomic::{Ordering, fence};
+
+use super::State;
+use crate::{
+    extent,
+    geometry::{BLOCK_WORDS, WORD_BYTES},
+    index::{Entry, Found},
+    memory::Memory,
+    policy::{Border, Partition, Verdict},
+};
+
+/// Slots that hands may look at for one new record. A counter of 3 survives three laps, so a
+/// sub-table of a few hundred slots is walked more than once; in a large one a victim comes after
+/// two or three slots on average.
+const HAND_STEPS_MAX: usize = 4096;
+
+/// How far ahead of the hand its victims' slots are prefetched, and their buckets and ghosts: the
+/// time of some eight insertions, which is longer than memory takes.
+const SLOT_AHEAD: u16 = 8;
+const BUCKET_AHEAD: u16 = 4;
+
+impl State {
+    /// Frees a slot of `partition` by evicting. `None` when everything in reach is held by writers
+    /// on their way or by readers of large values.
+    pub(super) fn make_slot(&mut self, memory: &Memory, partition: Partition) -> Option<usize> {
+        if let Some(location) = self.runs.take_free(memory, partition) {
+            return Some(location);
+        }
+        self.make_slot_anew(memory, partition)
+    }
+
+    /// The same, but something is evicted even if a slot is free.
+    pub(super) fn make_slot_anew(
+        &mut self,
+        memory: &Memory,
+        partition: Partition,
+    ) -> Option<usize> {
+        let mut steps = HAND_STEPS_MAX;
+        while steps > 0 {
+            self.move_border(memory);
+            if self.runs.at_hand(partition).is_none() {
+                // All runs are on the other side: one of them changes sides.
+                self.give_run(memory, partition)?;
+                steps -= 1;
+                continue;
+            }
+            if let Some(location) = self.step(memory, partition, &mut steps) {
+                return Some(location);
+            }
+            if self.runs.has_free(partition) && self.evicted_bytes > 0 {
+                return self.runs.take_free(memory, partition);
+            }
+        }
+        None
+    }
+
+    /// Moves one run across the border if the policy wants it.
+    fn move_border(&mut self, memory: &Memory) {
+        match self.policy.border(self.shares()) {
+            Border::Stay => {}
+            Border::GrowTemporary => self.grow_temporary(),
+            Border::GrowHot => {
+                // Only when the hot partition has no free slot left: it grows by what it keeps.
+                if self.hot_is_full()
+                    && let Some(run) = self.runs.behind_hand(Partition::Temporary)
+                {
+                    self.convert(memory, run);
+                }
+            }
+        }
+    }
+
+    fn hot_is_full(&self) -> bool {
+        !self.runs.has_free(Partition::Hot)
+    }
+
+    /// A run of the hot partition becomes temporary, its records the next to be judged there:
+    /// those that were hit come back.
+    fn grow_temporary(&mut self) {
+        if self.runs.ring(Partition::Hot).runs > 1
+            && let Some(run) = self.runs.at_hand(Partition::Hot)
+        {
+            self.runs.relabel(run, true);
+        }
+    }
+
+    fn give_run(&mut self, memory: &Memory, to: Partition) -> Option<()> {
+        match to {
+            Partition::Temporary => {
+                let run = self.runs.at_hand(Partition::Hot)?;
+                self.runs.relabel(run, true);
+            }
+            Partition::Hot => {
+                let run = self
+                    .runs
+                    .behind_hand(Partition::Temporary)
+                    .or_else(|| self.runs.at_hand(Partition::Temporary))?;
+                self.convert(memory, run);
+            }
+        }
+        Some(())
+    }
+
+    /// A run of the temporary partition becomes hot: what was hit stays where it is, the rest is
+    /// evicted, and its slots are what the next promotions need.
+    fn convert(&mut self, memory: &Memory, run: u32) {
+        for location in self.runs.slots(run) {
+            memory.arena.prefetch(location);
+        }
+        for location in self.runs.slots(run) {
+            if let Some(hash) = memory.hash_at(location) {
+                memory.index.prefetch(&memory.arena, hash);
+            }
+        }
+        for location in self.runs.slots(run) {
+            let Some((hash, found)) = memory.find(location) else { continue };
+            match self.policy.judge(Partition::Temporary, found.entry.counter()) {
+                Verdict::Evict => {
+                    if self.evict(memory, hash, &found, Partition::Temporary) {
+                        self.give(memory, location);
+                    }
+                }
+                Verdict::Keep { counter } => set_counter(&found, counter),
+                Verdict::Promote => set_counter(&found, 0),
+            }
+        }
+        self.runs.relabel(run, false);
+    }
+
+    /// Lets the hand of `partition` judge one record. Returns its slot when that became free.
+    fn step(&mut self, memory: &Memory, partition: Partition, steps: &mut usize) -> Option<usize> {
+        *steps = steps.saturating_sub(1);
+        let location = self.runs.advance(partition)?;
+        self.look_ahead(memory, partition);
+        let (hash, found) = memory.find(location)?;
+        let verdict = if *steps < HAND_STEPS_MAX / 4 && found.entry.counter() > 0 {
+            // Everything is hot: somebody has to go all the same.
+            Verdict::Evict
+        } else {
+            self.policy.judge(partition, found.entry.counter())
+        };
+        match verdict {
+            Verdict::Evict => self.evict(memory, hash, &found, partition).then_some(location),
+            Verdict::Keep { counter } => {
+                set_counter(&found, counter);
+                None
+            }
+            Verdict::Promote => self.promote(memory, location, &found, steps),
+        }
+    }
+
+    /// Moves a record to the hot partition. Returns its old slot.
+    fn promote(
+        &mut self,
+        memory: &Memory,
+        location: usize,
+        found: &Found<'_>,
+        steps: &mut usize,
+    ) -> Option<usize> {
+        let target = loop {
+            if let Some(target) = self.runs.take_free(memory, Partition::Hot) {
+                break target;
+            }
+            if self.runs.at_hand(Partition::Hot).is_none()
+                || self.policy.border(self.shares()) == Border::GrowHot
+            {
+                let run = self.runs.behind_hand(Partition::Temporary)?;
+                self.convert(memory, run);
+            } else if let Some(target) = self.step(memory, Partition::Hot, steps) {
+                break target;
+            }
+            if *steps == 0 {
+                return None;
+            }
+        };
+        if self.relocate(memory, location, target, found) {
+            return Some(location);
+        }
+        self.give(memory, target);
+        None
+    }
+
+    /// Copies a record to another slot of its class and turns its entry there, counter 0.
+    pub(super) fn relocate(
+        &self,
+        memory: &Memory,
+        from: usize,
+        to: usize,
+        found: &Found<'_>,
+    ) -> bool {
+        let Some(lock) = found.bucket.try_lock() else { return false };
+        let word = found.line.word(found.place);
+        let entry = Entry(word.load(Ordering::Relaxed));
+        // Pins are counted in a head: one that is pinned stays where its readers will look.
+        if entry.location() != from || !extent::begin_move(memory, from) {
+            return false;
+        }
+        // The target may have been somebody else's slot a moment ago, and a reader may still be
+        // copying that record: it must see the version that its removal left before these words.
+        fence(Ordering::Release);
+        let words = self.runs.slot_words();
+        let (source, target) = (memory.arena.slice(from, words), memory.arena.slice(to, words));
+        for (source, target) in source.iter().zip(target) {
+            target.store(source.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        extent::link(memory, to);
+        let slot = memory.slot(to);
+        let block = to / BLOCK_WORDS;
+        let changed = memory.blocks.changed(from / BLOCK_WORDS);
+        memory.blocks.note_write(block, changed, slot.expiry_ms(slot.header()));
+        word.store(entry.moved(to).with_counter(0).0, Ordering::Relaxed);
+        drop(lock);
+        true
+    }
+
+    /// Takes a record out of the index and remembers its key. Returns whether its slot is free: not
+    /// when its bucket is locked, somebody else was faster, or readers still send its value.
+    pub(super) fn evict(
+        &mut self,
+        memory: &Memory,
+        hash: u64,
+        found: &Found<'_>,
+        partition: Partition,
+    ) -> bool {
+        let location = found.entry.location();
+        let won = match found.bucket.try_lock() {
+            Some(_lock) => memory.index.remove(found),
+            None => false,
+        };
+        if !won && !cfg!(mutant = "evictor_frees_without_winning") {
+            return false;
+        }
+        memory.ghosts.remember(&memory.arena, hash, partition);
+        self.policy.evicted(partition, self.shares());
+        self.evicted_bytes += self.runs.slot_words() * WORD_BYTES + extent::bytes(memory, location);
+        memory.counters.evictions.fetch_add(1, Ordering::Relaxed);
+        if !found.entry.fetched() {
+            memory.counters.evicted_unfetched.fetch_add(1, Ordering::Relaxed);
+        }
+        extent::unlinked(memory, location)
+    }
+
+    /// Asks for what the hand will need soon. Evictions are waits for memory for two thirds of
+    /// their time otherwise.
+    #[inline]
+    fn look_ahead(&self, memory: &Memory, partition: Partition) {
+        if let Some(location) = self.runs.peek(partition, SLOT_AHEAD) {
+            memory.arena.prefetch(location);
+        }
+        if let Some(location) = self.runs.peek(partition, BUCKET_AHEAD)
+            && let Some(hash) = memory.hash_at(location)
+        {
+            memory.index.prefetch(&memory.arena, hash);
+            memory.ghosts.prefetch(&memory.arena, hash);
+        }
+    }
+}
+
+/// Sets a counter unless the entry has changed meanwhile: then a reader was faster, and right.
+fn set_counter(found: &Found<'_>, counter: u64) {
+    let (old, new) = (found.entry, found.entry.with_counter(counter));
+    let word = found.line.word(found.place);
+    let _ = word.compare_exchange(old.0, new.0, Ordering::Relaxed, Ordering::Relaxed);
+}

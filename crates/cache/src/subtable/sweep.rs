@@ -1,0 +1,94 @@
+//! Taking expired and flushed records back before anything live has to go.
+
+use base::sync::{atomic::Ordering, lock};
+
+use super::{State, SubTable};
+use crate::{extent, geometry::BLOCK_WORDS, memory::Memory};
+
+/// Blocks whose earliest expiry is looked at before one record is evicted.
+const LOOK_BLOCKS_MAX: u32 = 64;
+
+impl SubTable {
+    /// Removes what is dead in one block, if it belongs to this sub-table with these runs.
+    pub(crate) fn sweep_block(&self, memory: &Memory, first_run: u32, block: usize, now_ms: u64) {
+        let mut state = lock(&self.state);
+        // Its owner may have changed between the caller's look and the lock.
+        if state.owns(memory, first_run, block) {
+            state.sweep(memory, first_run, block, now_ms);
+        }
+        if !state.draining.is_empty() {
+            self.finish_drains(memory, &mut state);
+        }
+    }
+}
+
+impl State {
+    fn owns(&self, memory: &Memory, first_run: u32, block: usize) -> bool {
+        matches!(
+            memory.blocks.owner(block),
+            crate::blocks::Owner::SubTable { first_run: run, .. } if run == first_run
+        ) && self.runs.block_of(first_run) == Some(block)
+    }
+
+    /// Before evicting: sweeps one block in which something has expired, if there is one near the
+    /// cursor. Once in as many allocations as a block has slots, so that looking at a whole block
+    /// costs each of them one slot.
+    pub(super) fn reclaim_expired(&mut self, memory: &Memory, now_ms: u64) {
+        self.since_sweep += 1;
+        if self.since_sweep < self.runs.slots_per_run * self.runs.runs_per_block {
+            return;
+        }
+        self.since_sweep = 0;
+        for _ in 0..LOOK_BLOCKS_MAX {
+            let Some((first_run, block)) = self.runs.next_block(&mut self.sweep_cursor) else {
+                return;
+            };
+            if memory.blocks.earliest_expiry_ms(block) <= now_ms {
+                self.sweep(memory, first_run, block, now_ms);
+                return;
+            }
+        }
+    }
+
+    fn sweep(&mut self, memory: &Memory, first_run: u32, block: usize, now_ms: u64) {
+        debug_assert_eq!(self.runs.start(first_run) / BLOCK_WORDS, block);
+        // Writers lower it again while this looks at every record.
+        memory.blocks.forget_expiry(block);
+        let runs = u32::try_from(self.runs.runs_per_block).expect("invariant: at most 16");
+        for run in first_run..first_run + runs {
+            for location in self.runs.slots(run) {
+                self.sweep_slot(memory, location, now_ms);
+            }
+        }
+    }
+
+    fn sweep_slot(&mut self, memory: &Memory, location: usize, now_ms: u64) {
+        let slot = memory.slot(location);
+        let header = slot.header();
+        if header.key_len() == 0 || !slot.holds(header) {
+            return;
+        }
+        if !memory.is_dead(slot, header, now_ms) {
+            if header.has_expiry() && slot.expiry_ms(header) != 0 {
+                memory.blocks.note_expiry(location / BLOCK_WORDS, slot.expiry_ms(header));
+            }
+            return;
+        }
+        let Some((_, found)) = memory.find(location) else { return };
+        let Some(lock) = found.bucket.try_lock() else {
+            // Somebody is at it: look again next time.
+            memory.blocks.note_expiry(location / BLOCK_WORDS, now_ms);
+            return;
+        };
+        // Under the lock the record cannot change: is it still the dead one?
+        let dead = memory.is_dead(slot, slot.header(), now_ms);
+        let won = dead && memory.index.remove(&found);
+        drop(lock);
+        if won {
+            memory.counters.reclaimed.fetch_add(1, Ordering::Relaxed);
+            if extent::unlinked(memory, location) {
+                self.give(memory, location);
+            }
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! A table: its memory, its sub-tables, and how blocks go from one to the other.
+
+use base::{
+    clock::Clock,
+    hash::KeyHasher,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+        lock,
+    },
+};
+
+use arrayvec::ArrayVec;
+
+use crate::{
+    CacheConfig, ConfigError, StoreError, VALUE_SIZE_MAX_LIMIT_BYTES,
+    arena::Arena,
+    blocks::{Blocks, Owner},
+    extent::Pieces,
+    geometry::{ARENA_MIN_BLOCKS, BLOCK_BYTES, BLOCK_WORDS, CLASSES, is_head_class},
+    ghosts::Ghosts,
+    history::History,
+    index::{Index, Need},
+    memory::{Counters, Memory},
+    policy::Htr,
+    qsbr::Qsbr,
+    subtable::{Newcomer, SubTable},
+};
+
+/// Attempts to find memory for one record: each takes a block from another sub-table, and two in
+/// a row fail only when other threads take what was freed.
+const ALLOCATE_ATTEMPTS: usize = 16;
+
+/// A sub-table takes a block from another whose records stay this many times longer.
+const RESIDENCE_RATIO: u64 = 2;
+
+/// Sub-tables with less than this are taken from last, so that rare sizes keep a place.
+const FLOOR_BYTES: usize = 2 * BLOCK_BYTES;
+
+/// Sub-tables that are asked for a block in one go: those beyond have no more to give than these.
+const DONORS_MAX: usize = 32;
+
+/// All there is of a table but the threads that use it.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) memory: Memory,
+    pub(crate) config: CacheConfig,
+    pub(crate) clock: Clock,
+    sub_tables: Box<[SubTable]>,
+    shards: usize,
+    /// The one order of all writes; the next one to draw.
+    sequence: AtomicU64,
+    history: Mutex<History>,
+    /// When the table is to be flushed, in milliseconds; 0 for never.
+    flush_at_ms: AtomicU64,
+    /// The block that the next sweep begins with.
+    pub(crate) sweep_cursor: AtomicUsize,
+    /// Flushes whose records have all been swept, and those the current round began with.
+    pub(crate) swept_flushes: AtomicU64,
+    pub(crate) sweep_round_flushes: AtomicU64,
+}
+
+impl Table {
+    pub(crate) fn new(config: CacheConfig, clock: Clock) -> Result<Self, ConfigError> {
+        let blocks = arena_blocks(&config)?;
+        let shards = shards(blocks, config.writers);
+        let bytes = (blocks * BLOCK_BYTES) as u64;
+        let arena = Arena::new(blocks).map_err(|source| ConfigError::Reserve { bytes, source })?;
+        let reserve = if cfg!(any(loom, shuttle, miri)) { 1 } else { (blocks / 128).clamp(4, 64) };
+        let (qsbr, table) = (Qsbr::new(), Blocks::new(blocks, reserve));
+        let first = table.take_reserved(&qsbr).expect("invariant: an arena has blocks");
+        let sub_tables: Box<[SubTable]> = (0..CLASSES * shards)
+            .map(|number| SubTable::new(number, number / shards, Box::new(Htr::new())))
+            .collect();
+        let memory = Memory {
+            blocks: table,
+            index: Index::new(blocks, first),
+            ghosts: Ghosts::new(blocks),
+            qsbr,
+            hasher: KeyHasher::new(config.hash_seed),
+            pieces: Pieces::new(),
+            counters: Counters::default(),
+            value_bytes: sub_tables.iter().map(|_| AtomicUsize::new(0)).collect(),
+            flushes: AtomicU64::new(0),
+            arena,
+        };
+        Ok(Self {
+            memory,
+            config,
+            clock,
+            sub_tables,
+            shards,
+            sequence: AtomicU64::new(1),
+            history: Mutex::new(History::default()),
+            flush_at_ms: AtomicU64::new(0),
+            sweep_cursor: AtomicUsize::new(0),
+            swept_flushes: AtomicU64::new(0),
+            sweep_round_flushes: AtomicU64::new(0),
+        })
+    }
+
+    /// Sequences drawn so far.
+    pub(crate) fn writes(&self) -> u64 {
+        self.sequence.load(Ordering::Relaxed) - 1
+    }
+
+    /// Remembers that the next sequence is drawn at this time or later.
+    pub(crate) fn note_time(&self, now_ms: u64) {
+        lock(&self.history).note(self.sequence.load(Ordering::Relaxed), now_ms);
+    }
+
+    /// Milliseconds since a sequence was drawn, to about a second.
+    pub(crate) fn age_ms(&self, sequence: u64, now_ms: u64) -> u64 {
+        lock(&self.history).age_ms(sequence, now_ms)
+    }
+
+    /// The next sequence. To be drawn under the key's lock.
+    #[inline]
+    pub(crate) fn draw(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Bytes that values which are still arriving may hold: a quarter of the arena.
+    pub(crate) fn uploads_max_bytes(&self) -> usize {
+        self.memory.blocks.len() * BLOCK_BYTES / 4
+    }
+
+    /// Bytes of values that may be pinned by those who send them: a quarter of the arena.
+    pub(crate) fn pinned_max_bytes(&self) -> usize {
+        self.memory.blocks.len() * BLOCK_BYTES / 4
+    }
+
+    /// The class of the sub-table that a location's block belongs to.
+    #[inline]
+    pub(crate) fn class_at(&self, location: usize) -> Option<usize> {
+        match self.memory.blocks.owner(location / BLOCK_WORDS) {
+            Owner::SubTable { number, .. } => Some(number / self.shards),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn number(&self, class: usize, hash: u64) -> usize {
+        #[expect(clippy::cast_possible_truncation, reason = "masked by the number of shards")]
+        let shard = (hash >> 40) as usize & (self.shards - 1);
+        class * self.shards + shard
+    }
+
+    pub(crate) fn sub_tables(&self) -> &[SubTable] {
+        &self.sub_tables
+    }
+
+    /// A slot of `class` for a key, its old content of no meaning. `bytes` is for the error.
+    pub(crate) fn allocate(
+        &self,
+        class: usize,
+        newcomer: Newcomer,
+        bytes: usize,
+    ) -> Result<usize, StoreError> {
+        let number = self.number(class, newcomer.hash);
+        let sub_table = &self.sub_tables[number];
+        for _ in 0..ALLOCATE_ATTEMPTS {
+            if let Ok((location, lap)) = sub_table.allocate(&self.memory, newcomer) {
+                if lap {
+                    self.rebalance(number, newcomer.now_ms);
+                }
+                return Ok(location);
+            }
+            // It has nothing to evict: it gets a block of the reserve, and the reserve one back.
+            if let Some(block) = self.memory.blocks.take_reserved(&self.memory.qsbr) {
+                sub_table.supply(&self.memory, block, newcomer.now_ms);
+            }
+            self.refill_reserve(Some(number), newcomer.now_ms);
+        }
+        self.note_out_of_memory();
+        Err(StoreError::OutOfMemory { len: bytes })
+    }
+
+    /// Counts a store that found no memory.
+    pub(crate) fn note_out_of_memory(&self) {
+        self.memory.counters.out_of_memory.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Frees a record that the caller took out of the index, value and all.
+    pub(crate) fn free_record(&self, location: usize) {
+        if crate::extent::unlinked(&self.memory, location) {
+            self.free_slot(location);
+        }
+    }
+
+    /// Frees a slot that nothing leads to.
+    pub(crate) fn free_slot(&self, location: usize) {
+        let Owner::SubTable { number, .. } = self.memory.blocks.owner(location / BLOCK_WORDS)
+        else {
+            unreachable!("a slot's block belongs to its sub-table until every slot is home");
+        };
+        self.sub_tables[number].free(&self.memory, location);
+    }
+
+    /// After a sub-table evicted a block's worth: takes a block for it from the one whose records
+    /// stay longest, if they stay much longer than its own.
+    fn rebalance(&self, number: usize, now_ms: u64) {
+        let own = self.sub_tables[number].residence_ms(&self.memory, now_ms);
+        if let Some(donor) = self.donor(&[number], FLOOR_BYTES, now_ms)
+            && donor.residence_ms(&self.memory, now_ms) / RESIDENCE_RATIO > own.max(1)
+        {
+            self.take_from(donor);
+        }
+        self.refill_reserve(Some(number), now_ms);
+        self.keep_ghosts(now_ms);
+    }
+
+    /// The sub-table whose records stay longest, and of equals the largest, `except` aside.
+    fn donor(&self, except: &[usize], floor_bytes: usize, now_ms: u64) -> Option<&SubTable> {
+        let candidates = self.sub_tables.iter().filter(|sub_table| {
+            sub_table.bytes(&self.memory) >= floor_bytes.max(1)
+                && !except.contains(&sub_table.number())
+        });
+        candidates.max_by_key(|sub_table| {
+            (sub_table.residence_ms(&self.memory, now_ms), sub_table.bytes(&self.memory))
+        })
+    }
+
+    fn take_from(&self, donor: &SubTable) -> bool {
+        if is_head_class(donor.number() / self.shards) {
+            donor.give_value(&self.memory)
+        } else {
+            donor.give_block(&self.memory)
+        }
+    }
+
+    /// Takes blocks from sub-tables until the reserve is full again, or nothing more can be had at
+    /// once. `needy` is taken from last.
+    pub(crate) fn refill_reserve(&self, needy: Option<usize>, now_ms: u64) {
+        let mut except: ArrayVec<usize, DONORS_MAX> = needy.into_iter().collect();
+        let mut floor_bytes = FLOOR_BYTES;
+        while self.memory.blocks.is_short() {
+            match self.donor(&except, floor_bytes, now_ms) {
+                Some(donor) if self.take_from(donor) => {}
+                Some(donor) if !except.is_full() => except.push(donor.number()),
+                None if floor_bytes > 0 => {
+                    // Not even two blocks anywhere: whoever has one.
+                    floor_bytes = 0;
+                    except.clear();
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Grows index and ghosts if the number of records asks for it.
+    #[inline]
+    pub(crate) fn keep_up(&self, now_ms: u64) {
+        if self.memory.index.wants_growth() {
+            self.grow_index(now_ms);
+        }
+    }
+
+    #[cold]
+    fn grow_index(&self, now_ms: u64) {
+        let memory = &self.memory;
+        while let Some(need) = memory.index.growth_need() {
+            let Some(block) = self.zeroed_block(now_ms) else { return };
+            if let Err(block) = memory.index.supply(need, block) {
+                memory.blocks.release(block);
+                if need == Need::Overflow {
+                    break;
+                }
+            }
+        }
+        memory.index.grow(&memory.arena, |location| {
+            memory.hash_at(location).expect("invariant: an entry under its lock has a record")
+        });
+    }
+
+    /// What a failed insertion needs: overflow lines and more buckets. Returns whether there is
+    /// reason to try again.
+    pub(crate) fn make_index_room(&self, now_ms: u64) -> bool {
+        let before = self.memory.index.bytes();
+        self.grow_index(now_ms);
+        self.memory.index.bytes() > before
+    }
+
+    /// After evictions: more ghosts if they would be used.
+    pub(crate) fn keep_ghosts(&self, now_ms: u64) {
+        let memory = &self.memory;
+        if memory.ghosts.wants_block(memory.index.len())
+            && let Some(block) = self.zeroed_block(now_ms)
+            && let Err(block) = memory.ghosts.supply(block)
+        {
+            memory.blocks.release(block);
+        }
+    }
+
+    fn zeroed_block(&self, now_ms: u64) -> Option<u32> {
+        let block = self.memory.blocks.take_reserved(&self.memory.qsbr);
+        self.refill_reserve(None, now_ms);
+        let block = block.or_else(|| self.memory.blocks.take_reserved(&self.memory.qsbr))?;
+        self.memory.zero(block);
+        Some(block)
+    }
+
+    /// Asks for a flush at a time; 0 is now.
+    pub(crate) fn flush_at(&self, at_ms: u64) {
+        self.flush_at_ms.store(at_ms, Ordering::Relaxed);
+        if at_ms <= self.clock.now_ms() {
+            self.flush_at_ms.store(0, Ordering::Relaxed);
+            self.memory.flushes.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Flushes if it is time.
+    #[inline]
+    pub(crate) fn flush_if_due(&self, now_ms: u64) {
+        let at_ms = self.flush_at_ms.load(Ordering::Relaxed);
+        if at_ms != 0
+            && at_ms <= now_ms
+            && self
+                .flush_at_ms
+                .compare_exchange(at_ms, 0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        {
+            self.memory.flushes.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Blocks of the arena: what is left of the budget when every table outside it is paid for.
+fn arena_blocks(config: &CacheConfig) -> Result<usize, ConfigError> {
+    let per_block = BLOCK_BYTES
+        + Blocks::TABLE_BYTES_PER_BLOCK
+        + SubTable::RUN_TABLE_BYTES_PER_BLOCK
+        + (Index::table_bytes(1024) + Ghosts::table_bytes(1024)).div_ceil(1024);
+    let fixed = shards(usize::MAX, config.writers) * CLASSES * size_of::<SubTable>();
+    let fixed = if cfg!(any(loom, shuttle, miri)) { 0 } else { fixed as u64 };
+    let blocks = config.memory_bytes.saturating_sub(fixed) / per_block as u64;
+    let got = blocks * BLOCK_BYTES as u64;
+    let min = (ARENA_MIN_BLOCKS * BLOCK_BYTES) as u64;
+    if got < min {
+        return Err(ConfigError::MemoryTooSmall { got, min });
+    }
+    let max = 1 << 40;
+    if got > max {
+        return Err(ConfigError::MemoryTooLarge { got, max });
+    }
+    let value_max =
+        (config.memory_bytes / config.value_share_divisor.max(1)).min(VALUE_SIZE_MAX_LIMIT_BYTES);
+    if config.value_size_max > value_max {
+        return Err(ConfigError::ValueSizeMax { got: config.value_size_max, max: value_max });
+    }
+    Ok(usize::try_from(blocks).expect("invariant: at most 2^24 blocks"))
+}
+
+/// Shards: four for each writer, so that two rarely meet, but each with enough blocks that no class
+/// is cut into useless pieces.
+fn shards(blocks: usize, writers: usize) -> usize {
+    if cfg!(any(loom, shuttle, miri)) {
+        return 1;
+    }
+    let wanted = (writers.clamp(1, 64) * 4).next_power_of_two();
+    let most = (blocks / 512).max(1);
+    wanted.min(if most.is_power_of_two() { most } else { most.next_power_of_two() / 2 })
+}

@@ -1,0 +1,200 @@
+//! A cache and the threads that use it.
+
+mod build;
+mod maintain;
+mod read;
+mod update;
+mod view;
+mod write;
+
+pub use view::View;
+
+use base::{clock::Clock, sync::Arc};
+
+use crate::{
+    CacheConfig, ConfigError, Key, StoreError, Upload, geometry::INLINE_VALUE_MAX_BYTES,
+    stats::Stats, table::Table,
+};
+
+/// Times that a thread lets others run while it waits for them to leave a block. They do so between
+/// two commands, in microseconds.
+const QUIESCENCE_YIELDS_MAX: usize = 1024;
+
+/// A cache. Cheap to clone; clones share everything.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    table: Arc<Table>,
+}
+
+/// A thread's access to a cache. Every thread makes its own.
+///
+/// While it is online, other threads wait for it before they reuse some memory: call
+/// [`Worker::quiesce`] between commands and [`Worker::offline`] around anything that blocks.
+#[derive(Debug)]
+pub struct Worker {
+    cache: Cache,
+    place: usize,
+    now_ms: u64,
+    /// For values that are put together: the present one and what comes to it.
+    scratch: Box<[u8]>,
+}
+
+impl Cache {
+    /// Builds an empty cache.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the configuration cannot work or memory cannot be reserved.
+    pub fn new(config: CacheConfig, clock: Clock) -> Result<Self, ConfigError> {
+        Ok(Self { table: Arc::new(Table::new(config, clock)?) })
+    }
+
+    /// Registers the calling thread.
+    ///
+    /// # Errors
+    /// [`ConfigError::TooManyWorkers`].
+    pub fn worker(&self) -> Result<Worker, ConfigError> {
+        let qsbr = &self.table.memory.qsbr;
+        let max = crate::qsbr::PLACES_MAX;
+        let place = qsbr.register().ok_or(ConfigError::TooManyWorkers { max })?;
+        qsbr.online(place);
+        Ok(Worker {
+            cache: self.clone(),
+            place,
+            now_ms: self.table.clock.now_ms(),
+            scratch: vec![0; INLINE_VALUE_MAX_BYTES].into(),
+        })
+    }
+
+    /// Longest value in bytes.
+    #[must_use]
+    pub fn value_size_max(&self) -> usize {
+        usize::try_from(self.table.config.value_size_max).expect("invariant: at most 1 GiB")
+    }
+
+    /// The cache's clock.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.table.clock
+    }
+
+    /// Numbers for `stats`.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::of(&self.table)
+    }
+
+    /// Makes every record dead that was stored before `at_ms` (on the cache's clock), when that
+    /// time has come; 0 is now. A second call replaces one that waits.
+    pub fn flush_at(&self, at_ms: u64) {
+        self.table.flush_at(at_ms);
+    }
+}
+
+impl Worker {
+    /// The cache this worker belongs to.
+    #[must_use]
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    fn table(&self) -> &Arc<Table> {
+        &self.cache.table
+    }
+
+    /// Announces that this thread holds nothing but pins, and takes the time anew. To be called
+    /// between the commands of a burst, and at least once a second while online.
+    #[inline]
+    pub fn quiesce(&mut self) {
+        let table = &self.cache.table;
+        table.memory.qsbr.quiesce(self.place);
+        self.now_ms = table.clock.now_ms();
+        table.flush_if_due(self.now_ms);
+    }
+
+    /// Runs `blocking` while no other thread waits for this one.
+    pub fn offline<R>(&mut self, blocking: impl FnOnce() -> R) -> R {
+        self.table().memory.qsbr.offline(self.place);
+        let result = blocking();
+        self.table().memory.qsbr.online(self.place);
+        self.quiesce();
+        result
+    }
+
+    /// The time that expiry is judged by, in milliseconds; see [`Self::quiesce`].
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Hashes a key. A key longer than [`crate::KEY_LEN_MAX`] is found nowhere and stored nowhere.
+    #[must_use]
+    #[inline]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key { bytes, hash: self.table().memory.hasher.hash(bytes) }
+    }
+
+    /// First pass over a burst: asks memory for the key's buckets.
+    #[inline]
+    pub fn prefetch_index(&self, key: Key<'_>) {
+        let memory = &self.table().memory;
+        memory.index.prefetch(&memory.arena, key.hash);
+        memory.ghosts.prefetch(&memory.arena, key.hash);
+    }
+
+    /// Second pass over a burst: asks memory for the record that the buckets lead to.
+    #[inline]
+    pub fn prefetch_record(&self, key: Key<'_>) {
+        let memory = &self.table().memory;
+        memory.index.prefetch_records(&memory.arena, key.hash);
+    }
+
+    /// Begins a value of `len` bytes that arrives bit by bit.
+    ///
+    /// # Errors
+    /// [`StoreError::ValueTooLarge`].
+    pub fn upload(&mut self, len: usize) -> Result<Upload, StoreError> {
+        let max = self.cache.value_size_max();
+        if len > max {
+            return Err(StoreError::ValueTooLarge { len, max });
+        }
+        Ok(Upload::new(Arc::clone(self.table()), len))
+    }
+
+    /// A block for a large value of `len` bytes.
+    pub(crate) fn take_block(&mut self, len: usize) -> Result<u32, StoreError> {
+        for _ in 0..QUIESCENCE_YIELDS_MAX {
+            let memory = &self.table().memory;
+            if let Some(block) = memory.blocks.take_reserved(&memory.qsbr) {
+                self.table().refill_reserve(None, self.now_ms);
+                return Ok(block);
+            }
+            self.table().refill_reserve(None, self.now_ms);
+            // What was just retired is free when every thread has been quiescent, this one first.
+            self.quiesce();
+            base::sync::thread::yield_now();
+        }
+        self.table().note_out_of_memory();
+        Err(StoreError::OutOfMemory { len })
+    }
+
+    /// A piece for the tail of a large value.
+    pub(crate) fn take_piece(&mut self, class: usize) -> Result<usize, StoreError> {
+        loop {
+            if let Some(piece) = self.table().memory.pieces.take(class) {
+                return Ok(piece);
+            }
+            let block = self.take_block(crate::geometry::piece_bytes(class))?;
+            let memory = &self.table().memory;
+            memory.pieces.supply(memory, class, block);
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.table().memory.qsbr.unregister(self.place);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
+mod tests;

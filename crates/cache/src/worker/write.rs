@@ -1,0 +1,261 @@
+//! Storing a record.
+
+use base::sync::atomic::{Ordering, fence};
+
+use super::Worker;
+use crate::{
+    Change, KEY_LEN_MAX, Key, Put, StoreError, Token, Value, extent,
+    geometry::{BLOCK_WORDS, INLINE_VALUE_MAX_BYTES, slot_class},
+    index::{Entry, Found, Pair, Tag},
+    memory::Memory,
+    record::{Layout, TOKEN_BYTES, WordSink, patch},
+    subtable::Newcomer,
+    table::Table,
+};
+
+/// Attempts to add an entry to the index: each failure is followed by growth.
+const INSERT_ATTEMPTS: usize = 4;
+
+/// What goes behind the front of a record.
+pub(super) enum Body<'v> {
+    /// The bytes of an inline value.
+    Inline(&'v [u8]),
+    /// Where the parts of a large one are.
+    Parts(extent::Parts),
+}
+
+impl Body<'_> {
+    fn write(&self, sink: &mut WordSink<'_>) {
+        match self {
+            Self::Inline(value) => sink.push_bytes(value),
+            Self::Parts(parts) => parts.write(sink),
+        }
+    }
+}
+
+/// The entry of a key among its locked candidates.
+pub(super) fn find_key<'a>(memory: &'a Memory, pair: &Pair<'a>, key: Key<'_>) -> Option<Found<'a>> {
+    let tag = Tag::of(key.hash);
+    memory.index.find_in(&memory.arena, pair.first(), pair.second(), |entry| {
+        entry.matches(tag) && has_key(memory, entry, key.bytes)
+    })
+}
+
+fn has_key(memory: &Memory, entry: Entry, key: &[u8]) -> bool {
+    let slot = memory.slot(entry.location());
+    let header = slot.header();
+    slot.holds(header) && slot.key_is(header, key)
+}
+
+impl Worker {
+    /// Stores a record, whatever the key holds. Returns its token.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the key's present record then stays.
+    #[inline]
+    pub fn set(&mut self, key: Key<'_>, put: &Put<'_>) -> Result<u64, StoreError> {
+        let Value::Bytes(value) = put.value else { return self.set_other(key, put) };
+        if value.len() > INLINE_VALUE_MAX_BYTES {
+            return self.set_other(key, put);
+        }
+        check_key(key)?;
+        let table = &*self.cache.table;
+        let layout = inline_layout(table, key, put, value.len());
+        let class = slot_class(layout.bytes()).expect("invariant: an inline record has a class");
+        // A look without a lock says where the key is; the lock then says whether it still is.
+        let memory = &table.memory;
+        let found = memory.index.read(&memory.arena, key.hash, |found| {
+            has_key(memory, found.entry, key.bytes).then_some(())
+        });
+        if let Ok(Some((found, ()))) = found
+            && table.class_at(found.entry.location()) == Some(class)
+            && let Some(token) = overwrite_found(table, &found, key, layout, put.token, value)
+        {
+            return Ok(token);
+        }
+        place(table, key, layout, class, put.token, &Body::Inline(value), self.now_ms)
+    }
+
+    #[cold]
+    fn set_other(&mut self, key: Key<'_>, put: &Put<'_>) -> Result<u64, StoreError> {
+        let token = self.update(key, |_| Change::Put(*put).into())?;
+        Ok(token.expect("invariant: a put gives a token"))
+    }
+}
+
+pub(super) fn check_key(key: Key<'_>) -> Result<(), StoreError> {
+    let len = key.bytes.len();
+    if len == 0 || len > KEY_LEN_MAX { Err(StoreError::KeyLength { len }) } else { Ok(()) }
+}
+
+pub(super) fn inline_layout(
+    table: &Table,
+    key: Key<'_>,
+    put: &Put<'_>,
+    value_len: usize,
+) -> Layout {
+    Layout {
+        key_len: key.bytes.len(),
+        value_len,
+        client_flags: put.client_flags,
+        expiry_ms: put.expiry_ms,
+        stale: put.stale,
+        win_sent: put.win_sent,
+        epoch: table.memory.epoch(),
+        in_parts: false,
+    }
+}
+
+/// Rewrites the record that an entry leads to, if it still leads there and to this key. Takes the
+/// lock of one bucket and allocates nothing.
+fn overwrite_found(
+    table: &Table,
+    found: &Found<'_>,
+    key: Key<'_>,
+    layout: Layout,
+    token: Token,
+    value: &[u8],
+) -> Option<u64> {
+    let _lock = found.bucket.lock();
+    let entry = found.line.entry(found.place);
+    if entry.location() != found.entry.location() || !has_key(&table.memory, entry, key.bytes) {
+        return None;
+    }
+    Some(rewrite(table, &Found { entry, ..*found }, key, layout, token, value))
+}
+
+/// Rewrites a record in its slot. The caller holds the lock of its bucket, and the class fits.
+pub(super) fn rewrite(
+    table: &Table,
+    found: &Found<'_>,
+    key: Key<'_>,
+    mut layout: Layout,
+    token: Token,
+    value: &[u8],
+) -> u64 {
+    let memory = &table.memory;
+    let location = found.entry.location();
+    let sequence = table.draw();
+    let token = choose(token, sequence);
+    // A flush between the layout and the lock must not kill what is stored after it.
+    layout.epoch = memory.epoch();
+    let mut sink = WordSink::new(memory.slot(location).0);
+    layout.write_front(&mut sink, key.bytes, token);
+    sink.push_bytes(value);
+    sink.finish();
+    let new = found.entry.touched().unfetched();
+    if new != found.entry {
+        found.line.word(found.place).store(new.0, Ordering::Relaxed);
+    }
+    memory.blocks.note_write(location / BLOCK_WORDS, sequence, layout.expiry_ms);
+    token
+}
+
+pub(super) fn choose(token: Token, sequence: u64) -> u64 {
+    match token {
+        Token::Fresh => sequence,
+        Token::Given(token) => token,
+    }
+}
+
+/// Stores a record in a slot of its own and turns the key's entry there, or makes one.
+pub(super) fn place(
+    table: &Table,
+    key: Key<'_>,
+    layout: Layout,
+    class: usize,
+    token: Token,
+    body: &Body<'_>,
+    now_ms: u64,
+) -> Result<u64, StoreError> {
+    for _ in 0..INSERT_ATTEMPTS {
+        let newcomer = Newcomer { hash: key.hash, now_ms };
+        let location = table.allocate(class, newcomer, layout.value_len)?;
+        fill(table, key, &layout, location, body);
+        let pair = table.memory.index.lock(&table.memory.arena, key.hash);
+        let found = find_key(&table.memory, &pair, key);
+        match publish(table, &pair, found, key, &layout, location, token) {
+            Ok((token, old)) => {
+                drop(pair);
+                settle(table, old, now_ms);
+                return Ok(token);
+            }
+            Err(NoRoom) => {
+                drop(pair);
+                table.free_slot(location);
+                if !table.make_index_room(now_ms) {
+                    break;
+                }
+            }
+        }
+    }
+    table.note_out_of_memory();
+    Err(StoreError::OutOfMemory { len: layout.value_len })
+}
+
+/// Writes a record, but for its token, into a slot that nothing leads to yet.
+#[inline]
+pub(super) fn fill(table: &Table, key: Key<'_>, layout: &Layout, location: usize, body: &Body<'_>) {
+    // A reader may still be copying the record that was here. It must see the version that the
+    // removal of that record left before it sees a word of this one.
+    if !cfg!(mutant = "no_fence") {
+        fence(Ordering::Release);
+    }
+    let mut sink = WordSink::new(table.memory.slot(location).0);
+    layout.write_front(&mut sink, key.bytes, 0);
+    body.write(&mut sink);
+    sink.finish();
+}
+
+/// The index has no place for an entry.
+pub(super) struct NoRoom;
+
+/// Makes a prepared record the key's, under the lock of its buckets. Returns its token and the
+/// location of the record that it replaced.
+pub(super) fn publish<'a>(
+    table: &Table,
+    pair: &Pair<'a>,
+    found: Option<Found<'a>>,
+    key: Key<'_>,
+    layout: &Layout,
+    location: usize,
+    token: Token,
+) -> Result<(u64, Option<usize>), NoRoom> {
+    let memory = &table.memory;
+    let sequence = table.draw();
+    let token = choose(token, sequence);
+    let words = memory.slot(location).0;
+    let header = layout.header();
+    patch(words, header.token_at(), TOKEN_BYTES, token);
+    let current = header.with_epoch(memory.epoch());
+    if current != header {
+        patch(words, 0, 4, u64::from(current.0));
+    }
+    let old = match found {
+        Some(found) => {
+            let new = found.entry.moved(location).touched().unfetched();
+            found.line.word(found.place).store(new.0, Ordering::Release);
+            Some(found.entry.location())
+        }
+        None => {
+            let entry = Entry::new(location, Tag::of(key.hash));
+            memory.index.insert(&memory.arena, pair, entry).map_err(|_| NoRoom)?;
+            None
+        }
+    };
+    extent::link(memory, location);
+    if layout.in_parts {
+        memory.note_value_bytes(location, extent::bytes(memory, location), false);
+    }
+    memory.blocks.note_write(location / BLOCK_WORDS, sequence, layout.expiry_ms);
+    Ok((token, old))
+}
+
+/// What is left to do when a record was published and its locks are released.
+pub(super) fn settle(table: &Table, old: Option<usize>, now_ms: u64) {
+    if let Some(old) = old {
+        table.free_record(old);
+    } else {
+        table.keep_up(now_ms);
+    }
+}
