@@ -75,6 +75,8 @@ fn fuzz(context: &Context, target: &str, seconds: u32) -> Result<()> {
     command.arg(format!("-max_len={INPUT_BYTES_MAX}"));
     command.arg(format!("-timeout={INPUT_SECONDS_MAX}"));
     process::run(&mut command).with_context(|| {
-        format!("the input is in fuzz/artifacts/{target}; keep it in fuzz/corpus/{target}")
+        format!(
+            "an input that broke it is in fuzz/artifacts/{target}; keep it in fuzz/corpus/{target}"
+        )
     })
 }
