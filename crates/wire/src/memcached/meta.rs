@@ -37,6 +37,12 @@ impl<'a> MetaKey<'a> {
         &room[..len]
     }
 
+    /// The key proper, if it is sent as it is.
+    #[inline]
+    pub fn plain_bytes(&self) -> Option<&'a [u8]> {
+        (!self.base64).then_some(self.token)
+    }
+
     /// Whether the key is sent and answered as base64.
     pub fn is_base64(&self) -> bool {
         self.base64
