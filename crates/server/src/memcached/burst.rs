@@ -1,0 +1,189 @@
+//! A burst: the requests that lie complete in the input, seen before the first is executed.
+
+use arrayvec::ArrayVec;
+use cache::{INLINE_VALUE_MAX_BYTES, Key, Worker};
+use wire::memcached::{
+    Limits, Request, Step, Then,
+    body::{self, TERMINATOR_LEN},
+    parse,
+};
+
+use super::command::StoreCommand;
+
+/// Most requests of a burst, and most keys of a retrieval that are looked at together. More than
+/// the 10 to 16 lines that a core fetches at a time; a request takes about 250 bytes of stack.
+pub(super) const BURST_MAX: usize = 32;
+
+/// A request, or what is to be said to a line that is none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Planned<'i> {
+    /// What to do.
+    pub(super) work: Work<'i>,
+    /// Bytes of the input that it takes up, its body included if that is there.
+    pub(super) consumed: usize,
+    /// The only key of a text retrieval.
+    pub(super) key: Option<Key<'i>>,
+}
+
+/// What is to be done for a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work<'i> {
+    /// A request without a body.
+    Request(Request<'i>),
+    /// A command that brings a value, and the value.
+    Store(StoreCommand<'i>, StoreBody<'i>),
+    /// A line that is no request.
+    Invalid {
+        /// The reply.
+        reply: &'static [u8],
+        /// What follows it.
+        then: Then,
+    },
+}
+
+/// What the input has of a body.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum StoreBody<'i> {
+    /// All of it: the value.
+    Whole(&'i [u8]),
+    /// All of it, with a wrong line end.
+    Malformed,
+    /// Not all of it, and it is too long to wait for.
+    Coming,
+}
+
+/// What a look at the input found.
+#[derive(Debug)]
+pub(super) struct Burst<'i> {
+    /// What to do, in order.
+    pub(super) planned: ArrayVec<Planned<'i>, BURST_MAX>,
+    /// Why there is no more.
+    pub(super) end: End,
+}
+
+/// Why a burst ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It is full, or what comes next depends on its last request.
+    Pause,
+    /// The next line or body is not complete.
+    Incomplete {
+        /// Bytes from the burst's start that are needed to go on, if known.
+        needed: Option<usize>,
+    },
+}
+
+/// Reads what `input` starts with, at most `requests_max` requests.
+pub(super) fn plan<'i>(
+    input: &'i [u8],
+    limits: &Limits,
+    worker: &Worker,
+    requests_max: usize,
+) -> Burst<'i> {
+    let mut planned = ArrayVec::new();
+    let mut at = 0;
+    while planned.len() < requests_max.min(BURST_MAX) {
+        let (next, goes_on) = match parse(&input[at..], limits) {
+            Step::Incomplete => {
+                return Burst { planned, end: End::Incomplete { needed: None } };
+            }
+            Step::Invalid { reply, consumed, then } => {
+                let work = Work::Invalid { reply, then };
+                (Planned { work, consumed, key: None }, then == Then::Continue)
+            }
+            Step::Request { request, consumed } => match StoreCommand::of(&request) {
+                None => {
+                    let key = only_key(&request).map(|key| worker.key(key));
+                    let planned = Planned { work: Work::Request(request), consumed, key };
+                    (planned, goes_on_after(&request))
+                }
+                Some(command) => match body_of(&command, &input[at + consumed..]) {
+                    Ok((body, body_bytes)) => {
+                        let work = Work::Store(command, body);
+                        let goes_on = !matches!(body, StoreBody::Coming);
+                        (Planned { work, consumed: consumed + body_bytes, key: None }, goes_on)
+                    }
+                    Err(Partial) => {
+                        let len = command.value_len() as usize + TERMINATOR_LEN;
+                        let needed = Some(at + consumed + len);
+                        return Burst { planned, end: End::Incomplete { needed } };
+                    }
+                },
+            },
+        };
+        at += next.consumed;
+        planned.push(next);
+        if !goes_on {
+            break;
+        }
+    }
+    Burst { planned, end: End::Pause }
+}
+
+/// Asks memory for what the burst will touch: all buckets first, then all records. A request
+/// alone gains nothing.
+pub(super) fn prefetch(burst: &Burst<'_>, worker: &Worker) {
+    if burst.planned.len() < 2 {
+        return;
+    }
+    let mut keys: ArrayVec<Key<'_>, BURST_MAX> = ArrayVec::new();
+    for planned in &burst.planned {
+        if let Some(key) = planned.key.or_else(|| plain_key(&planned.work, worker)) {
+            worker.prefetch_index(key);
+            keys.push(key);
+        }
+    }
+    keys.iter().for_each(|key| worker.prefetch_record(*key));
+}
+
+/// A body that is worth waiting for.
+struct Partial;
+
+fn body_of<'i>(
+    command: &StoreCommand<'_>,
+    input: &'i [u8],
+) -> Result<(StoreBody<'i>, usize), Partial> {
+    let len = command.value_len();
+    match body::split(input, len) {
+        body::Body::Whole { value, consumed } => Ok((StoreBody::Whole(value), consumed)),
+        body::Body::Malformed { consumed } => Ok((StoreBody::Malformed, consumed)),
+        body::Body::Partial if len as usize <= INLINE_VALUE_MAX_BYTES => Err(Partial),
+        body::Body::Partial => Ok((StoreBody::Coming, 0)),
+    }
+}
+
+/// Whether the line behind `request` can be read before it is executed.
+fn goes_on_after(request: &Request<'_>) -> bool {
+    match request {
+        Request::Get(get) => get.complete,
+        Request::Quit | Request::Shutdown { .. } | Request::Stats(_) => false,
+        _ => true,
+    }
+}
+
+/// The key of a retrieval of one key.
+fn only_key<'i>(request: &Request<'i>) -> Option<&'i [u8]> {
+    let Request::Get(get) = request else { return None };
+    let mut keys = get.keys;
+    let key = keys.next()?;
+    (get.complete && keys.rest_len() == 0).then_some(key)
+}
+
+/// The key of a request that names it as it is.
+fn plain_key<'i>(work: &Work<'i>, worker: &Worker) -> Option<Key<'i>> {
+    let key = match work {
+        Work::Store(command, _) => command.plain_key()?,
+        Work::Request(
+            Request::Delete { key, .. }
+            | Request::Arithmetic { key, .. }
+            | Request::Touch { key, .. },
+        ) => key,
+        Work::Request(
+            Request::MetaGet(meta)
+            | Request::MetaDelete(meta)
+            | Request::MetaArithmetic { meta, .. },
+        ) => meta.key.plain_bytes()?,
+        _ => return None,
+    };
+    Some(worker.key(key))
+}

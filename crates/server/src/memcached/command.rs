@@ -1,0 +1,144 @@
+//! The commands that bring a value: what they ask for, and what they are told.
+
+use cache::{Key, StoreError, Token};
+use wire::memcached::{KeyRoom, MetaStore, Request, Store, StoreVerb, limits::KEY_LEN_MAX, lines};
+
+use super::{
+    context::Context,
+    meta,
+    record::{Replies, put_unless},
+    storage::{Body, Condition, Order, Outcome, Side, fail, store},
+};
+
+/// A command that brings a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum StoreCommand<'i> {
+    /// A text command.
+    Text(Store<'i>),
+    /// `ms`.
+    Meta(MetaStore<'i>),
+}
+
+impl<'i> StoreCommand<'i> {
+    /// The request, if it brings a value.
+    pub(super) fn of(request: &Request<'i>) -> Option<Self> {
+        match request {
+            Request::Store(command) => Some(Self::Text(*command)),
+            Request::MetaStore(command) => Some(Self::Meta(*command)),
+            _ => None,
+        }
+    }
+
+    /// Bytes of the value.
+    pub(super) fn value_len(&self) -> u32 {
+        match self {
+            Self::Text(command) => command.value_len,
+            Self::Meta(command) => command.value_len,
+        }
+    }
+
+    /// The key as it was sent, if that is what it is.
+    pub(super) fn plain_key(&self) -> Option<&'i [u8]> {
+        match self {
+            Self::Text(command) => Some(command.key),
+            Self::Meta(command) => command.meta.key.plain_bytes(),
+        }
+    }
+
+    /// Stores `body` as the command says, and answers.
+    pub(super) fn store(&self, context: &mut Context, body: Body<'_>, replies: &mut Replies) {
+        let mut room: KeyRoom = [0; KEY_LEN_MAX];
+        let order = self.order(context, &mut room);
+        let outcome = store(&mut context.worker, &order, body);
+        self.count(context, &order, outcome);
+        self.reply(outcome, replies);
+    }
+
+    /// Says that the value cannot be stored, for which `error` is the reason.
+    pub(super) fn refuse(&self, context: &mut Context, error: StoreError, replies: &mut Replies) {
+        let mut room: KeyRoom = [0; KEY_LEN_MAX];
+        let order = self.order(context, &mut room);
+        let outcome = fail(&mut context.worker, &order, error);
+        self.count(context, &order, outcome);
+        self.reply(outcome, replies);
+    }
+
+    /// Says that the value was not followed by a line end.
+    pub(super) fn refuse_data(&self, replies: &mut Replies) {
+        let noreply = match self {
+            Self::Text(command) => command.noreply,
+            Self::Meta(_) => false,
+        };
+        put_unless(noreply, lines::BAD_DATA_CHUNK, replies);
+    }
+
+    fn order<'k>(&self, context: &Context, room: &'k mut KeyRoom) -> Order<'k>
+    where
+        'i: 'k,
+    {
+        match self {
+            Self::Text(command) => text_order(context, context.key(command.key), command),
+            Self::Meta(command) => {
+                let key = context.key(command.meta.key.bytes(room));
+                meta::store_order(context, key, command)
+            }
+        }
+    }
+
+    fn count(&self, context: &Context, order: &Order<'_>, outcome: Outcome) {
+        let counters = &context.counters;
+        let swaps = u64::from(matches!(order.condition, Condition::Matching { .. }));
+        match outcome {
+            Outcome::TooLarge => return counters.store_too_large.add(1),
+            Outcome::NoMemory => return counters.store_no_memory.add(1),
+            Outcome::Stored { .. } => {
+                counters.total_items.add(1);
+                counters.cas_hits.add(swaps);
+            }
+            Outcome::Exists => counters.cas_badval.add(swaps),
+            Outcome::NotFound => counters.cas_misses.add(swaps),
+            Outcome::NotStored => {}
+        }
+        counters.cmd_set.add(1);
+        if let Self::Text(command) = self {
+            context.server.prefixes().count(command.key, |counts| counts.sets += 1);
+        }
+    }
+
+    fn reply(&self, outcome: Outcome, replies: &mut Replies) {
+        match self {
+            Self::Text(command) => {
+                let reply = match outcome {
+                    Outcome::Stored { .. } => lines::STORED,
+                    Outcome::NotStored => lines::NOT_STORED,
+                    Outcome::Exists => lines::EXISTS,
+                    Outcome::NotFound => lines::NOT_FOUND,
+                    Outcome::TooLarge => lines::TOO_LARGE,
+                    Outcome::NoMemory => lines::OUT_OF_MEMORY_STORING,
+                };
+                put_unless(command.noreply, reply, replies);
+            }
+            Self::Meta(command) => meta::store_reply(command, outcome, replies),
+        }
+    }
+}
+
+fn text_order<'k>(context: &Context, key: Key<'k>, command: &Store<'_>) -> Order<'k> {
+    let joined = |side| Condition::Joined { side, token: 0, create_expiry_ms: None };
+    let condition = match command.verb {
+        StoreVerb::Set => Condition::Always,
+        StoreVerb::Add => Condition::Absent,
+        StoreVerb::Replace => Condition::Present,
+        StoreVerb::Append => joined(Side::Back),
+        StoreVerb::Prepend => joined(Side::Front),
+        StoreVerb::CompareAndSwap { token } => Condition::Matching { token, or_stale: false },
+    };
+    Order {
+        key,
+        condition,
+        client_flags: command.client_flags,
+        expiry_ms: context.deadline_ms(command.expiry),
+        token: Token::Fresh,
+        removes_on_failure: command.verb == StoreVerb::Set,
+    }
+}

@@ -1,0 +1,65 @@
+//! What a data thread has for all of its sessions.
+
+use std::fmt;
+
+use base::sync::Arc;
+use cache::{Key, Worker};
+use wire::memcached::{Expiry, Limits};
+
+use super::deadline::deadline_ms;
+use crate::stats::{Counters, ServerStats};
+
+/// What a session may ask of the server.
+pub trait Control: Send + Sync {
+    /// Ends the server: `graceful` lets clients finish first.
+    fn shutdown(&self, graceful: bool);
+}
+
+/// A thread's access to the cache, its counters, and the server.
+pub struct Context {
+    pub(super) worker: Worker,
+    pub(super) counters: Arc<Counters>,
+    pub(super) server: Arc<ServerStats>,
+    pub(super) control: Arc<dyn Control>,
+    pub(super) limits: Limits,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// The context of the calling thread.
+    #[must_use]
+    pub fn new(worker: Worker, server: &Arc<ServerStats>, control: Arc<dyn Control>) -> Self {
+        Self {
+            worker,
+            counters: server.thread(),
+            server: Arc::clone(server),
+            control,
+            limits: Limits::default(),
+        }
+    }
+
+    /// The thread's access to the cache.
+    pub fn worker(&mut self) -> &mut Worker {
+        &mut self.worker
+    }
+
+    /// The thread's counters.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        self.worker.key(bytes)
+    }
+
+    /// What `expiry` means now, in milliseconds on the cache's clock; 0 is never.
+    pub(super) fn deadline_ms(&self, expiry: Expiry) -> u64 {
+        deadline_ms(expiry, self.worker.cache().clock(), self.worker.now_ms())
+    }
+}

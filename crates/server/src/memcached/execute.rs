@@ -1,0 +1,122 @@
+//! Executing one request.
+
+use cache::{Change, Decision, Edit, Key, Token};
+use wire::memcached::{Direction, Expiry, Request, lines};
+
+use super::{
+    admin::{self, Then},
+    arithmetic,
+    context::Context,
+    meta,
+    record::{Replies, put_line, put_unless},
+};
+
+/// What a request came to.
+#[derive(Debug)]
+pub(super) enum Done {
+    /// It is answered; what follows.
+    Yes(Then),
+    /// A large value cannot be sent now, and nothing has happened.
+    Busy,
+}
+
+/// Executes a request that has no body and is no text retrieval.
+pub(super) fn execute(context: &mut Context, request: &Request<'_>, replies: &mut Replies) -> Done {
+    match request {
+        Request::MetaGet(command) => {
+            if !meta::get(context, command, replies) {
+                return Done::Busy;
+            }
+        }
+        Request::MetaDelete(command) => meta::delete(context, command, replies),
+        Request::MetaArithmetic { meta: command, direction } => {
+            meta::arithmetic(context, command, *direction, replies);
+        }
+        Request::MetaDebug { key } => meta::debug(context, key, replies),
+        Request::Delete { key, noreply } => {
+            let reply = delete(context, context.key(key));
+            put_unless(*noreply, reply, replies);
+        }
+        Request::Touch { key, expiry, noreply } => {
+            let reply = touch(context, context.key(key), *expiry);
+            put_unless(*noreply, reply, replies);
+        }
+        Request::Arithmetic { key, direction, delta, noreply } => {
+            let key = context.key(key);
+            count(context, key, *direction, *delta, *noreply, replies);
+        }
+        other => return Done::Yes(admin::admin(context, other, replies)),
+    }
+    Done::Yes(Then::Continue)
+}
+
+fn delete(context: &mut Context, key: Key<'_>) -> &'static [u8] {
+    let mut found = false;
+    context
+        .worker
+        .update(key, |view| {
+            found = view.is_some();
+            if found { Change::Remove.into() } else { Change::Keep.into() }
+        })
+        .expect("invariant: removing needs no memory");
+    context.server.prefixes().count(key.bytes(), |counts| counts.deletes += 1);
+    if found {
+        context.counters.delete_hits.add(1);
+        lines::DELETED
+    } else {
+        context.counters.delete_misses.add(1);
+        lines::NOT_FOUND
+    }
+}
+
+fn touch(context: &mut Context, key: Key<'_>, expiry: Expiry) -> &'static [u8] {
+    let edit = Edit { expiry_ms: Some(context.deadline_ms(expiry)), ..Edit::default() };
+    let mut found = false;
+    context
+        .worker
+        .update(key, |view| {
+            found = view.is_some();
+            let change = if found { Change::Edit(edit) } else { Change::Keep };
+            Decision { change, hit: found }
+        })
+        .expect("invariant: an edit needs no memory");
+    context.counters.cmd_touch.add(1);
+    if found {
+        context.counters.touch_hits.add(1);
+        lines::TOUCHED
+    } else {
+        context.counters.touch_misses.add(1);
+        lines::NOT_FOUND
+    }
+}
+
+fn count(
+    context: &mut Context,
+    key: Key<'_>,
+    direction: Direction,
+    delta: u64,
+    noreply: bool,
+    replies: &mut Replies,
+) {
+    let order = arithmetic::Order {
+        key,
+        direction,
+        delta,
+        compare: 0,
+        token: Token::Fresh,
+        expiry_ms: None,
+        create: None,
+    };
+    let reply = match arithmetic::count(context, &order) {
+        arithmetic::Outcome::Changed { number, .. } => {
+            if !noreply {
+                put_line(replies, |writer| writer.number_line(number));
+            }
+            return;
+        }
+        arithmetic::Outcome::NotNumeric => lines::NON_NUMERIC,
+        arithmetic::Outcome::NoMemory => lines::OUT_OF_MEMORY,
+        _ => lines::NOT_FOUND,
+    };
+    put_unless(noreply, reply, replies);
+}

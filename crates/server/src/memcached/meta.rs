@@ -1,0 +1,75 @@
+//! The meta commands.
+
+mod arithmetic;
+mod debug;
+mod delete;
+mod get;
+mod store;
+
+pub(super) use arithmetic::arithmetic;
+pub(super) use debug::debug;
+pub(super) use delete::delete;
+pub(super) use get::get;
+pub(super) use store::{order as store_order, reply as store_reply};
+
+use cache::Token;
+use wire::memcached::{Meta, reply::Facts};
+
+use super::deadline::seconds_left;
+
+/// What a command does to the expiry of a record, in milliseconds; 0 is never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Expiries {
+    /// Before the command.
+    before_ms: u64,
+    /// After it.
+    after_ms: u64,
+}
+
+impl Expiries {
+    /// Of a record that expires at `before_ms` unless `T` says otherwise, which is `new_ms`.
+    fn of(before_ms: u64, new_ms: Option<u64>) -> Self {
+        Self { before_ms, after_ms: new_ms.unwrap_or(before_ms) }
+    }
+
+    /// As `R` sees it, which comes before or behind `T`.
+    fn seen_by_renew(self, command: &Meta<'_>) -> u64 {
+        let is_either = |token: &&[u8]| matches!(token[0], b'T' | b'R');
+        match command.tokens().find(is_either) {
+            Some([b'T', ..]) => self.after_ms,
+            _ => self.before_ms,
+        }
+    }
+}
+
+/// The token that `E` gives to a changed record. `E0` gives none.
+fn new_token(command: &Meta<'_>) -> Token {
+    match command.token {
+        Some(token) if token != 0 => Token::Given(token),
+        _ => Token::Fresh,
+    }
+}
+
+/// The seconds that a reply shows for an expiry.
+fn ttl_s(expiry_ms: u64, now_ms: u64) -> Option<u32> {
+    seconds_left(expiry_ms, now_ms).map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX))
+}
+
+/// What a reply can tell about a record that was there.
+fn facts(record: &cache::Meta, expiries: Expiries, age_ms: u64, now_ms: u64) -> Facts {
+    Facts {
+        value_len: record.value_len,
+        client_flags: record.client_flags,
+        token: record.token,
+        ttl_s: ttl_s(expiries.after_ms, now_ms),
+        ttl_before_s: ttl_s(expiries.before_ms, now_ms),
+        created: false,
+        idle_s: u32::try_from(age_ms / 1000).unwrap_or(u32::MAX),
+        fetched: record.fetched,
+    }
+}
+
+/// What a reply can tell about a record that the command created.
+fn facts_of_created(token: u64, expiry_ms: u64, now_ms: u64) -> Facts {
+    Facts { token, ttl_s: ttl_s(expiry_ms, now_ms), created: true, ..Facts::default() }
+}

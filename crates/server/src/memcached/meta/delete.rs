@@ -1,0 +1,75 @@
+//! `md`.
+
+use cache::{Change, Decision, Edit, Put, Token, Value};
+use wire::memcached::{KeyRoom, Meta, limits::KEY_LEN_MAX, lines, reply::Status};
+
+use super::new_token;
+use crate::memcached::{
+    context::Context,
+    deadline::NEVER_MS,
+    record::{Replies, put_line},
+};
+
+/// Answers `md`.
+pub(in crate::memcached) fn delete(
+    context: &mut Context,
+    command: &Meta<'_>,
+    replies: &mut Replies,
+) {
+    let mut room: KeyRoom = [0; KEY_LEN_MAX];
+    let key = context.key(command.key.bytes(&mut room));
+    let expiry_ms = command.expiry.map(|expiry| context.deadline_ms(expiry));
+    let mut status = Status::NotFound;
+    let result = context.worker.update(key, |view| {
+        let change;
+        (change, status) = match view {
+            None => (Change::Keep, Status::NotFound),
+            Some(view) => decide(&view.meta(), command, expiry_ms),
+        };
+        Decision::from(change)
+    });
+    if result.is_err() {
+        return replies.put(lines::OUT_OF_MEMORY);
+    }
+    let counters = &context.counters;
+    match status {
+        Status::Done if command.flags.has(b'I') => {}
+        Status::Done => counters.delete_hits.add(1),
+        _ => counters.delete_misses.add(1),
+    }
+    put_line(replies, |writer| writer.meta_delete(status, command));
+}
+
+fn decide(
+    record: &cache::Meta,
+    command: &Meta<'_>,
+    expiry_ms: Option<u64>,
+) -> (Change<'static>, Status) {
+    if command.compare.is_some_and(|token| token != record.token) {
+        return (Change::Keep, Status::Exists);
+    }
+    let stale = command.flags.has(b'I');
+    let change = if command.flags.has(b'x') {
+        let token = match new_token(command) {
+            Token::Fresh if !stale => Token::Given(record.token),
+            token => token,
+        };
+        Change::Put(Put {
+            client_flags: command.client_flags,
+            expiry_ms: expiry_ms.unwrap_or(NEVER_MS),
+            token,
+            stale,
+            ..Put::new(Value::Bytes(b""))
+        })
+    } else if stale {
+        Change::Edit(Edit {
+            expiry_ms,
+            token: Some(new_token(command)),
+            stale: Some(true),
+            win_sent: Some(false),
+        })
+    } else {
+        Change::Remove
+    };
+    (change, Status::Done)
+}

@@ -1,0 +1,68 @@
+//! `ms`.
+
+use cache::Key;
+use wire::memcached::{
+    MetaStore, StoreMode, lines,
+    reply::{Facts, Status},
+};
+
+use super::new_token;
+use crate::memcached::{
+    context::Context,
+    deadline::NEVER_MS,
+    record::{Replies, put_line},
+    storage::{Condition, Order, Outcome, Side},
+};
+
+/// What `ms` asks for.
+pub(in crate::memcached) fn order<'k>(
+    context: &Context,
+    key: Key<'k>,
+    command: &MetaStore<'_>,
+) -> Order<'k> {
+    let meta = &command.meta;
+    let deadline = |expiry| context.deadline_ms(expiry);
+    let joined = |side| Condition::Joined {
+        side,
+        token: meta.compare.unwrap_or(0),
+        create_expiry_ms: meta.vivify.map(deadline),
+    };
+    let matching =
+        meta.compare.map(|token| Condition::Matching { token, or_stale: meta.flags.has(b'I') });
+    let condition = match command.mode {
+        StoreMode::Set => matching.unwrap_or(Condition::Always),
+        StoreMode::Replace => matching.unwrap_or(Condition::Present),
+        StoreMode::Add => Condition::Absent,
+        StoreMode::Append => joined(Side::Back),
+        StoreMode::Prepend => joined(Side::Front),
+    };
+    Order {
+        key,
+        condition,
+        client_flags: meta.client_flags,
+        expiry_ms: meta.expiry.map_or(NEVER_MS, deadline),
+        token: new_token(meta),
+        removes_on_failure: true,
+    }
+}
+
+/// Answers `ms`.
+pub(in crate::memcached) fn reply(
+    command: &MetaStore<'_>,
+    outcome: Outcome,
+    replies: &mut Replies,
+) {
+    let unstored = Facts { value_len: command.value_len, ..Facts::default() };
+    let (status, facts) = match outcome {
+        Outcome::Stored { token, value_len } => {
+            let value_len = u32::try_from(value_len).unwrap_or(u32::MAX);
+            (Status::Done, Facts { value_len, token, ..Facts::default() })
+        }
+        Outcome::NotStored => (Status::NotStored, unstored),
+        Outcome::Exists => (Status::Exists, unstored),
+        Outcome::NotFound => (Status::NotFound, unstored),
+        Outcome::TooLarge => return replies.put(lines::TOO_LARGE),
+        Outcome::NoMemory => return replies.put(lines::OUT_OF_MEMORY_STORING),
+    };
+    put_line(replies, |writer| writer.meta_store(status, &command.meta, &facts));
+}

@@ -1,0 +1,77 @@
+//! A record in a reply: its head, its value, a line end.
+
+use cache::{Meta, Pinned};
+use reactor::Output;
+use wire::memcached::{
+    lines::LINE_END,
+    reply::{LINE_BYTES_MAX, Writer},
+};
+
+use super::large::LargeValue;
+
+/// Replies of a connection.
+pub(super) type Replies = Output<LargeValue>;
+
+/// Writes a record into the room behind an output, without appending it yet: a read that starts
+/// over writes it again.
+///
+/// `head` writes what comes before the value and says whether the value is to be sent at all.
+#[derive(Debug)]
+pub(super) struct Record<'o, H> {
+    replies: &'o mut Replies,
+    head: H,
+    len: usize,
+}
+
+impl<'o, H: FnMut(&Meta, &mut Writer<'_>) -> bool> Record<'o, H> {
+    pub(super) fn new(replies: &'o mut Replies, head: H) -> Self {
+        Self { replies, head, len: 0 }
+    }
+
+    /// Appends what the last read wrote.
+    pub(super) fn finish(self) {
+        self.replies.commit(self.len);
+    }
+
+    /// Appends a record whose value stays where it is.
+    pub(super) fn finish_large(mut self, pinned: Pinned) {
+        let mut writer = Writer::new(self.replies.room(LINE_BYTES_MAX));
+        let with_value = (self.head)(pinned.meta(), &mut writer);
+        let len = writer.len();
+        self.replies.commit(len);
+        if with_value {
+            self.replies.attach(LargeValue::new(pinned));
+            self.replies.put(LINE_END);
+        }
+    }
+}
+
+impl<H: FnMut(&Meta, &mut Writer<'_>) -> bool> cache::Output for Record<'_, H> {
+    #[inline]
+    fn begin(&mut self, meta: &Meta) -> &mut [u8] {
+        let value_len = meta.value_len as usize;
+        let room = self.replies.room(LINE_BYTES_MAX + value_len + LINE_END.len());
+        let mut writer = Writer::new(room);
+        let with_value = (self.head)(meta, &mut writer);
+        let start = writer.len();
+        let end = start + value_len;
+        room[end..end + LINE_END.len()].copy_from_slice(LINE_END);
+        self.len = if with_value { end + LINE_END.len() } else { start };
+        &mut room[start..end]
+    }
+}
+
+/// Appends one line that a writer makes.
+pub(super) fn put_line(replies: &mut Replies, write: impl FnOnce(&mut Writer<'_>)) {
+    let mut writer = Writer::new(replies.room(LINE_BYTES_MAX));
+    write(&mut writer);
+    let len = writer.len();
+    replies.commit(len);
+}
+
+/// Appends a reply, unless the client wants none.
+pub(super) fn put_unless(noreply: bool, reply: &[u8], replies: &mut Replies) {
+    if !noreply {
+        replies.put(reply);
+    }
+}

@@ -1,0 +1,161 @@
+//! The reports of `stats`: memcached's names with this server's numbers.
+//!
+//! Every name that memcached 1.6.45 sends is sent, because monitors look for them. A name that has
+//! no meaning here (another allocator, other threads) is 0; `docs/memcached.md` lists those.
+
+use std::{fmt::Display, io::Write};
+
+use base::sync::atomic::Ordering;
+use cache::Cache;
+use wire::memcached::lines;
+
+use crate::stats::ServerStats;
+
+mod general;
+mod settings;
+
+pub(super) use general::{VERSION, general};
+pub(super) use settings::settings;
+
+/// The one class that `stats items` and `stats slabs` show: the whole arena.
+pub(super) const CLASS: u32 = 1;
+
+/// Milliseconds of a second.
+const SECOND_MS: u64 = 1000;
+
+/// A report under way.
+#[derive(Debug, Default)]
+struct Report(Vec<u8>);
+
+impl Report {
+    fn stat(&mut self, name: impl Display, value: impl Display) {
+        write!(self.0, "STAT {name} {value}\r\n").expect("invariant: a vector takes all bytes");
+    }
+
+    fn zeros(&mut self, names: &[&str]) {
+        for name in names {
+            self.stat(name, 0);
+        }
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.0.extend_from_slice(lines::END);
+        self.0
+    }
+}
+
+/// `stats items`: what the cache holds, as one class.
+pub(super) fn items(cache: &Cache) -> Vec<u8> {
+    let stats = cache.stats();
+    let mut report = Report::default();
+    if stats.records > 0 {
+        let mut item = |name: &str, value: u64| {
+            report.stat(format_args!("items:{CLASS}:{name}"), value);
+        };
+        item("number", stats.records);
+        item("number_hot", 0);
+        item("number_warm", 0);
+        item("number_cold", stats.records);
+        item("age_hot", 0);
+        item("age_warm", 0);
+        item("age", 0);
+        item("mem_requested", stats.record_bytes);
+        item("evicted", stats.evictions);
+        item("evicted_nonzero", 0);
+        item("evicted_time", 0);
+        item("outofmemory", stats.out_of_memory);
+        item("tailrepairs", 0);
+        item("reclaimed", stats.reclaimed);
+        item("expired_unfetched", 0);
+        item("evicted_unfetched", stats.evicted_unfetched);
+        for name in [
+            "evicted_active",
+            "crawler_reclaimed",
+            "crawler_items_checked",
+            "lrutail_reflocked",
+            "moves_to_cold",
+            "moves_to_warm",
+            "moves_within_lru",
+            "direct_reclaims",
+            "hits_to_hot",
+            "hits_to_warm",
+            "hits_to_cold",
+            "hits_to_temp",
+        ] {
+            item(name, 0);
+        }
+    }
+    report.end()
+}
+
+/// `stats slabs`: the arena, as one class whose chunks are its blocks.
+pub(super) fn slabs(server: &ServerStats, cache: &Cache) -> Vec<u8> {
+    let stats = cache.stats();
+    let totals = server.totals();
+    let mut report = Report::default();
+    let blocks = stats.arena_bytes / general::BLOCK_BYTES;
+    let used = stats.arena_used_bytes.div_ceil(general::BLOCK_BYTES);
+    if used > 0 {
+        let mut slab = |name: &str, value: u64| report.stat(format_args!("{CLASS}:{name}"), value);
+        slab("chunk_size", general::BLOCK_BYTES);
+        slab("chunks_per_page", 1);
+        slab("total_pages", blocks);
+        slab("total_chunks", blocks);
+        slab("used_chunks", used);
+        slab("free_chunks", blocks.saturating_sub(used));
+        slab("free_chunks_end", 0);
+        slab("get_hits", totals.get_hits);
+        slab("cmd_set", totals.cmd_set);
+        slab("delete_hits", totals.delete_hits);
+        slab("incr_hits", totals.incr_hits);
+        slab("decr_hits", totals.decr_hits);
+        slab("cas_hits", totals.cas_hits);
+        slab("cas_badval", totals.cas_badval);
+        slab("touch_hits", totals.touch_hits);
+    }
+    report.stat("active_slabs", u32::from(used > 0));
+    report.stat("total_malloced", stats.arena_used_bytes);
+    report.end()
+}
+
+/// `stats sizes`: a histogram that is not kept, in memcached's words for that.
+pub(super) fn sizes() -> Vec<u8> {
+    let mut report = Report::default();
+    report.stat("sizes_status", "disabled");
+    report.end()
+}
+
+/// `stats extstore`: there is none.
+pub(super) fn extstore() -> Vec<u8> {
+    Report::default().end()
+}
+
+/// `stats conns`: who is connected.
+pub(super) fn connections(server: &ServerStats) -> Vec<u8> {
+    let now_ms = server.clock().now_ms();
+    let mut report = Report::default();
+    for (id, connection) in server.connections() {
+        let idle_ms = now_ms.saturating_sub(connection.last_command_ms.load(Ordering::Relaxed));
+        report.stat(format_args!("{id}:addr"), &connection.peer);
+        report.stat(format_args!("{id}:listen_addr"), &connection.local);
+        report.stat(format_args!("{id}:state"), "conn_read");
+        report.stat(format_args!("{id}:secs_since_last_cmd"), idle_ms / SECOND_MS);
+    }
+    report.end()
+}
+
+/// `stats detail dump`: counts by key prefix.
+pub(super) fn prefixes(server: &ServerStats) -> Vec<u8> {
+    let mut report = Report::default();
+    for (prefix, counts) in server.prefixes().counts() {
+        report.0.extend_from_slice(b"PREFIX ");
+        report.0.extend_from_slice(&prefix);
+        write!(
+            report.0,
+            " get {} hit {} set {} del {}\r\n",
+            counts.gets, counts.hits, counts.sets, counts.deletes
+        )
+        .expect("invariant: a vector takes all bytes");
+    }
+    report.end()
+}

@@ -1,0 +1,75 @@
+//! `stats settings`.
+
+use std::fmt::Display;
+
+use super::Report;
+use crate::stats::ServerStats;
+
+/// `stats settings`. Settings that memcached has and this server has not show what best describes
+/// what it does.
+pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
+    let settings = server.settings();
+    let mut report = Report::default();
+    let null = || "NULL".to_owned();
+    let mut set = |name: &str, value: &dyn Display| report.stat(name, value);
+    set("maxbytes", &settings.memory_bytes);
+    set("maxconns", &settings.connections_max);
+    set("tcpport", &settings.tcp_port);
+    set("udpport", &0);
+    set("inter", &settings.listen.clone().unwrap_or_else(null));
+    set("verbosity", &server.verbosity());
+    set("oldest", &0);
+    set("evictions", &"on");
+    set("domain_socket", &settings.unix_path.clone().unwrap_or_else(null));
+    set("umask", &format_args!("{:o}", settings.unix_mode));
+    set("shutdown_command", &yes(settings.shutdown_enabled));
+    set("growth_factor", &"1.12");
+    set("chunk_size", &0);
+    set("num_threads", &settings.threads);
+    set("num_threads_per_udp", &0);
+    set("stat_key_prefix", &":");
+    set("detail_enabled", &yes(server.prefixes().enabled()));
+    set("reqs_per_event", &crate::memcached::TURN_COMMANDS_MAX);
+    set("cas_enabled", &"yes");
+    set("tcp_backlog", &settings.backlog);
+    set("binding_protocol", &"ascii");
+    set("auth_enabled_sasl", &"no");
+    set("auth_enabled_ascii", &"no");
+    set("item_size_max", &settings.value_size_max);
+    set("maxconns_fast", &"yes");
+    set("hashpower_init", &0);
+    set("slab_reassign", &"yes");
+    set("slab_automove", &1);
+    set("slab_automove_ratio", &"0.80");
+    set("slab_automove_window", &0);
+    set("slab_chunk_max", &super::general::BLOCK_BYTES);
+    set("lru_crawler", &"yes");
+    set("lru_crawler_sleep", &0);
+    set("lru_crawler_tocrawl", &0);
+    set("tail_repair_time", &0);
+    set("flush_enabled", &"yes");
+    set("dump_enabled", &"no");
+    set("hash_algorithm", &"polymur");
+    set("lru_maintainer_thread", &"no");
+    set("lru_segmented", &"yes");
+    set("hot_lru_pct", &0);
+    set("warm_lru_pct", &0);
+    set("hot_max_factor", &"0.00");
+    set("warm_max_factor", &"0.00");
+    set("temp_lru", &"no");
+    set("temporary_ttl", &0);
+    set("idle_timeout", &settings.idle_timeout_s);
+    set("watcher_logbuf_size", &0);
+    set("worker_logbuf_size", &0);
+    set("read_buf_mem_limit", &0);
+    set("track_sizes", &"no");
+    set("inline_ascii_response", &"no");
+    set("num_napi_ids", &0);
+    set("memory_file", &null());
+    set("client_flags_size", &4);
+    report.end()
+}
+
+fn yes(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
+}

@@ -1,0 +1,141 @@
+//! `get`, `gets`, `gat`, `gats`.
+
+use arrayvec::ArrayVec;
+use cache::{Change, Decision, Edit, Get, Key, Meta};
+use wire::memcached::{Keys, reply::Writer};
+
+use super::{
+    burst::BURST_MAX,
+    context::Context,
+    record::{Record, Replies},
+};
+
+/// How the records of a retrieval are sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retrieval {
+    /// With their tokens.
+    pub(super) with_token: bool,
+    /// With this new expiry in milliseconds, 0 for never.
+    pub(super) touch_ms: Option<u64>,
+}
+
+/// How far the keys of a retrieval have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// To their end.
+    Complete,
+    /// There is no room for more replies.
+    NoRoom,
+    /// The work of a turn is done.
+    TurnOver,
+    /// A large value cannot be pinned now.
+    Busy,
+}
+
+/// Sends the records of those `keys` that `done` bytes of the line are not yet past. Notes in
+/// `done` how far it came.
+pub(super) fn send_all(
+    context: &mut Context,
+    retrieval: Retrieval,
+    mut keys: Keys<'_>,
+    done: &mut usize,
+    commands_left: &mut usize,
+    replies: &mut Replies,
+) -> Progress {
+    let total = keys.rest_len();
+    keys.skip_to(total - *done);
+    loop {
+        let mut chunk: ArrayVec<(Key<'_>, usize), BURST_MAX> = ArrayVec::new();
+        while !chunk.is_full()
+            && let Some(key) = keys.next()
+        {
+            chunk.push((context.key(key), total - keys.rest_len()));
+        }
+        if chunk.is_empty() {
+            return Progress::Complete;
+        }
+        chunk.iter().for_each(|(key, _)| context.worker.prefetch_index(*key));
+        chunk.iter().for_each(|(key, _)| context.worker.prefetch_record(*key));
+        for (key, done_then) in chunk {
+            if !replies.has_room() {
+                return Progress::NoRoom;
+            }
+            if *commands_left == 0 {
+                return Progress::TurnOver;
+            }
+            if !send(context, retrieval, key, replies) {
+                return Progress::Busy;
+            }
+            *commands_left -= 1;
+            *done = done_then;
+        }
+    }
+}
+
+/// Sends the record of `key`, if there is one. False if it is there but cannot be sent now.
+pub(super) fn send(
+    context: &mut Context,
+    retrieval: Retrieval,
+    key: Key<'_>,
+    replies: &mut Replies,
+) -> bool {
+    let head = |meta: &Meta, writer: &mut Writer<'_>| {
+        let token = retrieval.with_token.then_some(meta.token);
+        writer.value_header(key.bytes(), meta.client_flags, meta.value_len, token);
+        true
+    };
+    let mut record = Record::new(replies, head);
+    let get = match retrieval.touch_ms {
+        None => context.worker.get(key, &mut record),
+        Some(expiry_ms) => get_and_touch(context, key, expiry_ms, &mut record),
+    };
+    let hit = match get {
+        Get::Busy => return false,
+        Get::Miss => false,
+        Get::Hit(_) => {
+            record.finish();
+            true
+        }
+        Get::Large(pinned) => {
+            record.finish_large(pinned);
+            true
+        }
+    };
+    let counters = &context.counters;
+    let (commands, hits, misses) = match retrieval.touch_ms {
+        None => (&counters.cmd_get, &counters.get_hits, &counters.get_misses),
+        Some(_) => (&counters.cmd_touch, &counters.touch_hits, &counters.touch_misses),
+    };
+    commands.add(1);
+    if hit {
+        hits.add(1)
+    } else {
+        misses.add(1)
+    }
+    context.server.prefixes().count(key.bytes(), |counts| {
+        counts.gets += 1;
+        counts.hits += u64::from(hit);
+    });
+    true
+}
+
+fn get_and_touch(
+    context: &mut Context,
+    key: Key<'_>,
+    expiry_ms: u64,
+    record: &mut impl cache::Output,
+) -> Get {
+    let mut get = Get::Miss;
+    let touch = Edit { expiry_ms: Some(expiry_ms), ..Edit::default() };
+    context
+        .worker
+        .update(key, |view| {
+            get = view.map_or(Get::Miss, |view| view.read(record));
+            match get {
+                Get::Hit(_) | Get::Large(_) => Decision { change: Change::Edit(touch), hit: true },
+                Get::Miss | Get::Busy => Change::Keep.into(),
+            }
+        })
+        .expect("invariant: an edit needs no memory");
+    get
+}

@@ -1,0 +1,216 @@
+//! Storing: which condition a storage command puts, and what becomes of the record.
+
+use cache::{Change, Decision, Key, Meta, Put, StoreError, Token, Upload, Value, View, Worker};
+
+/// A storage command, whichever protocol it came by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order<'k> {
+    /// Where to store.
+    pub(super) key: Key<'k>,
+    /// When to store.
+    pub(super) condition: Condition,
+    /// Opaque flags of the client.
+    pub(super) client_flags: u32,
+    /// Absolute expiry in milliseconds; 0 is never.
+    pub(super) expiry_ms: u64,
+    /// The token that the record gets.
+    pub(super) token: Token,
+    /// A record must not outlive the failure of its replacement.
+    pub(super) removes_on_failure: bool,
+}
+
+/// When a value is stored, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// In any case.
+    Always,
+    /// If the key has no record.
+    Absent,
+    /// If the key has a record.
+    Present,
+    /// If the key's record has this token.
+    Matching {
+        /// The token. No record matches 0.
+        token: u64,
+        /// A token older than the record's is let through, and the record is then stale.
+        or_stale: bool,
+    },
+    /// Joined to the value present.
+    Joined {
+        /// Before or behind.
+        side: Side,
+        /// The token that the record must have; 0 for any.
+        token: u64,
+        /// The expiry of the record that is created if there is none; `None` creates none.
+        create_expiry_ms: Option<u64>,
+    },
+}
+
+/// Where a value is joined to the one present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// Before it.
+    Front,
+    /// Behind it.
+    Back,
+}
+
+/// The value that came with the command.
+#[derive(Debug)]
+pub(super) enum Body<'b> {
+    /// It lies in the input.
+    Bytes(&'b [u8]),
+    /// It came bit by bit and lies in the cache already, complete.
+    Upload(Upload),
+}
+
+/// What became of a storage command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The value is stored.
+    Stored {
+        /// The record's new token.
+        token: u64,
+        /// Bytes of its value, joined parts included.
+        value_len: u64,
+    },
+    /// The condition did not hold.
+    NotStored,
+    /// The record has another token.
+    Exists,
+    /// There is no record whose token could match.
+    NotFound,
+    /// The value is larger than the cache takes.
+    TooLarge,
+    /// The cache has no room.
+    NoMemory,
+}
+
+/// The value in the three forms that a condition may call for.
+#[derive(Clone, Copy)]
+struct Forms<'b> {
+    whole: Value<'b>,
+    behind: Value<'b>,
+    before: Value<'b>,
+    len: u64,
+}
+
+/// Does what `order` says with `body`.
+pub(super) fn store(worker: &mut Worker, order: &Order<'_>, body: Body<'_>) -> Outcome {
+    let mut verdict = Outcome::NotStored;
+    let result = match body {
+        Body::Bytes(bytes) => {
+            let forms = Forms {
+                whole: Value::Bytes(bytes),
+                behind: Value::Append(bytes),
+                before: Value::Prepend(bytes),
+                len: bytes.len() as u64,
+            };
+            worker.update(order.key, |view| order.decide(view, forms, &mut verdict))
+        }
+        Body::Upload(upload) => {
+            let forms = Forms {
+                whole: Value::Uploaded,
+                behind: Value::AppendUploaded,
+                before: Value::PrependUploaded,
+                len: upload.len() as u64,
+            };
+            worker
+                .update_uploaded(order.key, upload, |view| order.decide(view, forms, &mut verdict))
+        }
+    };
+    match (result, verdict) {
+        (Ok(token), Outcome::Stored { value_len, .. }) => {
+            Outcome::Stored { token: token.unwrap_or(0), value_len }
+        }
+        (Ok(_), verdict) => verdict,
+        (Err(_), _) if matches!(order.condition, Condition::Joined { .. }) => Outcome::NotStored,
+        (Err(error), _) => fail(worker, order, error),
+    }
+}
+
+/// What becomes of `order` when its value cannot be stored.
+pub(super) fn fail(worker: &mut Worker, order: &Order<'_>, error: StoreError) -> Outcome {
+    if order.removes_on_failure {
+        worker
+            .update(order.key, |_| Change::Remove.into())
+            .expect("invariant: removing needs no memory");
+    }
+    match error {
+        StoreError::ValueTooLarge { .. } => Outcome::TooLarge,
+        _ => Outcome::NoMemory,
+    }
+}
+
+impl Order<'_> {
+    fn decide<'b>(
+        &self,
+        view: Option<&View<'_>>,
+        forms: Forms<'b>,
+        verdict: &mut Outcome,
+    ) -> Decision<'b> {
+        let put = Put {
+            value: forms.whole,
+            client_flags: self.client_flags,
+            expiry_ms: self.expiry_ms,
+            token: self.token,
+            stale: false,
+            win_sent: false,
+        };
+        let judged = match view {
+            None => self.judge_missing(put).map(|put| (put, forms.len)),
+            Some(view) => self.judge_present(&view.meta(), put, forms),
+        };
+        match judged {
+            Ok((put, value_len)) => {
+                *verdict = Outcome::Stored { token: 0, value_len };
+                Change::Put(put).into()
+            }
+            Err(outcome) => {
+                *verdict = outcome;
+                Change::Keep.into()
+            }
+        }
+    }
+
+    fn judge_missing<'b>(&self, put: Put<'b>) -> Result<Put<'b>, Outcome> {
+        match self.condition {
+            Condition::Always | Condition::Absent => Ok(put),
+            Condition::Joined { create_expiry_ms: Some(expiry_ms), .. } => {
+                Ok(Put { expiry_ms, ..put })
+            }
+            Condition::Present | Condition::Joined { .. } => Err(Outcome::NotStored),
+            Condition::Matching { .. } => Err(Outcome::NotFound),
+        }
+    }
+
+    fn judge_present<'b>(
+        &self,
+        record: &Meta,
+        put: Put<'b>,
+        forms: Forms<'b>,
+    ) -> Result<(Put<'b>, u64), Outcome> {
+        let Meta { client_flags, expiry_ms, win_sent, .. } = *record;
+        match self.condition {
+            Condition::Always | Condition::Present => Ok((put, forms.len)),
+            Condition::Absent => Err(Outcome::NotStored),
+            Condition::Matching { token: 0, .. } => Err(Outcome::Exists),
+            Condition::Matching { token, .. } if token == record.token => Ok((put, forms.len)),
+            Condition::Matching { token, or_stale: true } if token < record.token => {
+                Ok((Put { expiry_ms, win_sent, stale: true, ..put }, forms.len))
+            }
+            Condition::Matching { .. } => Err(Outcome::Exists),
+            Condition::Joined { token, .. } if token != 0 && token != record.token => {
+                Err(Outcome::Exists)
+            }
+            Condition::Joined { side, .. } => {
+                let value = match side {
+                    Side::Front => forms.before,
+                    Side::Back => forms.behind,
+                };
+                let len = u64::from(record.value_len) + forms.len;
+                Ok((Put { value, client_flags, expiry_ms, ..put }, len))
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A long value on its way into the cache, piece by piece.
+//!
+//! What has arrived lies in the cache's memory already, which bounds it; the connection holds only
+//! the command's line, which is read again when the value is complete.
+
+use cache::{StoreError, Upload};
+use wire::memcached::{
+    Limits, Step,
+    body::{Inflow, InflowState, TERMINATOR_LEN},
+    parse,
+};
+
+use super::{command::StoreCommand, context::Context, record::Replies, storage::Body};
+
+/// A command whose value is still arriving.
+#[derive(Debug)]
+pub(super) struct Receiving {
+    line: Box<[u8]>,
+    inflow: Inflow,
+    upload: Upload,
+}
+
+/// What follows a piece.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// More pieces.
+    More(Box<Receiving>),
+    /// This many bytes to be dropped, and then the next request.
+    Swallow(u64),
+}
+
+/// Begins with the command that `line` is, of which no byte of the value has been taken. If the
+/// value cannot be stored, says so at once, as memcached does.
+pub(super) fn begin(
+    context: &mut Context,
+    line: &[u8],
+    command: &StoreCommand<'_>,
+    replies: &mut Replies,
+) -> Then {
+    let len = command.value_len();
+    match context.worker.upload(len as usize) {
+        Ok(upload) => {
+            let inflow = Inflow::new(len);
+            Then::More(Box::new(Receiving { line: line.into(), inflow, upload }))
+        }
+        Err(error) => {
+            command.refuse(context, error, replies);
+            Then::Swallow(u64::from(len) + TERMINATOR_LEN as u64)
+        }
+    }
+}
+
+/// Takes what `input` has of the value. Returns how many bytes that was, and what follows.
+pub(super) fn receive(
+    context: &mut Context,
+    mut receiving: Box<Receiving>,
+    input: &[u8],
+    replies: &mut Replies,
+) -> (usize, Then) {
+    let piece = receiving.inflow.take(input);
+    let limits = context.limits;
+    if let Err(error) = push(&mut receiving.upload, context, piece.value) {
+        command_of(&receiving.line, &limits).refuse(context, error, replies);
+        // Bytes of the line end can only have come with the last ones of the value.
+        let line_end = TERMINATOR_LEN - (piece.consumed - piece.value.len());
+        let left = u64::from(receiving.inflow.value_left()) + line_end as u64;
+        return (piece.consumed, Then::Swallow(left));
+    }
+    let then = match piece.state {
+        InflowState::Open => Then::More(receiving),
+        InflowState::Complete => {
+            let Receiving { line, upload, .. } = *receiving;
+            command_of(&line, &limits).store(context, Body::Upload(upload), replies);
+            Then::Swallow(0)
+        }
+        InflowState::Malformed => {
+            command_of(&receiving.line, &limits).refuse_data(replies);
+            Then::Swallow(0)
+        }
+    };
+    (piece.consumed, then)
+}
+
+fn push(upload: &mut Upload, context: &mut Context, mut value: &[u8]) -> Result<(), StoreError> {
+    while !value.is_empty() {
+        let taken = upload.push(&mut context.worker, value)?;
+        assert!(taken > 0, "an upload takes what it misses");
+        value = &value[taken..];
+    }
+    Ok(())
+}
+
+fn command_of<'l>(line: &'l [u8], limits: &Limits) -> StoreCommand<'l> {
+    match parse(line, limits) {
+        Step::Request { request, .. } => StoreCommand::of(&request),
+        _ => None,
+    }
+    .expect("invariant: the line was such a command before")
+}

@@ -1,0 +1,342 @@
+//! What the server counts, and who is connected.
+//!
+//! Each data thread owns a block of [`Counters`] that it alone writes; whoever asks for statistics
+//! sums the blocks. Connections are counted when they open and close, not per request.
+//!
+//! Thread safety: everything here may be shared. A [`Counter`] has one writer: two would lose
+//! counts, no more.
+
+use std::collections::BTreeMap;
+
+use base::{
+    clock::Clock,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        lock,
+    },
+};
+
+mod prefixes;
+
+pub use prefixes::{PREFIXES_MAX, PrefixCounts, PrefixTable};
+
+/// A count with one writer and any readers.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `by`. For the owning thread only: a load and a store, no locked instruction.
+    #[inline]
+    pub fn add(&self, by: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+    }
+
+    /// The count now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// The counters of one data thread, on cache lines of their own.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: Counter,)+
+        }
+
+        /// Counters of all threads at one moment.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Totals {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+        }
+
+        impl Totals {
+            fn add(&mut self, counters: &Counters) {
+                $(self.$name = self.$name.wrapping_add(counters.$name.get());)+
+            }
+
+            fn since(&self, start: &Self) -> Self {
+                Self { $($name: self.$name.wrapping_sub(start.$name),)+ }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Keys asked for by retrievals.
+    cmd_get,
+    /// Stores whose header was accepted.
+    cmd_set,
+    /// `flush_all` commands.
+    cmd_flush,
+    /// Touches, of `touch`, `gat`, `gats` and `mg` with `T`.
+    cmd_touch,
+    /// `me` commands.
+    cmd_meta,
+    /// Retrievals that found a record.
+    get_hits,
+    /// Retrievals that found none.
+    get_misses,
+    /// Deletions that found nothing, or another token.
+    delete_misses,
+    /// Deletions.
+    delete_hits,
+    /// Increments of absent records.
+    incr_misses,
+    /// Increments.
+    incr_hits,
+    /// Decrements of absent records.
+    decr_misses,
+    /// Decrements.
+    decr_hits,
+    /// Compare-and-swaps of absent records.
+    cas_misses,
+    /// Compare-and-swaps that stored.
+    cas_hits,
+    /// Compare-and-swaps that found another token.
+    cas_badval,
+    /// Touches that found a record.
+    touch_hits,
+    /// Touches that found none.
+    touch_misses,
+    /// Values longer than the server takes.
+    store_too_large,
+    /// Stores that found no memory.
+    store_no_memory,
+    /// Records stored.
+    total_items,
+    /// Bytes of requests.
+    bytes_read,
+    /// Bytes of replies.
+    bytes_written,
+    /// Times a connection gave way to others with requests left.
+    conn_yields,
+    /// Connections closed because they were idle.
+    idle_kicks,
+}
+
+/// What the configuration says, for `stats settings`.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The memory budget in bytes.
+    pub memory_bytes: u64,
+    /// Most connections at a time.
+    pub connections_max: u64,
+    /// The first TCP port, 0 for none.
+    pub tcp_port: u16,
+    /// The first TCP address, if there is one.
+    pub listen: Option<String>,
+    /// The path of the Unix socket, if there is one.
+    pub unix_path: Option<String>,
+    /// Permission bits of the Unix socket.
+    pub unix_mode: u32,
+    /// Data threads.
+    pub threads: usize,
+    /// Connections that may wait to be accepted.
+    pub backlog: u32,
+    /// Longest value in bytes.
+    pub value_size_max: u64,
+    /// Seconds after which an idle connection is closed; 0 is never.
+    pub idle_timeout_s: u64,
+    /// Whether `shutdown` is obeyed.
+    pub shutdown_enabled: bool,
+}
+
+/// One open connection, as `stats conns` shows it.
+#[derive(Debug)]
+pub struct Connection {
+    /// The client's address.
+    pub peer: String,
+    /// The address it connected to.
+    pub local: String,
+    /// When it last sent something, in milliseconds on the server's clock.
+    pub last_command_ms: AtomicU64,
+}
+
+/// The connections of a server.
+#[derive(Debug, Default)]
+struct Connections {
+    open: BTreeMap<u64, Arc<Connection>>,
+    opened: u64,
+    refused: u64,
+}
+
+/// Keeps a connection in the list while it is open; dropped, it leaves.
+#[derive(Debug)]
+pub struct OpenConnection {
+    stats: Arc<ServerStats>,
+    connection: Arc<Connection>,
+    id: u64,
+}
+
+impl OpenConnection {
+    /// The entry.
+    #[must_use]
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        lock(&self.stats.connections).open.remove(&self.id);
+    }
+}
+
+/// The statistics of a server. Shared by all its threads.
+#[derive(Debug)]
+pub struct ServerStats {
+    clock: Clock,
+    started_ms: u64,
+    settings: Settings,
+    threads: Mutex<Vec<Arc<Counters>>>,
+    at_reset: Mutex<Totals>,
+    connections: Mutex<Connections>,
+    accepting: AtomicBool,
+    accept_pauses: AtomicU64,
+    verbosity: AtomicU64,
+    prefixes: PrefixTable,
+}
+
+impl ServerStats {
+    /// Nothing counted yet.
+    #[must_use]
+    pub fn new(settings: Settings, clock: Clock) -> Arc<Self> {
+        Arc::new(Self {
+            started_ms: clock.now_ms(),
+            clock,
+            settings,
+            threads: Mutex::default(),
+            at_reset: Mutex::default(),
+            connections: Mutex::default(),
+            accepting: AtomicBool::new(true),
+            accept_pauses: AtomicU64::new(0),
+            verbosity: AtomicU64::new(0),
+            prefixes: PrefixTable::default(),
+        })
+    }
+
+    /// The counters of one more data thread.
+    #[must_use]
+    pub fn thread(&self) -> Arc<Counters> {
+        let counters = Arc::new(Counters::default());
+        lock(&self.threads).push(Arc::clone(&counters));
+        counters
+    }
+
+    /// Enters a connection from `peer` to `local` into the list.
+    #[must_use]
+    pub fn open(self: &Arc<Self>, peer: String, local: String) -> OpenConnection {
+        let now_ms = self.clock.now_ms();
+        let connection =
+            Arc::new(Connection { peer, local, last_command_ms: AtomicU64::new(now_ms) });
+        let mut connections = lock(&self.connections);
+        connections.opened += 1;
+        let id = connections.opened;
+        connections.open.insert(id, Arc::clone(&connection));
+        OpenConnection { stats: Arc::clone(self), connection, id }
+    }
+
+    /// Counts a connection that was turned away.
+    pub fn refuse(&self) {
+        lock(&self.connections).refused += 1;
+    }
+
+    /// Notes that connections are accepted, or that they have to wait.
+    pub fn set_accepting(&self, accepting: bool) {
+        if self.accepting.swap(accepting, Ordering::Relaxed) && !accepting {
+            self.accept_pauses.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether connections are accepted, and how often they had to wait.
+    #[must_use]
+    pub fn accepting(&self) -> (bool, u64) {
+        (self.accepting.load(Ordering::Relaxed), self.accept_pauses.load(Ordering::Relaxed))
+    }
+
+    /// Open, opened and refused connections.
+    #[must_use]
+    pub fn connection_counts(&self) -> (u64, u64, u64) {
+        let connections = lock(&self.connections);
+        (connections.open.len() as u64, connections.opened, connections.refused)
+    }
+
+    /// The open connections with their numbers, oldest first.
+    #[must_use]
+    pub fn connections(&self) -> Vec<(u64, Arc<Connection>)> {
+        let connections = lock(&self.connections);
+        connections.open.iter().map(|(id, open)| (*id, Arc::clone(open))).collect()
+    }
+
+    /// The counters of all threads since the last reset.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.sum().since(&lock(&self.at_reset))
+    }
+
+    /// Makes the counters start from zero.
+    pub fn reset(&self) {
+        let now = self.sum();
+        *lock(&self.at_reset) = now;
+        lock(&self.connections).refused = 0;
+        self.accept_pauses.store(0, Ordering::Relaxed);
+        self.prefixes.clear();
+    }
+
+    /// Data threads.
+    #[must_use]
+    pub fn thread_count(&self) -> usize {
+        lock(&self.threads).len()
+    }
+
+    /// What the configuration says.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The server's clock.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Milliseconds since the server started.
+    #[must_use]
+    pub fn uptime_ms(&self) -> u64 {
+        self.clock.now_ms().saturating_sub(self.started_ms)
+    }
+
+    /// The level that `verbosity` set. It is shown and has no other effect.
+    #[must_use]
+    pub fn verbosity(&self) -> u64 {
+        self.verbosity.load(Ordering::Relaxed)
+    }
+
+    /// Takes over the level of a `verbosity` command.
+    pub fn set_verbosity(&self, level: u64) {
+        self.verbosity.store(level, Ordering::Relaxed);
+    }
+
+    /// Counts by key prefix.
+    #[must_use]
+    pub fn prefixes(&self) -> &PrefixTable {
+        &self.prefixes
+    }
+
+    fn sum(&self) -> Totals {
+        let mut totals = Totals::default();
+        for counters in lock(&self.threads).iter() {
+            totals.add(counters);
+        }
+        totals
+    }
+}
+
+#[cfg(test)]
+mod tests;
