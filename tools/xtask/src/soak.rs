@@ -34,7 +34,7 @@ const JOBS: [Job; 6] = [
         what: "every long test of the workspace, release build",
         run: |context| {
             let arguments = ["test", "--locked", "--release", "soak_"];
-            let mut command = context.cargo(arguments);
+            let mut command = context.cargo_with_clients(arguments);
             command.args(["--", "--ignored", "--nocapture", "--skip", "soak_torn_reads"]);
             process::run_tests(&mut command, Show::Always).map(drop)
         },

@@ -32,10 +32,19 @@ impl Context {
         Ok(Self { root: root.to_owned(), target })
     }
 
-    /// A cargo command in the workspace, with the tests' environment.
+    /// A cargo command in the workspace.
     pub(crate) fn cargo<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new("cargo");
         command.current_dir(&self.root).args(arguments);
+        command
+    }
+
+    /// The same, with what integration tests need.
+    pub(crate) fn cargo_with_clients<'a>(
+        &self,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> Command {
+        let mut command = self.cargo(arguments);
         command.env(setup::PYTHON_VARIABLE, setup::python(&self.target));
         command
     }
@@ -151,7 +160,7 @@ fn clippy(context: &Context) -> Result<()> {
 
 fn tests(context: &Context) -> Result<()> {
     let arguments = ["test", "--locked", "--lib", "--bins", "--tests", "--examples"];
-    let count = process::run_tests(&mut context.cargo(arguments), Show::Always)?;
+    let count = process::run_tests(&mut context.cargo_with_clients(arguments), Show::Always)?;
     println!("{count} tests ran");
     Ok(())
 }
