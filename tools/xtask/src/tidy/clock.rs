@@ -1,8 +1,8 @@
 //! Rules on where time and synchronisation come from.
 //!
 //! Time comes from `base::clock`, so that tests and simulation can move it; atomics, locks and
-//! threads of `cache` come from `base::sync`, so that a model checker can replace them. Tests and
-//! tools are exempt: they measure real time and run real threads.
+//! threads of `cache` come from `base::sync`, so that a model checker can replace them. Tests,
+//! examples and tools are exempt: they measure real time and run real threads.
 
 use syn::{
     UseTree,
@@ -31,7 +31,8 @@ const HARMLESS_PATHS: [&str; 1] = ["std::thread::available_parallelism"];
 const EXEMPT: [&str; 2] = ["tools/", "fuzz/"];
 
 pub(super) fn check(source: &Source, sources: &Sources) -> Vec<Finding> {
-    if EXEMPT.iter().any(|directory| source.path.starts_with(directory)) {
+    let is_example = source.path.split('/').any(|part| part == "examples");
+    if is_example || EXEMPT.iter().any(|directory| source.path.starts_with(directory)) {
         return Vec::new();
     }
     let mut findings = Vec::new();
