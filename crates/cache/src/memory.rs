@@ -27,6 +27,8 @@ pub(crate) struct Memory {
     pub(crate) hasher: KeyHasher,
     pub(crate) pieces: Pieces,
     pub(crate) counters: Counters,
+    /// Slots that are not free. Not touched when a new record takes a victim's slot.
+    pub(crate) records: AtomicU64,
     /// Bytes of the arena that hold values in parts, by sub-table.
     pub(crate) value_bytes: Box<[AtomicUsize]>,
     /// Times the table was flushed. Records carry the lowest bits of it.
@@ -36,15 +38,15 @@ pub(crate) struct Memory {
 /// What happened, since start.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    pub(crate) evictions: AtomicU64,
-    pub(crate) evicted_unfetched: AtomicU64,
-    pub(crate) reclaimed: AtomicU64,
     pub(crate) out_of_memory: AtomicU64,
     /// Bytes of the arena held by uploads, now.
     pub(crate) upload_bytes: AtomicU64,
     /// Bytes of values that somebody sends, now.
     pub(crate) pinned_bytes: AtomicU64,
 }
+
+/// Keys up to this length are hashed out of a buffer that costs little to clear.
+const SHORT_KEY_BYTES: usize = 32;
 
 impl Memory {
     /// The slot at a location, and the rest of its block behind it.
@@ -64,8 +66,14 @@ impl Memory {
         if header.key_len() == 0 || !slot.holds(header) {
             return None;
         }
+        let len = header.key_len();
+        if len <= SHORT_KEY_BYTES {
+            let mut key = [0; SHORT_KEY_BYTES];
+            slot.copy(header.key_at(), &mut key[..len]);
+            return Some(self.hasher.hash(&key[..len]));
+        }
         let mut key = [0; 256];
-        let len = slot.copy_key(header, &mut key);
+        slot.copy(header.key_at(), &mut key[..len]);
         Some(self.hasher.hash(&key[..len]))
     }
 

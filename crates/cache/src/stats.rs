@@ -2,7 +2,11 @@
 
 use base::sync::atomic::Ordering;
 
-use crate::{geometry::BLOCK_BYTES, subtable::SubTable, table::Table};
+use crate::{
+    geometry::BLOCK_BYTES,
+    subtable::{SubTable, Summary},
+    table::Table,
+};
 
 /// Numbers about a cache. Counters since start unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,24 +50,30 @@ impl Stats {
         let sub_tables = table.sub_tables();
         let values: usize =
             memory.value_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
-        let slots: usize = sub_tables.iter().map(SubTable::taken_bytes).sum();
-        let runs: usize = sub_tables.iter().map(SubTable::table_bytes).sum();
+        let sum =
+            sub_tables.iter().map(SubTable::summary).fold(Summary::default(), |sum, one| Summary {
+                evictions: sum.evictions + one.evictions,
+                evicted_unfetched: sum.evicted_unfetched + one.evicted_unfetched,
+                reclaimed: sum.reclaimed + one.reclaimed,
+                taken_bytes: sum.taken_bytes + one.taken_bytes,
+                table_bytes: sum.table_bytes + one.table_bytes,
+            });
         let per_block = crate::blocks::Blocks::TABLE_BYTES_PER_BLOCK * blocks
             + crate::index::Index::table_bytes(blocks)
             + crate::ghosts::Ghosts::table_bytes(blocks);
         Self {
-            records: memory.index.len(),
-            record_bytes: (slots + values) as u64,
+            records: load(&memory.records),
+            record_bytes: (sum.taken_bytes + values) as u64,
             arena_bytes: (blocks * BLOCK_BYTES) as u64,
             arena_used_bytes: ((blocks - memory.blocks.available()) * BLOCK_BYTES) as u64,
             index_bytes: memory.index.bytes(),
             ghost_bytes: memory.ghosts.bytes(),
-            table_bytes: (runs + per_block + size_of_val(sub_tables)) as u64,
+            table_bytes: (sum.table_bytes + per_block + size_of_val(sub_tables)) as u64,
             upload_bytes: load(&counters.upload_bytes),
             pinned_bytes: load(&counters.pinned_bytes),
-            evictions: load(&counters.evictions),
-            evicted_unfetched: load(&counters.evicted_unfetched),
-            reclaimed: load(&counters.reclaimed),
+            evictions: sum.evictions,
+            evicted_unfetched: sum.evicted_unfetched,
+            reclaimed: sum.reclaimed,
             out_of_memory: load(&counters.out_of_memory),
             writes: table.writes(),
         }

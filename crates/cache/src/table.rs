@@ -80,6 +80,7 @@ impl Table {
             hasher: KeyHasher::new(config.hash_seed),
             pieces: Pieces::new(),
             counters: Counters::default(),
+            records: AtomicU64::new(0),
             value_bytes: sub_tables.iter().map(|_| AtomicUsize::new(0)).collect(),
             flushes: AtomicU64::new(0),
             arena,
@@ -251,7 +252,7 @@ impl Table {
     /// Grows index and ghosts if the number of records asks for it.
     #[inline]
     pub(crate) fn keep_up(&self, now_ms: u64) {
-        if self.memory.index.wants_growth() {
+        if self.memory.index.wants_growth(self.memory.records.load(Ordering::Relaxed)) {
             self.grow_index(now_ms);
         }
     }
@@ -268,7 +269,7 @@ impl Table {
                 }
             }
         }
-        memory.index.grow(&memory.arena, |location| {
+        memory.index.grow(&memory.arena, memory.records.load(Ordering::Relaxed), |location| {
             memory.hash_at(location).expect("invariant: an entry under its lock has a record")
         });
     }
@@ -284,7 +285,7 @@ impl Table {
     /// After evictions: more ghosts if they would be used.
     pub(crate) fn keep_ghosts(&self, now_ms: u64) {
         let memory = &self.memory;
-        if memory.ghosts.wants_block(memory.index.len())
+        if memory.ghosts.wants_block(memory.records.load(Ordering::Relaxed))
             && let Some(block) = self.zeroed_block(now_ms)
             && let Err(block) = memory.ghosts.supply(block)
         {

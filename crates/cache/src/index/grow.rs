@@ -24,11 +24,11 @@ pub(crate) enum Need {
 }
 
 impl Index {
-    /// Whether the load asks for more buckets.
+    /// Whether so many records ask for more buckets.
     #[inline]
-    pub(crate) fn wants_growth(&self) -> bool {
+    pub(crate) fn wants_growth(&self, records: u64) -> bool {
         let places = self.buckets.load(Ordering::Relaxed) * LINE_ENTRIES as u64;
-        self.entries.load(Ordering::Relaxed) * 100 > places * LOAD_MAX_PERCENT
+        records * 100 > places * LOAD_MAX_PERCENT
     }
 
     /// Bytes of buckets and overflow lines, in whole blocks.
@@ -68,9 +68,9 @@ impl Index {
 
     /// Splits one bucket, unless the load is fine, something is needed first, or another thread is
     /// at it. `hash_of` gives the hash of the record at a location.
-    pub(crate) fn grow(&self, arena: &Arena, hash_of: impl Fn(usize) -> u64) {
+    pub(crate) fn grow(&self, arena: &Arena, records: u64, hash_of: impl Fn(usize) -> u64) {
         let Ok(_growth) = self.growth.try_lock() else { return };
-        if !self.wants_growth() || self.growth_need().is_some() {
+        if !self.wants_growth(records) || self.growth_need().is_some() {
             return;
         }
         let next = self.buckets.load(Ordering::Relaxed);

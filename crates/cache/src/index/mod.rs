@@ -18,6 +18,7 @@
 //!    locked.
 
 mod bucket;
+mod displace;
 mod entry;
 mod find;
 mod grow;
@@ -58,8 +59,6 @@ pub(crate) struct Index {
     overflow_lines: Mutex<OverflowLines>,
     /// Held by the one thread that splits a bucket or adds a block of them.
     growth: Mutex<()>,
-    /// Live entries; approximate while writers are at work.
-    entries: AtomicU64,
 }
 
 /// Where a hash may be found, for a given number of buckets.
@@ -106,18 +105,12 @@ impl Index {
             overflow: (0..arena_blocks / 8 + 1).map(|_| AtomicU32::new(0)).collect(),
             overflow_lines: Mutex::new(OverflowLines::default()),
             growth: Mutex::new(()),
-            entries: AtomicU64::new(0),
         }
     }
 
     /// Bytes of the directories.
     pub(crate) fn table_bytes(arena_blocks: usize) -> usize {
         (arena_blocks + arena_blocks / 8 + 1) * size_of::<AtomicU32>()
-    }
-
-    /// Entries now, give or take what writers are at.
-    pub(crate) fn len(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed)
     }
 
     /// Where `hash` may be now.

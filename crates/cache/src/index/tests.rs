@@ -19,7 +19,8 @@ impl Bench {
     fn insert(&mut self, hash: u64, location: usize) -> Result<(), Full> {
         self.hashes.insert(location, hash);
         let pair = self.index.lock(&self.arena, hash);
-        self.index.insert(&self.arena, &pair, Entry::new(location, Tag::of(hash)))
+        let hash_of = |location| self.hashes.get(&location).copied();
+        self.index.insert(&self.arena, &pair, Entry::new(location, Tag::of(hash)), hash_of)
     }
 
     fn grow(&mut self) {
@@ -28,7 +29,7 @@ impl Bench {
                 self.next_block += 1;
             }
         }
-        self.index.grow(&self.arena, |location| self.hashes[&location]);
+        self.index.grow(&self.arena, self.hashes.len() as u64, |location| self.hashes[&location]);
     }
 
     fn location_of(&self, hash: u64, location: usize) -> Option<usize> {
@@ -52,7 +53,8 @@ fn every_entry_is_found_through_growth_and_none_after_removal() {
         bench.grow();
         bench.insert(hash(number), 1 + number as usize).expect("room");
     }
-    assert_eq!(bench.index.len(), total);
+    let overflow = bench.index.overflow.iter().filter(|at| at.load(Ordering::Relaxed) != 0).count();
+    assert!(overflow <= 1, "{overflow} blocks of overflow lines");
     let places = bench.index.buckets.load(Ordering::Relaxed) * LINE_ENTRIES as u64;
     assert!(total * 100 / places >= 84, "load {}", total * 100 / places);
     for number in 0..total {
@@ -73,7 +75,6 @@ fn every_entry_is_found_through_growth_and_none_after_removal() {
         drop(pair);
         assert_eq!(bench.location_of(hash(number), location), None);
     }
-    assert_eq!(bench.index.len(), 0);
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn overflow_lines_keep_what_no_bucket_takes_and_come_back() {
         let location = 1 + number as usize;
         assert_eq!(bench.location_of(hash(number), location), Some(location), "{number}");
     }
-    while bench.index.wants_growth() {
+    while bench.index.wants_growth(total) {
         bench.grow();
     }
     for number in 0..total {

@@ -82,12 +82,6 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Copies the key into `out` and returns its length.
-    pub(crate) fn copy_key(self, header: Header, out: &mut [u8; 256]) -> usize {
-        self.copy(header.key_at(), &mut out[..header.key_len()]);
-        header.key_len()
-    }
-
     /// Fills `out` from byte `at`.
     #[inline]
     pub(crate) fn copy(self, at: usize, out: &mut [u8]) {

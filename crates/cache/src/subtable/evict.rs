@@ -235,10 +235,8 @@ impl State {
         memory.ghosts.remember(&memory.arena, hash, partition);
         self.policy.evicted(partition, self.shares());
         self.evicted_bytes += self.runs.slot_words() * WORD_BYTES + extent::bytes(memory, location);
-        memory.counters.evictions.fetch_add(1, Ordering::Relaxed);
-        if !found.entry.fetched() {
-            memory.counters.evicted_unfetched.fetch_add(1, Ordering::Relaxed);
-        }
+        self.counters.evictions += 1;
+        self.counters.evicted_unfetched += u64::from(!found.entry.fetched());
         extent::unlinked(memory, location)
     }
 

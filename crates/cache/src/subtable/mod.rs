@@ -24,7 +24,7 @@ use base::sync::{
 use self::runs::Runs;
 use crate::{
     blocks::Owner,
-    geometry::{BLOCK_BYTES, BLOCK_WORDS, RUN_MIN_BYTES, class_slot_bytes, run_bytes},
+    geometry::{BLOCK_BYTES, BLOCK_WORDS, RUN_MIN_BYTES, WORD_BYTES, class_slot_bytes, run_bytes},
     memory::Memory,
     policy::{Partition, Policy, Shares},
 };
@@ -42,12 +42,25 @@ pub(crate) struct SubTable {
     residence_ms: AtomicU64,
 }
 
+/// A sub-table in numbers, to be summed. Counters since start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Summary {
+    pub(crate) evictions: u64,
+    pub(crate) evicted_unfetched: u64,
+    pub(crate) reclaimed: u64,
+    /// Bytes of slots that hold records, now.
+    pub(crate) taken_bytes: usize,
+    /// Heap bytes of its tables, now.
+    pub(crate) table_bytes: usize,
+}
+
 #[derive(Debug)]
 struct State {
     runs: Runs,
     policy: Box<dyn Policy>,
     /// First runs of blocks that wait for writers on their way before they can be given back.
     draining: Vec<u32>,
+    counters: Summary,
     /// Bytes evicted since the last lap.
     evicted_bytes: usize,
     /// Allocations since expired records were looked for.
@@ -88,6 +101,7 @@ impl SubTable {
                 runs: Runs::new(slot_bytes, run_bytes(slot_bytes)),
                 policy,
                 draining: Vec::new(),
+                counters: Summary::default(),
                 evicted_bytes: 0,
                 since_sweep: 0,
                 sweep_cursor: 0,
@@ -111,20 +125,19 @@ impl SubTable {
         self.residence_ms.load(Ordering::Relaxed).max(idle)
     }
 
-    /// Bytes of slots that hold records.
-    pub(crate) fn taken_bytes(&self) -> usize {
+    /// What happened here, and what it holds.
+    pub(crate) fn summary(&self) -> Summary {
         let state = lock(&self.state);
-        state.runs.taken() * state.runs.slot_words() * 8
+        Summary {
+            taken_bytes: state.runs.taken() * state.runs.slot_words() * WORD_BYTES,
+            table_bytes: state.runs.table_bytes(),
+            ..state.counters
+        }
     }
 
     /// Blocks it owns.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks.load(Ordering::Relaxed)
-    }
-
-    /// Heap bytes of its tables.
-    pub(crate) fn table_bytes(&self) -> usize {
-        lock(&self.state).runs.table_bytes()
     }
 
     /// A slot for a new record: a free one, one of a fresh block, or a victim's. Also says whether

@@ -247,6 +247,7 @@ impl Runs {
             slot
         };
         entry.free -= 1;
+        memory.records.fetch_add(1, Ordering::Relaxed);
         let (location, full) = (entry.start + usize::from(slot) * slot_words, entry.free == 0);
         if full {
             self.unlink_free(run);
@@ -263,6 +264,7 @@ impl Runs {
         memory.arena.slice(location, 1)[0].store(next, Ordering::Relaxed);
         entry.free_head = u16::try_from(slot).expect("invariant: at most 4096 slots");
         entry.free += 1;
+        memory.records.fetch_sub(1, Ordering::Relaxed);
         assert!(usize::from(entry.free) <= self.slots_per_run, "a slot was freed twice");
         if entry.free == 1 && !entry.draining {
             self.link_free(run);

@@ -1,6 +1,6 @@
 //! Taking expired and flushed records back before anything live has to go.
 
-use base::sync::{atomic::Ordering, lock};
+use base::sync::lock;
 
 use super::{State, SubTable};
 use crate::{extent, geometry::BLOCK_WORDS, memory::Memory};
@@ -85,7 +85,7 @@ impl State {
         let won = dead && memory.index.remove(&found);
         drop(lock);
         if won {
-            memory.counters.reclaimed.fetch_add(1, Ordering::Relaxed);
+            self.counters.reclaimed += 1;
             if extent::unlinked(memory, location) {
                 self.give(memory, location);
             }

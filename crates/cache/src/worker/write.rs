@@ -62,6 +62,8 @@ impl Worker {
         let table = &*self.cache.table;
         let layout = inline_layout(table, key, put, value.len());
         let class = slot_class(layout.bytes()).expect("invariant: an inline record has a class");
+        // Both buckets and the ghosts are wanted soon: their misses overlap.
+        self.prefetch_index(key);
         // A look without a lock says where the key is; the lock then says whether it still is.
         let memory = &table.memory;
         let found = memory.index.read(&memory.arena, key.hash, |found| {
@@ -239,7 +241,8 @@ pub(super) fn publish<'a>(
         }
         None => {
             let entry = Entry::new(location, Tag::of(key.hash));
-            memory.index.insert(&memory.arena, pair, entry).map_err(|_| NoRoom)?;
+            let hash_of = |location| memory.hash_at(location);
+            memory.index.insert(&memory.arena, pair, entry, hash_of).map_err(|_| NoRoom)?;
             None
         }
     };
