@@ -59,7 +59,9 @@ pub(crate) struct State {
     pub(crate) sending: bool,
     /// In the loop's queue of connections to serve.
     pub(crate) queued: bool,
-    /// In the loop's queue of connections that lack memory, since this time.
+    /// In the loop's queue of connections that lack memory.
+    pub(crate) hungry: bool,
+    /// Lacks memory since this time.
     pub(crate) starved_since_ms: Option<u64>,
     /// When a byte last moved, in milliseconds.
     pub(crate) active_ms: u64,
@@ -94,6 +96,7 @@ impl<S, E: External> Connection<S, E> {
             receiving: false,
             sending: false,
             queued: false,
+            hungry: false,
             starved_since_ms: None,
             active_ms: now_ms,
         };

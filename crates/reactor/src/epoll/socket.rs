@@ -112,7 +112,7 @@ impl<E: External> Socket<E> {
             }
             Err(Errno::AGAIN) => {
                 self.readable = false;
-                self.receive = Some(Receive::again(buffer));
+                self.receive = Some(Receive::again(buffer, pool));
             }
             Err(error) => {
                 self.readable = false;

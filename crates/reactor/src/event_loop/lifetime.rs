@@ -72,6 +72,7 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         self.handler.refused(&mut connection, &reason);
         connection.next = Next::Finish;
         connection.state.phase = Phase::Finishing;
+        connection.state.starved_since_ms = None;
         self.go_on(connection);
     }
 
@@ -103,7 +104,10 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         if self.now_ms < deadline_ms {
             self.wheel.set(index, deadline_ms);
         } else if matches!(reason, CloseReason::Starved) {
-            self.refuse(id, reason);
+            // Others that gave up a moment ago may have left enough.
+            if !self.feed(id) {
+                self.refuse(id, reason);
+            }
         } else {
             self.close(id, reason);
         }

@@ -169,37 +169,49 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
     fn starve(&mut self, id: ConnId) {
         let now_ms = self.now_ms;
         let Some(connection) = self.connection(id) else { return };
-        if connection.state.starved_since_ms.is_none() {
-            connection.state.starved_since_ms = Some(now_ms);
-            self.starved.push_back(id);
-            self.wheel.set(id.index, now_ms + STARVED_MAX_MS);
+        let state = &mut connection.state;
+        if state.starved_since_ms.is_some() {
+            return;
         }
+        state.starved_since_ms = Some(now_ms);
+        if !mem::replace(&mut state.hungry, true) {
+            self.starved.push_back(id);
+        }
+        self.wheel.set(id.index, now_ms + STARVED_MAX_MS);
     }
 
     /// Lets connections go on for which there is memory now.
     pub(super) fn feed_starved(&mut self) {
-        let pool = self.pool.clone();
         for _ in 0..self.starved.len().min(STARVED_CHECKS_PER_TURN) {
             let id = self.starved.pop_front().expect("invariant: counted");
             let Some(connection) = self.connection(id) else { continue };
-            if connection.state.phase == Phase::Finishing {
-                connection.state.starved_since_ms = None;
+            connection.state.hungry = connection.state.starved_since_ms.is_some();
+            if !connection.state.hungry {
                 continue;
             }
-            let fed = match connection.next {
-                Next::Blocked => pool.has_memory(),
-                _ => connection.input.can_receive(&pool),
-            };
-            if !fed {
+            if self.feed(id) {
+                self.connection(id).expect("invariant: it was fed").state.hungry = false;
+            } else {
                 self.starved.push_back(id);
-                continue;
-            }
-            connection.state.starved_since_ms = None;
-            match connection.next {
-                Next::Blocked => self.queue(id),
-                _ => self.receive(id),
             }
         }
+    }
+
+    /// Lets a connection go on if there is memory for it.
+    pub(super) fn feed(&mut self, id: ConnId) -> bool {
+        let pool = self.pool.clone();
+        let Some(connection) = self.connection(id) else { return false };
+        let blocked = connection.next == Next::Blocked;
+        let fed = if blocked { pool.has_memory() } else { connection.input.can_receive(&pool) };
+        if fed {
+            connection.state.starved_since_ms = None;
+            if blocked {
+                self.queue(id);
+            } else {
+                self.receive(id);
+            }
+        }
+        fed
     }
 
     pub(super) fn draining(&self) -> bool {

@@ -117,12 +117,9 @@ impl Input {
         if left == 0 {
             return self.clear();
         }
-        let fitting = Class::for_bytes(left).unwrap_or(Class::MAX);
-        // Two classes apart: at most a quarter is copied, and a load on the edge does not swing.
-        if fitting.larger() < buffer.class()
-            && let Some(mut smaller) = pool.take(fitting, fitting)
-        {
-            smaller.append(&buffer.bytes()[self.used..]);
+        // Two sizes apart: at most a quarter is copied, and a load on the edge does not swing.
+        let below = buffer.class().smaller();
+        if let Some(smaller) = copy_below(below, &buffer.bytes()[self.used..], pool) {
             *buffer = smaller;
             self.used = 0;
         }
@@ -181,11 +178,13 @@ impl Receive {
         }
     }
 
-    /// The request that led to `buffer`, into which nothing came.
+    /// The request that led to `buffer`, into which nothing came: what it held goes back to a
+    /// buffer of its size.
     #[must_use]
-    pub fn again(buffer: Buffer) -> Self {
+    pub fn again(buffer: Buffer, pool: &Pool) -> Self {
         let class = buffer.class();
-        Self { held: Some(buffer).filter(|held| !held.bytes().is_empty()), class, needed: 0 }
+        let held = copy_below(class, buffer.bytes(), pool).unwrap_or(buffer);
+        Self { held: Some(held).filter(|held| !held.bytes().is_empty()), class, needed: 0 }
     }
 
     /// The bytes held so far, when nothing will be received.
@@ -193,4 +192,12 @@ impl Receive {
     pub fn into_held(self) -> Option<Buffer> {
         self.held
     }
+}
+
+/// A copy of `bytes` in a buffer smaller than `class`, if they fit one and there is one.
+fn copy_below(class: Class, bytes: &[u8], pool: &Pool) -> Option<Buffer> {
+    let fitting = Class::for_bytes(bytes.len()).filter(|fitting| *fitting < class)?;
+    let mut copy = pool.take(fitting, fitting)?;
+    copy.append(bytes);
+    Some(copy)
 }

@@ -1,4 +1,4 @@
-use super::{INPUT_BYTES_MAX, Input};
+use super::{INPUT_BYTES_MAX, Input, Receive};
 use crate::pool::Pool;
 
 /// Feeds all of `bytes` without anything being consumed in between.
@@ -171,4 +171,25 @@ fn a_smaller_buffer_is_better_than_none() {
     assert_eq!(hogs.len(), 6);
     assert!(input.can_receive(&pool));
     assert_eq!(input.feed(&[0; 1 << 20], &pool), 2048);
+}
+
+#[test]
+fn a_receive_that_got_nothing_holds_no_more_than_before() {
+    let pool = Pool::new(1 << 20);
+    let mut input = Input::new();
+    let sent = pattern(2048);
+    feed_all(&mut input, &pool, &sent);
+    let buffer = input.request().into_buffer(&pool).expect("enough");
+    assert_eq!(buffer.capacity(), 4096);
+    let request = Receive::again(buffer, &pool);
+    assert_eq!(pool.stats().used_bytes, 2048);
+    input.restore(request.into_held());
+    assert_eq!(input.bytes(), sent);
+    // With nothing held, nothing is kept.
+    input.consume(2048);
+    input.settle(&pool);
+    let buffer = input.request().into_buffer(&pool).expect("enough");
+    let request = Receive::again(buffer, &pool);
+    assert_eq!(pool.stats().used_bytes, 0);
+    assert!(request.into_held().is_none());
 }
