@@ -8,7 +8,7 @@ pub struct ByteSize(pub u64);
 
 /// Why a text is not a byte size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{got}` is not a size: write a whole number and one of B, KiB, MiB, GiB, TiB (or k, m, g)")]
+#[error("`{got}` is not a size: write a whole number and one of B, KiB, MiB, GiB, TiB")]
 pub struct ParseSizeError {
     /// The text as it was given.
     pub got: String,
@@ -41,7 +41,7 @@ impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, shift) = UNITS
             .into_iter()
-            .find(|(_, shift)| self.0 >= 1 << shift && self.0 % (1 << shift) == 0)
+            .find(|(_, shift)| self.0 >= 1 << shift && self.0.is_multiple_of(1 << shift))
             .unwrap_or(("B", 0));
         write!(f, "{}{unit}", self.0 >> shift)
     }

@@ -131,7 +131,8 @@ pub enum Change<'v> {
 pub struct Decision<'v> {
     /// What happens.
     pub change: Change<'v>,
-    /// Counts as a hit.
+    /// Counts as a hit. With a put: the new value continues the one before, and is as fetched as
+    /// that was.
     pub hit: bool,
 }
 

@@ -118,7 +118,7 @@ pub(crate) const fn piece_bytes(class: usize) -> usize {
     if class < LAST_PIECE_CLASSES {
         LAST_PIECE_BYTES[class]
     } else {
-        BLOCK_BYTES / 8 << (class - LAST_PIECE_CLASSES)
+        (BLOCK_BYTES / 8) << (class - LAST_PIECE_CLASSES)
     }
 }
 

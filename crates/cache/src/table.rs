@@ -142,7 +142,6 @@ impl Table {
 
     #[inline]
     fn number(&self, class: usize, hash: u64) -> usize {
-        #[expect(clippy::cast_possible_truncation, reason = "masked by the number of shards")]
         let shard = (hash >> 40) as usize & (self.shards - 1);
         class * self.shards + shard
     }

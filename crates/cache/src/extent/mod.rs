@@ -30,7 +30,6 @@ const READER: u64 = 1 << 32;
 const READERS_MASK: u64 = LINKED_BIT - READER;
 
 fn header_of(word: u64) -> Header {
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is the header")]
     Header(word as u32)
 }
 

@@ -20,7 +20,6 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// Reads a head. Of no meaning unless the caller holds a count or the bucket's lock.
-    #[expect(clippy::cast_possible_truncation, reason = "numbers of four and five bytes")]
     pub(crate) fn of_head(memory: &Memory, location: usize) -> Self {
         let slot = memory.slot(location);
         let at = slot.header().value_at();

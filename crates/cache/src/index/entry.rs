@@ -43,10 +43,7 @@ impl Entry {
     /// Words from the start of the arena.
     #[inline]
     pub(crate) fn location(self) -> usize {
-        #[expect(clippy::cast_possible_truncation, reason = "37 bits")]
-        {
-            (self.0 & ((1 << LOCATION_BITS) - 1)) as usize
-        }
+        (self.0 & ((1 << LOCATION_BITS) - 1)) as usize
     }
 
     #[inline]
@@ -80,9 +77,12 @@ impl Entry {
         Self(self.0 & !((1 << LOCATION_BITS) - 1) | location as u64)
     }
 
-    /// The same record, its value never read.
-    pub(crate) fn unfetched(self) -> Self {
-        Self(self.0 & !FETCHED)
+    /// The same key after a put: a hit, and a value that nobody has read unless `fetched` says
+    /// that it continues the one before.
+    #[inline]
+    pub(crate) fn put(self, fetched: bool) -> Self {
+        let kept = if fetched { FETCHED } else { 0 };
+        Self(self.touched().0 & !FETCHED | self.0 & kept)
     }
 
     /// The same record after a read.
@@ -91,9 +91,8 @@ impl Entry {
         Self(self.touched().0 | FETCHED)
     }
 
-    /// The same record after a hit that is no read of its value.
     #[inline]
-    pub(crate) fn touched(self) -> Self {
+    fn touched(self) -> Self {
         if self.counter() == COUNTER_MAX { self } else { Self(self.0 + (1 << COUNTER_SHIFT)) }
     }
 }
@@ -110,9 +109,10 @@ mod tests {
         let read = entry.read().read().read().read();
         assert_eq!((read.counter(), read.fetched()), (COUNTER_MAX, true));
         assert_eq!((read.location(), read.tag()), (entry.location(), tag));
-        let moved = read.moved(5).with_counter(1).unfetched();
+        let moved = read.moved(5).with_counter(1).put(false).with_counter(1);
         assert_eq!((moved.location(), moved.counter(), moved.fetched()), (5, 1, false));
         assert_eq!(moved.tag(), tag);
+        assert!(read.put(true).fetched() && !entry.put(true).fetched());
         assert!(Entry::new(1, Tag::of(0)).matches(Tag::of(0)));
         assert!(!Entry(0).matches(Tag::of(0)));
     }

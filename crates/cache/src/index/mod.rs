@@ -127,7 +127,6 @@ impl Index {
 
     #[inline]
     fn bucket_at(&self, number: u64) -> usize {
-        #[expect(clippy::cast_possible_truncation, reason = "below the arena's lines")]
         let number = number as usize;
         let block = self.directory[number / BLOCK_LINES].load(Ordering::Relaxed) as usize;
         block * BLOCK_WORDS + number % BLOCK_LINES * LINE_WORDS

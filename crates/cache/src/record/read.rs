@@ -25,7 +25,6 @@ impl<'a> Slot<'a> {
     /// The header; its `key_len` is 0 in a free slot.
     #[inline]
     pub(crate) fn header(self) -> Header {
-        #[expect(clippy::cast_possible_truncation, reason = "the low half is the header")]
         Header(self.word(0) as u32)
     }
 
@@ -132,7 +131,6 @@ impl<'a> Slot<'a> {
             header.value_len() as u64
         };
         let flags = if header.has_flags() { self.number(header.flags_at(), 4) } else { 0 };
-        #[expect(clippy::cast_possible_truncation, reason = "numbers of four bytes")]
         Meta {
             client_flags: flags as u32,
             value_len: value_len as u32,

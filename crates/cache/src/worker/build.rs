@@ -9,8 +9,8 @@ use crate::{
 /// A value in parts, and the record that it continues.
 pub(super) struct Built {
     value: Upload,
-    /// Location and token of the record whose value is part of it.
-    continues: Option<(usize, u64)>,
+    /// The record whose value is part of it.
+    continues: Option<Identity>,
 }
 
 impl Built {
@@ -28,7 +28,10 @@ impl Built {
     }
 }
 
-fn identity(view: &View<'_>) -> (usize, u64) {
+/// Location and token of a record: what changes when its value does.
+type Identity = (usize, u64);
+
+fn identity(view: &View<'_>) -> Identity {
     (view.found().entry.location(), view.meta().token)
 }
 
@@ -110,7 +113,7 @@ impl Worker {
         &self,
         key: Key<'_>,
         decide: &mut impl FnMut(Option<&View<'_>>) -> Decision<'v>,
-    ) -> Option<(Put<'v>, Present, Option<(usize, u64)>)> {
+    ) -> Option<(Put<'v>, Present, Option<Identity>)> {
         let table = self.table();
         let memory = &table.memory;
         let pair = memory.index.lock(&memory.arena, key.hash);

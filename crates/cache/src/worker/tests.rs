@@ -226,6 +226,14 @@ fn edits_change_fields_and_leave_the_value_and_its_token() {
         let meta = seen.expect("there");
         assert_eq!((meta.expiry_ms, meta.stale, meta.token), (1_005_000, true, token));
         assert!(read(&mut worker, b"k") == Some(value.clone()));
+        let edit = Edit { expiry_ms: Some(1_006_000), ..Edit::default() };
+        worker.update(key, |_| Change::Edit(edit).into()).expect("in place");
+        worker
+            .update(key, |view| {
+                assert!(view.expect("there").meta().fetched, "an edit keeps the mark");
+                Change::Keep.into()
+            })
+            .expect("nothing to do");
         let edit = Edit { token: Some(Token::Given(5)), expiry_ms: Some(0), ..Edit::default() };
         assert_eq!(worker.update(key, |_| Change::Edit(edit).into()), Ok(Some(5)));
         assert!(read(&mut worker, b"k") == Some(value));

@@ -4,15 +4,13 @@ use super::{
     View, Worker,
     build::Built,
     read::count_hit,
-    write::{
-        Body, NoRoom, check_key, choose, fill, find_key, inline_layout, publish, rewrite, settle,
-    },
+    write::{Body, Draft, NoRoom, check_key, choose, fill, find_key, publish, rewrite, settle},
 };
 use crate::{
     Change, Decision, Edit, Key, Put, StoreError, Token, Upload, Value, extent,
     geometry::{BLOCK_WORDS, INLINE_VALUE_MAX_BYTES, head_class, slot_class},
     index::{Found, Pair},
-    record::{EXPIRY_BYTES, EXPIRY_MAX_MS, Layout, TOKEN_BYTES, patch},
+    record::{EXPIRY_BYTES, EXPIRY_MAX_MS, TOKEN_BYTES, patch},
     subtable::Newcomer,
     table::Table,
 };
@@ -145,7 +143,10 @@ impl Worker {
         let stored = find_key(memory, &pair, key).map(|found| View::new(table, found, *now_ms));
         let live = stored.as_ref().filter(|view| !view.is_dead());
         let Decision { change, hit } = decide(live);
-        if hit && let Some(view) = live {
+        if hit
+            && !matches!(change, Change::Put(_))
+            && let Some(view) = live
+        {
             count_hit(view.found());
         }
         let put = match change {
@@ -184,7 +185,10 @@ impl Worker {
             Body::Inline(assemble(scratch, live, &put))
         };
         let found = stored.as_ref().map(|view| *view.found());
-        let turn = store(table, &pair, key, found, &put, len, &body, made.slot);
+        let continues = hit || matches!(change, Change::Edit(_));
+        let in_parts = matches!(body, Body::Parts(_));
+        let draft = Draft::new(table, key, &put, len).with(in_parts, continues);
+        let turn = store(table, &pair, found, &draft, &body, made.slot);
         if let Ok((_, old)) = turn {
             drop(pair);
             if matches!(body, Body::Parts(_)) {
@@ -209,35 +213,31 @@ enum Stored {
 }
 
 /// Stores a record under the locks of its buckets, or says what is needed first.
-#[expect(clippy::too_many_arguments, reason = "one call, everything of it under the lock")]
 fn store<'a>(
     table: &'a Table,
     pair: &Pair<'a>,
-    key: Key<'_>,
     found: Option<Found<'a>>,
-    put: &Put<'_>,
-    len: usize,
+    draft: &Draft<'_>,
     body: &Body<'_>,
     slot: Option<(usize, usize)>,
 ) -> Result<(u64, Stored), Turn> {
     // A hit that was counted meanwhile has changed the entry.
     let found = found.map(|found| Found { entry: found.line.entry(found.place), ..found });
-    let layout =
-        Layout { in_parts: matches!(body, Body::Parts(_)), ..inline_layout(table, key, put, len) };
+    let (bytes, len) = (draft.layout.bytes(), draft.layout.value_len);
     let class = match body {
-        Body::Parts(_) => head_class(len, layout.bytes()),
-        Body::Inline(_) => slot_class(layout.bytes()).expect("invariant: inline records fit"),
+        Body::Parts(_) => head_class(len, bytes),
+        Body::Inline(_) => slot_class(bytes).expect("invariant: inline records fit"),
     };
     if let (Body::Inline(value), Some(found)) = (body, &found)
         && table.class_at(found.entry.location()) == Some(class)
     {
-        return Ok((rewrite(table, found, key, layout, put.token, value), Stored::InPlace));
+        return Ok((rewrite(table, found, draft, value), Stored::InPlace));
     }
     let Some((_, location)) = slot.filter(|(made, _)| *made == class) else {
         return Err(Turn::Allocate { class, bytes: len });
     };
-    fill(table, key, &layout, location, body);
-    match publish(table, pair, found, key, &layout, location, put.token) {
+    fill(table, draft, location, body);
+    match publish(table, pair, found, draft, location) {
         Ok((token, old)) => Ok((token, Stored::Placed { old })),
         Err(NoRoom) => Err(Turn::Grow),
     }

@@ -60,8 +60,9 @@ impl Worker {
         }
         check_key(key)?;
         let table = &*self.cache.table;
-        let layout = inline_layout(table, key, put, value.len());
-        let class = slot_class(layout.bytes()).expect("invariant: an inline record has a class");
+        let draft = Draft::new(table, key, put, value.len());
+        let class =
+            slot_class(draft.layout.bytes()).expect("invariant: an inline record has a class");
         // Both buckets and the ghosts are wanted soon: their misses overlap.
         self.prefetch_index(key);
         // A look without a lock says where the key is; the lock then says whether it still is.
@@ -71,11 +72,11 @@ impl Worker {
         });
         if let Ok(Some((found, ()))) = found
             && table.class_at(found.entry.location()) == Some(class)
-            && let Some(token) = overwrite_found(table, &found, key, layout, put.token, value)
+            && let Some(token) = overwrite_found(table, &found, &draft, value)
         {
             return Ok(token);
         }
-        place(table, key, layout, class, put.token, &Body::Inline(value), self.now_ms)
+        place(table, &draft, class, &Body::Inline(value), self.now_ms)
     }
 
     #[cold]
@@ -90,62 +91,68 @@ pub(super) fn check_key(key: Key<'_>) -> Result<(), StoreError> {
     if len == 0 || len > KEY_LEN_MAX { Err(StoreError::KeyLength { len }) } else { Ok(()) }
 }
 
-pub(super) fn inline_layout(
-    table: &Table,
-    key: Key<'_>,
-    put: &Put<'_>,
-    value_len: usize,
-) -> Layout {
-    Layout {
-        key_len: key.bytes.len(),
-        value_len,
-        client_flags: put.client_flags,
-        expiry_ms: put.expiry_ms,
-        stale: put.stale,
-        win_sent: put.win_sent,
-        epoch: table.memory.epoch(),
-        in_parts: false,
+/// A record to be stored, but for its value.
+#[derive(Clone, Copy)]
+pub(super) struct Draft<'k> {
+    pub(super) key: Key<'k>,
+    pub(super) layout: Layout,
+    token: Token,
+    /// The value continues the present one, and is as fetched as that was.
+    continues: bool,
+}
+
+impl<'k> Draft<'k> {
+    #[inline]
+    pub(super) fn new(table: &Table, key: Key<'k>, put: &Put<'_>, value_len: usize) -> Self {
+        let layout = Layout {
+            key_len: key.bytes.len(),
+            value_len,
+            client_flags: put.client_flags,
+            expiry_ms: put.expiry_ms,
+            stale: put.stale,
+            win_sent: put.win_sent,
+            epoch: table.memory.epoch(),
+            in_parts: false,
+        };
+        Self { key, layout, token: put.token, continues: false }
+    }
+
+    /// The same record, its value in parts or continuing the present one.
+    pub(super) fn with(self, in_parts: bool, continues: bool) -> Self {
+        Self { layout: Layout { in_parts, ..self.layout }, continues, ..self }
     }
 }
 
 /// Rewrites the record that an entry leads to, if it still leads there and to this key. Takes the
 /// lock of one bucket and allocates nothing.
+#[inline]
 fn overwrite_found(
     table: &Table,
     found: &Found<'_>,
-    key: Key<'_>,
-    layout: Layout,
-    token: Token,
+    draft: &Draft<'_>,
     value: &[u8],
 ) -> Option<u64> {
     let _lock = found.bucket.lock();
     let entry = found.line.entry(found.place);
-    if entry.location() != found.entry.location() || !has_key(&table.memory, entry, key.bytes) {
-        return None;
-    }
-    Some(rewrite(table, &Found { entry, ..*found }, key, layout, token, value))
+    let same = entry.location() == found.entry.location()
+        && has_key(&table.memory, entry, draft.key.bytes);
+    same.then(|| rewrite(table, &Found { entry, ..*found }, draft, value))
 }
 
 /// Rewrites a record in its slot. The caller holds the lock of its bucket, and the class fits.
-pub(super) fn rewrite(
-    table: &Table,
-    found: &Found<'_>,
-    key: Key<'_>,
-    mut layout: Layout,
-    token: Token,
-    value: &[u8],
-) -> u64 {
+#[inline]
+pub(super) fn rewrite(table: &Table, found: &Found<'_>, draft: &Draft<'_>, value: &[u8]) -> u64 {
     let memory = &table.memory;
     let location = found.entry.location();
     let sequence = table.draw();
-    let token = choose(token, sequence);
-    // A flush between the layout and the lock must not kill what is stored after it.
-    layout.epoch = memory.epoch();
+    let token = choose(draft.token, sequence);
+    // A flush between the draft and the lock must not kill what is stored after it.
+    let layout = Layout { epoch: memory.epoch(), ..draft.layout };
     let mut sink = WordSink::new(memory.slot(location).0);
-    layout.write_front(&mut sink, key.bytes, token);
+    layout.write_front(&mut sink, draft.key.bytes, token);
     sink.push_bytes(value);
     sink.finish();
-    let new = found.entry.touched().unfetched();
+    let new = found.entry.put(draft.continues);
     if new != found.entry {
         found.line.word(found.place).store(new.0, Ordering::Relaxed);
     }
@@ -161,22 +168,21 @@ pub(super) fn choose(token: Token, sequence: u64) -> u64 {
 }
 
 /// Stores a record in a slot of its own and turns the key's entry there, or makes one.
-pub(super) fn place(
+fn place(
     table: &Table,
-    key: Key<'_>,
-    layout: Layout,
+    draft: &Draft<'_>,
     class: usize,
-    token: Token,
     body: &Body<'_>,
     now_ms: u64,
 ) -> Result<u64, StoreError> {
+    let Draft { key, layout, .. } = draft;
     for _ in 0..INSERT_ATTEMPTS {
         let newcomer = Newcomer { hash: key.hash, now_ms };
         let location = table.allocate(class, newcomer, layout.value_len)?;
-        fill(table, key, &layout, location, body);
+        fill(table, draft, location, body);
         let pair = table.memory.index.lock(&table.memory.arena, key.hash);
-        let found = find_key(&table.memory, &pair, key);
-        match publish(table, &pair, found, key, &layout, location, token) {
+        let found = find_key(&table.memory, &pair, *key);
+        match publish(table, &pair, found, draft, location) {
             Ok((token, old)) => {
                 drop(pair);
                 settle(table, old, now_ms);
@@ -197,14 +203,14 @@ pub(super) fn place(
 
 /// Writes a record, but for its token, into a slot that nothing leads to yet.
 #[inline]
-pub(super) fn fill(table: &Table, key: Key<'_>, layout: &Layout, location: usize, body: &Body<'_>) {
+pub(super) fn fill(table: &Table, draft: &Draft<'_>, location: usize, body: &Body<'_>) {
     // A reader may still be copying the record that was here. It must see the version that the
     // removal of that record left before it sees a word of this one.
     if !cfg!(mutant = "no_fence") {
         fence(Ordering::Release);
     }
     let mut sink = WordSink::new(table.memory.slot(location).0);
-    layout.write_front(&mut sink, key.bytes, 0);
+    draft.layout.write_front(&mut sink, draft.key.bytes, 0);
     body.write(&mut sink);
     sink.finish();
 }
@@ -218,14 +224,13 @@ pub(super) fn publish<'a>(
     table: &Table,
     pair: &Pair<'a>,
     found: Option<Found<'a>>,
-    key: Key<'_>,
-    layout: &Layout,
+    draft: &Draft<'_>,
     location: usize,
-    token: Token,
 ) -> Result<(u64, Option<usize>), NoRoom> {
     let memory = &table.memory;
+    let Draft { key, layout, .. } = draft;
     let sequence = table.draw();
-    let token = choose(token, sequence);
+    let token = choose(draft.token, sequence);
     let words = memory.slot(location).0;
     let header = layout.header();
     patch(words, header.token_at(), TOKEN_BYTES, token);
@@ -235,7 +240,7 @@ pub(super) fn publish<'a>(
     }
     let old = match found {
         Some(found) => {
-            let new = found.entry.moved(location).touched().unfetched();
+            let new = found.entry.moved(location).put(draft.continues);
             found.line.word(found.place).store(new.0, Ordering::Release);
             Some(found.entry.location())
         }
