@@ -8,6 +8,7 @@
 #![allow(dead_code, reason = "every test binary uses its own part of the harness")]
 
 pub(crate) mod conn;
+pub(crate) mod reply;
 pub(crate) mod rng;
 pub(crate) mod server;
 

@@ -12,6 +12,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::harness::reply::{Part, entries, parts};
+
 /// The CAS tokens of one script on one server.
 #[derive(Clone, Default)]
 pub(crate) struct Tokens {
@@ -32,13 +34,9 @@ impl Tokens {
         }
     }
 
-    fn mask(&mut self, digits: &[u8], out: &mut Vec<u8>) {
-        let number: u64 = match std::str::from_utf8(digits).map(str::parse) {
-            Ok(Ok(number)) => number,
-            _ => return out.extend_from_slice(digits),
-        };
+    fn mask(&mut self, number: u64, out: &mut Vec<u8>) {
         if number == 0 || self.chosen.contains(&number) {
-            return out.extend_from_slice(digits);
+            return out.extend(number.to_string().bytes());
         }
         let known = self.seen.iter().position(|&t| t == number);
         let index = known.unwrap_or_else(|| {
@@ -62,63 +60,29 @@ pub(crate) fn masked(reply: &[u8], names_only: bool, tokens: &mut Tokens) -> Vec
         return names(reply);
     }
     let mut out = Vec::with_capacity(reply.len());
-    let mut rest = reply;
-    while let Some(end) = rest.iter().position(|&b| b == b'\n') {
-        let (line, after) = rest.split_at(end + 1);
-        rest = after;
-        mask_line(line, &mut out, tokens);
-        if let Some(length) = data_bytes(line) {
-            let (data, after) = rest.split_at(rest.len().min(length + 2));
-            out.extend_from_slice(data);
-            rest = after;
+    for entry in entries(reply) {
+        if !entry.line.ends_with(b"\n") {
+            out.extend_from_slice(entry.line);
+        } else if entry.line.starts_with(b"VERSION ") {
+            out.extend_from_slice(b"VERSION *\r\n");
+        } else {
+            mask_line(entry.line, &mut out, tokens);
         }
+        out.extend_from_slice(entry.data);
     }
-    out.extend_from_slice(rest);
     out
 }
 
-/// How many bytes of data follow a line of a reply, without the CRLF behind them.
-pub(crate) fn data_bytes(line: &[u8]) -> Option<usize> {
-    let text = std::str::from_utf8(line).ok()?;
-    let mut words = text.split_ascii_whitespace();
-    match words.next()? {
-        "VALUE" => words.nth(2)?.parse().ok(),
-        "VA" => words.next()?.parse().ok(),
-        _ => None,
-    }
-}
-
 fn mask_line(line: &[u8], out: &mut Vec<u8>, tokens: &mut Tokens) {
-    if line.starts_with(b"VERSION ") {
-        return out.extend_from_slice(b"VERSION *\r\n");
-    }
-    let words: Vec<&[u8]> = line.split(|&b| b == b' ').collect();
-    let meta = [&b"HD"[..], b"VA", b"EX", b"NS", b"NF"].contains(&words[0]);
-    let debug = words[0] == b"ME" || words[0].starts_with(b"key=");
-    for (index, word) in words.iter().enumerate() {
-        if index > 0 {
-            out.push(b' ');
+    let is_dump = line.starts_with(b"key=");
+    for part in parts(line) {
+        match part {
+            Part::Text(text) => out.extend_from_slice(text),
+            Part::Token(number) => tokens.mask(number, out),
+            Part::Ttl(seconds) => out.extend(seconds.to_string().bytes()),
+            Part::Internal(b"la=", age_s) if !is_dump => out.extend([b"la=", age_s].concat()),
+            Part::Internal(name, _) => out.extend([name, b"*"].concat()),
         }
-        let end = word.iter().position(|&b| b == b'\r').unwrap_or(word.len());
-        let (word, line_end) = word.split_at(end);
-        if words[0] == b"VALUE" && index == 4 {
-            tokens.mask(word, out);
-        } else if meta && index > 0 && word.starts_with(b"c") {
-            out.push(b'c');
-            tokens.mask(&word[1..], out);
-        } else if debug && word.starts_with(b"cas=") {
-            out.extend_from_slice(b"cas=");
-            tokens.mask(&word[4..], out);
-        } else if debug && (word.starts_with(b"cls=") || word.starts_with(b"size=")) {
-            let name = word.split(|&b| b == b'=').next().unwrap_or(word);
-            out.extend_from_slice(name);
-            out.extend_from_slice(b"=*");
-        } else if words[0].starts_with(b"key=") && word.starts_with(b"la=") {
-            out.extend_from_slice(b"la=*");
-        } else {
-            out.extend_from_slice(word);
-        }
-        out.extend_from_slice(line_end);
     }
 }
 

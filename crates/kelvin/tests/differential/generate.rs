@@ -1,0 +1,114 @@
+//! Random commands from a seed.
+
+use crate::command::{BINARY_KEYS, Command, Step, TEXT_KEYS};
+use crate::harness::rng::Rng;
+use crate::{meta, text};
+
+/// Which commands both servers speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// What Debian's memcached 1.6.18 has, too.
+    Common,
+    /// All of memcached 1.6.45.
+    Full,
+}
+
+/// Commands between two rests in which some records are stored for two seconds.
+const ROUND_BATCHES: usize = 20;
+/// Commands of a batch at most.
+const BATCH_COMMANDS_MAX: usize = 40;
+
+/// What the generator knows while it makes a batch.
+pub(crate) struct Context {
+    /// Which commands may be made.
+    pub(crate) dialect: Dialect,
+    /// Records may be stored for two seconds.
+    pub(crate) short_times: bool,
+    /// Keys whose value waits in the replies of this batch. memcached changes a number in place
+    /// unless a reply still holds it, so arithmetic on these would depend on how packets meet.
+    pub(crate) fetched: [bool; TEXT_KEYS + BINARY_KEYS],
+}
+
+/// A plan of `commands` commands. `rounds` of them have short times and end with a rest.
+pub(crate) fn plan(seed: u64, commands: usize, rounds: usize, dialect: Dialect) -> Vec<Step> {
+    let mut rng = Rng::new(seed);
+    let mut steps = Vec::new();
+    for _ in 0..rounds {
+        for _ in 0..ROUND_BATCHES {
+            steps.push(batch(&mut rng, dialect, true));
+        }
+        steps.push(Step::Rest);
+    }
+    let made = |steps: &[Step]| -> usize {
+        let sizes = steps.iter().map(|s| match s {
+            Step::Batch { commands, .. } => commands.len(),
+            Step::Rest => 0,
+        });
+        sizes.sum()
+    };
+    let mut total = made(&steps);
+    while total < commands {
+        let next = batch(&mut rng, dialect, false);
+        total += made(std::slice::from_ref(&next));
+        steps.push(next);
+    }
+    steps
+}
+
+fn batch(rng: &mut Rng, dialect: Dialect, short_times: bool) -> Step {
+    let mut context = Context { dialect, short_times, fetched: Default::default() };
+    let count = 1 + rng.below(BATCH_COMMANDS_MAX);
+    let commands = (0..count).map(|_| command(rng, &mut context)).collect();
+    Step::Batch { commands, cut_seed: rng.next(), short_times }
+}
+
+fn command(rng: &mut Rng, context: &mut Context) -> Command {
+    match rng.below(1000) {
+        0..2 => flush(rng, context),
+        2..500 => text::command(rng, context),
+        _ => meta::command(rng, context),
+    }
+}
+
+fn flush(rng: &mut Rng, context: &Context) -> Command {
+    let mut command = Command::default();
+    // A delay of three seconds begins behind the calm of a round and ends within its rest.
+    let delay = if context.short_times && rng.chance(50) { " 3" } else { "" };
+    command.push(format!("flush_all{delay}{}\r\n", if rng.chance(30) { " noreply" } else { "" }));
+    command
+}
+
+impl Context {
+    /// An expiry as text and meta commands spell it.
+    pub(crate) fn expiry(&self, rng: &mut Rng) -> &'static str {
+        match rng.below(100) {
+            0..15 if self.short_times => "2",
+            0..60 => "0",
+            60..80 => "100000",
+            80..84 => "2592000",
+            84..88 => "2147483647",
+            88..90 => "0000",
+            90..93 => "-1",
+            93..96 => "2592001",
+            _ => "1000000000",
+        }
+    }
+}
+
+/// What arithmetic adds or takes away. Great ones make great numbers: see `command::number`.
+pub(crate) fn delta(rng: &mut Rng, dialect: Dialect) -> &'static str {
+    match rng.below(10) {
+        0 | 1 if dialect == Dialect::Full => "18446744073709551615",
+        2 if dialect == Dialect::Full => "9223372036854775808",
+        3 => "007",
+        4 => "0",
+        5 | 6 => "100",
+        7 => "9",
+        _ => "1",
+    }
+}
+
+/// Whether an expiry lies in the past: what is left of it is then no number that clients can use.
+pub(crate) fn is_past(expiry: &str) -> bool {
+    matches!(expiry, "-1" | "2592001" | "1000000000")
+}
