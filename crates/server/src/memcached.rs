@@ -46,3 +46,6 @@ mod upload;
 pub use context::{Context, Control};
 pub use large::LargeValue;
 pub use session::{Session, TURN_COMMANDS_MAX, serve_all};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Commands that are not about a key.
+
+use std::sync::atomic::Ordering;
+
+use cache::CacheConfig;
+use reactor::Next;
+
+use super::{Server, ask, fresh};
+use crate::stats::Settings;
+
+#[test]
+fn flush_all_ends_all_records_now_or_later() {
+    let mut server = Server::new();
+    let reply =
+        ask(&mut server, &["set a 0 0 1", "x", "flush_all", "get a", "set a 0 0 1", "y", "get a"]);
+    assert_eq!(reply, "STORED\nOK\nEND\nSTORED\nVALUE a 0 1\ny\nEND\n");
+    assert_eq!(ask(&mut server, &["flush_all 5", "get a"]), "OK\nVALUE a 0 1\ny\nEND\n");
+    server.advance(4_999);
+    assert_eq!(ask(&mut server, &["get a"]), "VALUE a 0 1\ny\nEND\n");
+    server.advance(1);
+    assert_eq!(ask(&mut server, &["get a"]), "END\n");
+    assert_eq!(server.stats.totals().cmd_flush, 2);
+}
+
+#[test]
+fn a_flush_now_replaces_one_that_waits() {
+    let mut server = Server::new();
+    ask(&mut server, &["flush_all 5", "flush_all -1", "set a 0 0 1", "x"]);
+    server.advance(6_000);
+    assert_eq!(ask(&mut server, &["get a"]), "VALUE a 0 1\nx\nEND\n");
+}
+
+#[test]
+fn what_cannot_be_tuned_is_accepted_or_refused_in_memcacheds_words() {
+    let reply = fresh(&[
+        "verbosity 1",
+        "lru_crawler enable",
+        "lru_crawler sleep 10",
+        "lru_crawler crawl all",
+        "lru_crawler crawl 1,2",
+        "lru_crawler crawl 64",
+        "lru_crawler crawl x",
+        "lru_crawler metadump all",
+        "lru_crawler mgdump all",
+        "lru mode flat",
+        "slabs automove 1",
+        "slabs reassign 1 2",
+        "cache_memlimit 100",
+        "watch",
+        "extstore max_sleep 5",
+        "shutdown",
+        "stats cachedump 1 10",
+        "misbehave",
+        "refresh_certs",
+    ]);
+    assert_eq!(
+        reply,
+        "OK\nOK\nOK\nOK\nOK\nBADCLASS invalid class id\nBADCLASS invalid class id\n\
+         ERROR metadump not allowed\nERROR key dump not allowed\nOK\nOK\n\
+         BADCLASS invalid src or dst class id\n\
+         MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\n\
+         CLIENT_ERROR watch commands not allowed\nOK\nSERVER_ERROR: shutdown not enabled\n\
+         CLIENT_ERROR stats cachedump not allowed\nERROR\nERROR\n"
+    );
+}
+
+#[test]
+fn quit_answers_what_came_before_and_nothing_after() {
+    let mut server = Server::new();
+    let mut client = server.client();
+    let (reply, next) = server.send_until(&mut client, b"mn\r\nquit\r\nmn\r\n");
+    assert_eq!((&reply[..], next), (&b"MN\r\n"[..], Next::Finish));
+    assert_eq!(server.send_until(&mut client, b"mn\r\n"), (vec![], Next::Finish));
+}
+
+#[test]
+fn shutdown_is_obeyed_only_where_it_is_enabled() {
+    let settings = Settings { shutdown_enabled: true, ..Settings::default() };
+    let mut server = Server::with(CacheConfig::new(32 << 20), settings);
+    assert_eq!(
+        ask(&mut server, &["shutdown now", "mn"]),
+        "CLIENT_ERROR invalid shutdown mode\nMN\n"
+    );
+    assert_eq!(server.shutdowns.0.load(Ordering::Relaxed), 0);
+    assert_eq!(ask(&mut server, &["shutdown graceful", "mn"]), "");
+    assert_eq!(server.shutdowns.0.load(Ordering::Relaxed), 1000);
+    assert_eq!(ask(&mut server, &["mn", "shutdown"]), "MN\n");
+    assert_eq!(server.shutdowns.0.load(Ordering::Relaxed), 1001);
+}
+
+#[test]
+fn a_web_browser_is_hung_up_on() {
+    let mut server = Server::new();
+    let mut client = server.client();
+    let request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    assert_eq!(server.send_until(&mut client, request), (vec![], Next::Finish));
+}
+
+#[test]
+fn version_names_the_protocol_and_the_server_in_one_word() {
+    let reply = fresh(&["version"]);
+    assert_eq!(reply, format!("VERSION 1.6.45-kelvin-{}\n", env!("CARGO_PKG_VERSION")));
+}

@@ -1,0 +1,177 @@
+//! `stats`.
+
+use std::collections::BTreeMap;
+
+use cache::CacheConfig;
+
+use super::{Server, ask};
+use crate::stats::Settings;
+
+fn table(server: &mut Server, command: &str) -> BTreeMap<String, String> {
+    let reply = ask(server, &[command]);
+    let lines = reply.strip_suffix("END\n").expect("an end");
+    let stat = |line: &str| {
+        let (name, value) = line.strip_prefix("STAT ")?.split_once(' ')?;
+        Some((name.to_owned(), value.to_owned()))
+    };
+    lines.lines().map(|line| stat(line).unwrap_or_else(|| panic!("{line}"))).collect()
+}
+
+#[test]
+fn general_statistics_count_what_was_done() {
+    let mut server = Server::new();
+    ask(
+        &mut server,
+        &[
+            "set a 0 0 1",
+            "x",
+            "get a b",
+            "gat 5 a c",
+            "delete a",
+            "delete a",
+            "incr n 1",
+            "decr n 1",
+        ],
+    );
+    server.advance(5_000);
+    let general = table(&mut server, "stats");
+    for (name, value) in [
+        ("cmd_get", "2"),
+        ("get_hits", "1"),
+        ("get_misses", "1"),
+        ("cmd_set", "1"),
+        ("cmd_touch", "2"),
+        ("touch_hits", "1"),
+        ("touch_misses", "1"),
+        ("delete_hits", "1"),
+        ("delete_misses", "1"),
+        ("incr_misses", "1"),
+        ("decr_misses", "1"),
+        ("curr_items", "0"),
+        ("total_items", "1"),
+        ("uptime", "5"),
+        ("time", "1700000005"),
+        ("curr_connections", "1"),
+        ("total_connections", "2"),
+        ("threads", "1"),
+        ("pointer_size", "64"),
+    ] {
+        assert_eq!(general.get(name).map(String::as_str), Some(value), "{name}");
+    }
+    assert_eq!(general["version"], format!("1.6.45-kelvin-{}", env!("CARGO_PKG_VERSION")));
+    assert_eq!((&general["bytes_read"][..], &general["bytes_written"][..]), ("76", "92"));
+    assert!(general["rusage_user"].split_once('.').is_some_and(|(_, us)| us.len() == 6));
+}
+
+#[test]
+fn a_reset_starts_from_zero_and_keeps_what_is_stored() {
+    let mut server = Server::new();
+    assert_eq!(
+        ask(&mut server, &["set a 0 0 1", "x", "get a", "stats reset"]),
+        "STORED\nVALUE a 0 1\nx\nEND\nRESET\n"
+    );
+    let general = table(&mut server, "stats");
+    assert_eq!((&general["cmd_get"][..], &general["curr_items"][..]), ("0", "1"));
+}
+
+#[test]
+fn every_name_that_memcached_sends_is_sent() {
+    let mut server = Server::new();
+    let names: Vec<String> = table(&mut server, "stats").into_keys().collect();
+    for name in include_str!("stats_names.txt").lines() {
+        assert!(names.iter().any(|sent| sent == name), "{name}");
+    }
+}
+
+#[test]
+fn settings_are_those_of_the_server() {
+    let settings = Settings {
+        memory_bytes: 1 << 26,
+        connections_max: 77,
+        tcp_port: 11211,
+        listen: Some("127.0.0.1".into()),
+        threads: 3,
+        value_size_max: 1 << 20,
+        idle_timeout_s: 60,
+        unix_mode: 0o700,
+        ..Settings::default()
+    };
+    let mut server = Server::with(CacheConfig::new(32 << 20), settings);
+    ask(&mut server, &["verbosity 9"]);
+    let settings = table(&mut server, "stats settings");
+    for (name, value) in [
+        ("maxbytes", "67108864"),
+        ("maxconns", "77"),
+        ("tcpport", "11211"),
+        ("inter", "127.0.0.1"),
+        ("domain_socket", "NULL"),
+        ("umask", "700"),
+        ("num_threads", "3"),
+        ("idle_timeout", "60"),
+        ("item_size_max", "1048576"),
+        ("verbosity", "2"),
+        ("shutdown_command", "no"),
+    ] {
+        assert_eq!(settings.get(name).map(String::as_str), Some(value), "{name}");
+    }
+}
+
+#[test]
+fn items_and_slabs_show_one_class() {
+    let mut server = Server::new();
+    assert_eq!(ask(&mut server, &["stats items"]), "END\n");
+    ask(&mut server, &["set a 0 0 1", "x", "set b 0 0 1", "x", "get a"]);
+    assert_eq!(table(&mut server, "stats items")["items:1:number"], "2");
+    let slabs = table(&mut server, "stats slabs");
+    assert_eq!((&slabs["1:get_hits"][..], &slabs["1:cmd_set"][..]), ("1", "2"));
+    assert_eq!(slabs["active_slabs"], "1");
+    assert_eq!(ask(&mut server, &["stats sizes"]), "STAT sizes_status disabled\nEND\n");
+}
+
+#[test]
+fn connections_are_listed_with_their_silence() {
+    let mut server = Server::new();
+    let quiet = server.client();
+    server.advance(61_000);
+    let conns = table(&mut server, "stats conns");
+    assert_eq!(conns["1:secs_since_last_cmd"], "61");
+    assert_eq!(conns["2:secs_since_last_cmd"], "0");
+    assert_eq!(conns["1:addr"], "tcp:127.0.0.1:1");
+    assert_eq!(conns["1:listen_addr"], "tcp:127.0.0.1:11211");
+    drop(quiet);
+    assert!(!table(&mut server, "stats conns").contains_key("1:addr"));
+}
+
+#[test]
+fn prefixes_are_counted_when_asked_for() {
+    let mut server = Server::new();
+    let reply = ask(
+        &mut server,
+        &[
+            "get u:1",
+            "stats detail on",
+            "set u:1 0 0 1",
+            "x",
+            "get u:1 u:2 plain",
+            "gat 5 u:1",
+            "delete u:1",
+            "stats detail off",
+            "get u:1",
+            "stats detail dump",
+            "stats detail what",
+        ],
+    );
+    assert!(
+        reply.ends_with(
+            "PREFIX u get 3 hit 2 set 1 del 1\nEND\n\
+         CLIENT_ERROR usage: stats detail on|off|dump\n"
+        ),
+        "{reply}"
+    );
+}
+
+#[test]
+fn an_unknown_report_is_an_error() {
+    let mut server = Server::new();
+    assert_eq!(ask(&mut server, &["stats nonsense"]), "ERROR\n");
+}
