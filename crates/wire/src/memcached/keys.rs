@@ -3,6 +3,7 @@
 use memchr::{memchr, memrchr};
 
 use super::limits::{KEY_LEN_MAX, Limits};
+use super::line::{find_space, skip_spaces};
 
 /// The keys of one `get`, `gets`, `gat` or `gats`, read off the line as they are asked for.
 ///
@@ -95,22 +96,13 @@ impl<'a> Iterator for Keys<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let Some(end) = memchr(b' ', self.rest) else {
+        let Some(end) = find_space(self.rest) else {
             return Some(core::mem::take(&mut self.rest));
         };
         let (key, tail) = self.rest.split_at(end);
         self.rest = skip_spaces(tail);
         Some(key)
     }
-}
-
-/// Drops leading spaces.
-#[inline]
-pub(super) fn skip_spaces(mut bytes: &[u8]) -> &[u8] {
-    while let [b' ', tail @ ..] = bytes {
-        bytes = tail;
-    }
-    bytes
 }
 
 /// Tells whether a word of `bytes` is longer than a key may be.

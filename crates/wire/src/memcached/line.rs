@@ -2,9 +2,50 @@
 
 use memchr::memchr;
 
-use super::keys::skip_spaces;
 use super::limits::{LEADING_SPACES_MAX, LINE_PROBE_BYTES, Limits, TOKENS_MAX};
 use super::{Step, Then, text};
+
+/// Bytes looked at by [`find_space`] before it calls for help: most keys are no longer.
+const SHORT: usize = 32;
+
+/// The index of the first space.
+///
+/// Words are short, so that the call of a vector search would cost more than the search: eight
+/// bytes at a time are searched here, by the classic test for a zero byte in a word.
+#[inline]
+pub(super) fn find_space(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 0xff;
+    const HIGHS: u64 = ONES << 7;
+    let short = &bytes[..bytes.len().min(SHORT)];
+    let (chunks, tail) = short.as_chunks::<8>();
+    for (index, chunk) in chunks.iter().enumerate() {
+        let word = u64::from_le_bytes(*chunk) ^ (ONES * b' ' as u64);
+        // Borrows go upwards, so that the lowest mark is right.
+        let zero = word.wrapping_sub(ONES) & !word & HIGHS;
+        if zero != 0 {
+            return Some(index * 8 + zero.trailing_zeros() as usize / 8);
+        }
+    }
+    let seen = short.len() - tail.len();
+    if bytes.len() > SHORT {
+        return memchr(b' ', &bytes[seen..]).map(|index| seen + index);
+    }
+    tail.iter().position(|&byte| byte == b' ').map(|index| seen + index)
+}
+
+/// Drops leading spaces.
+#[inline]
+pub(super) fn skip_spaces(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ', tail @ ..] = bytes {
+        bytes = tail;
+    }
+    bytes
+}
+
+/// `bytes` unless they are none.
+pub(super) fn present(bytes: &[u8]) -> Option<&[u8]> {
+    (!bytes.is_empty()).then_some(bytes)
+}
 
 /// The words of a line, one after another.
 #[derive(Clone, Debug)]
@@ -39,7 +80,7 @@ impl<'a> Iterator for Tokens<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let end = memchr(b' ', self.rest).unwrap_or(self.rest.len());
+        let end = find_space(self.rest).unwrap_or(self.rest.len());
         let (token, tail) = self.rest.split_at(end);
         self.rest = skip_spaces(tail);
         Some(token)

@@ -10,7 +10,7 @@ use super::line::Tokens;
 
 mod read;
 
-pub(super) use read::{arithmetic, debug, delete, get, store};
+pub(super) use read::{arithmetic, debug, keyed, store};
 
 /// Room for a decoded key.
 pub type KeyRoom = [u8; KEY_LEN_MAX];

@@ -113,15 +113,10 @@ pub fn parse<'a>(input: &'a [u8], limits: &Limits) -> Step<'a> {
     if consumed > LINE_BYTES_MAX && !line::is_retrieval(line) {
         return line::close(&[], consumed);
     }
-    let parsed = if consumed < LINE_BYTES_MIN {
-        Err(Refusal::new(lines::BAD_FORMAT, false))
-    } else {
-        text::request(line)
-    };
-    match parsed {
-        Ok(request) => Step::Request { request, consumed },
-        Err(Refusal { reply, then }) => Step::Invalid { reply, consumed, then },
+    if consumed < LINE_BYTES_MIN {
+        return Step::Invalid { reply: lines::BAD_FORMAT, consumed, then: Then::Continue };
     }
+    text::step(line, consumed)
 }
 
 #[cfg(test)]

@@ -7,23 +7,30 @@ const TOKEN_32_LEN_MAX: usize = 11;
 const TOKEN_64_LEN_MAX: usize = 22;
 
 /// Digits that fit a `u32` whatever they are: 10^9 - 1 is below 2^32.
-const SAFE_DIGITS: usize = 9;
+const SAFE_DIGITS_32: usize = 9;
+
+/// Digits that fit a `u64`, and an `i64`, whatever they are: 10^18 - 1 is below 2^63.
+const SAFE_DIGITS_64: usize = 18;
+
+const _: () = assert!(TOKEN_32_LEN_MAX <= SAFE_DIGITS_64);
 
 /// Reads a `u32`: digits only.
 pub(super) fn u32_of(token: &[u8]) -> Option<u32> {
     if token.len() > TOKEN_32_LEN_MAX {
         return None;
     }
-    token.iter().try_fold(0_u32, |sum, byte| sum.checked_mul(10)?.checked_add(digit(*byte)?))
+    u32::try_from(digits(token)?).ok()
 }
 
 /// Reads a `u64`: digits only.
 pub(super) fn u64_of(token: &[u8]) -> Option<u64> {
-    if token.len() > TOKEN_64_LEN_MAX {
-        return None;
+    if token.len() <= SAFE_DIGITS_64 {
+        digits(token)
+    } else if token.len() <= TOKEN_64_LEN_MAX {
+        checked_digits(token)
+    } else {
+        None
     }
-    let sum = |sum: u64, byte: &u8| sum.checked_mul(10)?.checked_add(digit(*byte)?.into());
-    token.iter().try_fold(0_u64, sum)
 }
 
 /// Reads an `i32`: digits, perhaps behind a minus sign. A lone minus sign is zero.
@@ -31,14 +38,26 @@ pub(super) fn i32_of(token: &[u8]) -> Option<i32> {
     if token.len() > TOKEN_32_LEN_MAX {
         return None;
     }
-    match token {
-        [b'-', digits @ ..] => digits.iter().try_fold(0_i32, |sum, byte| {
-            sum.checked_mul(10)?.checked_sub(digit(*byte)?.cast_signed())
-        }),
-        digits => digits.iter().try_fold(0_i32, |sum, byte| {
-            sum.checked_mul(10)?.checked_add(digit(*byte)?.cast_signed())
-        }),
+    let number = match token {
+        [b'-', magnitude @ ..] => -digits(magnitude)?.cast_signed(),
+        magnitude => digits(magnitude)?.cast_signed(),
+    };
+    i32::try_from(number).ok()
+}
+
+/// Sums up no more than [`SAFE_DIGITS_64`] digits.
+#[inline]
+fn digits(digits: &[u8]) -> Option<u64> {
+    let mut sum = 0;
+    for byte in digits {
+        sum = sum * 10 + digit(*byte)?;
     }
+    Some(sum)
+}
+
+/// Sums up digits as long as the sum fits.
+fn checked_digits(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0_u64, |sum, byte| sum.checked_mul(10)?.checked_add(digit(*byte)?))
 }
 
 /// Reads up to nine digits that are followed by a space or the end, and drops the space.
@@ -48,14 +67,14 @@ pub(super) fn i32_of(token: &[u8]) -> Option<i32> {
 #[inline]
 pub(super) fn plain(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let mut sum = 0;
-    for (at, &byte) in bytes.iter().enumerate().take(SAFE_DIGITS + 1) {
+    for (at, &byte) in bytes.iter().enumerate().take(SAFE_DIGITS_32 + 1) {
         match byte {
-            b'0'..=b'9' if at < SAFE_DIGITS => sum = sum * 10 + u32::from(byte - b'0'),
+            b'0'..=b'9' if at < SAFE_DIGITS_32 => sum = sum * 10 + u32::from(byte - b'0'),
             b' ' if at > 0 => return Some((sum, &bytes[at + 1..])),
             _ => return None,
         }
     }
-    (!bytes.is_empty() && bytes.len() <= SAFE_DIGITS).then_some((sum, &[]))
+    (!bytes.is_empty() && bytes.len() <= SAFE_DIGITS_32).then_some((sum, &[]))
 }
 
 /// Reads client flags at the start of `rest`, the remainder of a line, as `strtoul` does: blanks
@@ -91,12 +110,11 @@ fn loose(rest: &[u8]) -> Option<(bool, u64)> {
     if digits.is_empty() || tail.first().is_some_and(|&byte| byte != 0 && !is_blank(byte)) {
         return None;
     }
-    let sum = |sum: u64, byte: &u8| sum.checked_mul(10)?.checked_add(digit(*byte)?.into());
-    Some((negative, digits.iter().try_fold(0, sum)?))
+    Some((negative, checked_digits(digits)?))
 }
 
 #[inline]
-fn digit(byte: u8) -> Option<u32> {
+fn digit(byte: u8) -> Option<u64> {
     let value = byte.wrapping_sub(b'0');
     (value < 10).then_some(value.into())
 }

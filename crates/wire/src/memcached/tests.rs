@@ -36,6 +36,23 @@ pub(super) fn swallowed(line: &[u8]) -> (&'static [u8], u32) {
     }
 }
 
+#[test]
+fn the_first_space_is_found_at_any_distance() {
+    for len in 0..80 {
+        for at in 0..=len {
+            // Neighbours of the space in value, which a careless search would take for one.
+            let mut bytes: Vec<u8> = (0..len).map(|index| b"\x1f\x21\xa0\x00"[index % 4]).collect();
+            assert_eq!(line::find_space(&bytes), None);
+            if at < len {
+                bytes[at..].fill(b' ');
+                assert_eq!(line::find_space(&bytes), Some(at), "{len}");
+                bytes[at + 1..].fill(b'!');
+                assert_eq!(line::find_space(&bytes), Some(at), "{len}");
+            }
+        }
+    }
+}
+
 fn closed(reply: &'static [u8], consumed: usize) -> Step<'static> {
     Step::Invalid { reply, consumed, then: Then::Close }
 }

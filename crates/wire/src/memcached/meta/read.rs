@@ -5,7 +5,7 @@ use crate::memcached::expiry::Expiry;
 use crate::memcached::limits::{
     KEY_LEN_MAX, META_TOKENS_MAX, OPAQUE_LEN_MAX, TOKENS_MAX, VALUE_LEN_MAX,
 };
-use crate::memcached::line::Tokens;
+use crate::memcached::line::{Tokens, present};
 use crate::memcached::request::{Direction, MetaStore, Request};
 use crate::memcached::{Parsed, Refusal, Then, lines, number};
 
@@ -29,18 +29,9 @@ enum Fault {
     },
 }
 
-/// Reads the arguments of `mg`.
+/// Reads the arguments of `mg` and `md`.
 #[inline]
-pub(in crate::memcached) fn get(args: &[u8]) -> Parsed<'_> {
-    Ok(Request::MetaGet(keyed(args)?))
-}
-
-/// Reads the arguments of `md`.
-pub(in crate::memcached) fn delete(args: &[u8]) -> Parsed<'_> {
-    Ok(Request::MetaDelete(keyed(args)?))
-}
-
-fn keyed(args: &[u8]) -> Result<Meta<'_>, Refusal> {
+pub(in crate::memcached) fn keyed(args: &[u8]) -> Result<Meta<'_>, Refusal> {
     let mut tokens = Tokens::new(args);
     let key = tokens.next().ok_or_else(bad_format)?;
     read(key, tokens.rest(), BEFORE_FLAGS).map_err(|fault| match fault {
@@ -75,7 +66,7 @@ fn direction(mode: Option<u8>) -> Result<Direction, Refusal> {
 
 /// Reads the arguments of `ms`.
 #[inline]
-pub(in crate::memcached) fn store(args: &[u8]) -> Parsed<'_> {
+pub(in crate::memcached) fn store(args: &[u8]) -> Result<MetaStore<'_>, Refusal> {
     let mut tokens = Tokens::new(args);
     let (Some(key), Some(value_len)) = (tokens.next(), tokens.next()) else {
         return Err(bad_format());
@@ -90,7 +81,7 @@ pub(in crate::memcached) fn store(args: &[u8]) -> Parsed<'_> {
     };
     let known = |mode| store_mode(mode).ok_or_else(|| refuse(lines::INVALID_STORE_MODE));
     match read(key, tokens.rest(), BEFORE_STORE_FLAGS) {
-        Ok(meta) => Ok(Request::MetaStore(MetaStore { mode: known(meta.mode)?, meta, value_len })),
+        Ok(meta) => Ok(MetaStore { mode: known(meta.mode)?, meta, value_len }),
         Err(Fault::Line) => Err(bad_format()),
         Err(Fault::Flags(reply)) => Err(refuse(reply)),
         Err(Fault::Opaque { mode }) => known(mode).and(Err(refuse(lines::OPAQUE_TOO_LONG))),
@@ -216,10 +207,6 @@ fn expiry(argument: &[u8]) -> Result<Expiry, Complaint> {
 
 fn token(argument: &[u8], reply: &'static [u8]) -> Result<u64, Complaint> {
     present(argument).and_then(number::u64_of).ok_or(Complaint::Reply(reply))
-}
-
-fn present(argument: &[u8]) -> Option<&[u8]> {
-    (!argument.is_empty()).then_some(argument)
 }
 
 /// Whether memcached's tokenizer lets `token` stand where a flag is due.

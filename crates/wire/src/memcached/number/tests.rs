@@ -11,6 +11,8 @@ fn strict_numbers_are_digits_that_fit() {
         assert_eq!(u32_of(wrong), None, "{wrong:?}");
         assert_eq!(u64_of(wrong), None, "{wrong:?}");
     }
+    assert_eq!(u64_of(b"999999999999999999"), Some(999_999_999_999_999_999), "18 digits");
+    assert_eq!(u64_of(b"9999999999999999999"), Some(9_999_999_999_999_999_999), "19 digits");
     assert_eq!(u64_of(b"18446744073709551615"), Some(u64::MAX));
     assert_eq!(u64_of(b"18446744073709551616"), None);
     assert_eq!(u64_of(b"0000000000000000000007"), Some(7), "22 characters");
