@@ -1,0 +1,134 @@
+//! Real memcached clients store and read through kelvin, over TCP and over a Unix socket.
+//!
+//! Each client is driven by a program in `clients/` that prints `ok FEATURE` for every feature that
+//! works. Python is the one that `KELVIN_TEST_PYTHON` names, else an environment that the test
+//! makes below the target directory. A machine without Python or Go fails the test.
+
+mod harness;
+
+use harness::server::Server;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// What clients are driven through.
+const FEATURES: [&str; 17] = [
+    "add",
+    "append",
+    "cas",
+    "decr",
+    "delete",
+    "expiry",
+    "flush_all",
+    "gat",
+    "get",
+    "incr",
+    "large_values",
+    "multi_get",
+    "noreply",
+    "prepend",
+    "replace",
+    "set",
+    "touch",
+];
+
+/// What a client does not offer.
+const ABSENT: [(&str, &str); 2] = [("pylibmc", "gat"), ("gomemcache", "noreply")];
+
+#[test]
+fn pymemcache_is_served() {
+    drive("pymemcache", || python("drive_pymemcache.py"));
+}
+
+#[test]
+fn pylibmc_is_served() {
+    drive("pylibmc", || python("drive_pylibmc.py"));
+}
+
+#[test]
+fn gomemcache_is_served() {
+    drive("gomemcache", go);
+}
+
+/// Runs a client's program against both sockets of a server, one after the other.
+fn drive(client: &str, program: impl Fn() -> Command) {
+    let server = Server::kelvin(&[]);
+    let unix = server.unix_path().display().to_string();
+    for address in [server.addr().to_string(), unix] {
+        let output = program()
+            .arg(&address)
+            .output()
+            .unwrap_or_else(|e| panic!("the program for {client} does not start: {e}"));
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{client} at {address}:\n{text}{errors}");
+        let works: BTreeSet<&str> = text.lines().filter_map(|l| l.strip_prefix("ok ")).collect();
+        let offered = FEATURES.into_iter().filter(|f| !ABSENT.contains(&(client, *f)));
+        assert_eq!(works, offered.collect(), "{client} at {address}");
+    }
+}
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
+}
+
+fn python(script: &str) -> Command {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    let python = PYTHON.get_or_init(|| match std::env::var_os("KELVIN_TEST_PYTHON") {
+        Some(python) => python.into(),
+        None => made_environment(),
+    });
+    let mut command = Command::new(python);
+    // `-B`: nothing is written beside the sources.
+    command.arg("-B").arg(directory().join(script));
+    command
+}
+
+/// An environment with the pinned clients, kept between runs while the pins stay.
+fn made_environment() -> PathBuf {
+    let environment = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
+    let python = environment.join("bin/python");
+    let requirements = directory().join("requirements.txt");
+    let wanted = fs::read(&requirements).expect("the requirements are in the repository");
+    let installed = environment.join("requirements.txt");
+    if fs::read(&installed).is_ok_and(|text| text == wanted) {
+        return python;
+    }
+    run(
+        Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment),
+        "python3 with venv is needed: `cargo xtask setup` installs it",
+    );
+    run(
+        Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"])
+            .arg(&requirements),
+        "the clients could not be installed: pylibmc needs libmemcached-dev and a C compiler, \
+         which `cargo xtask setup` installs",
+    );
+    fs::write(installed, wanted).expect("the target directory can be written");
+    python
+}
+
+fn go() -> Command {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let program = PROGRAM.get_or_init(|| {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gomemcache");
+        run(
+            Command::new("go")
+                .args(["build", "-buildvcs=false", "-mod=readonly", "-o"])
+                .arg(&program)
+                .arg(".")
+                .current_dir(directory().join("go")),
+            "Go is needed to build the driver of gomemcache: `cargo xtask setup` installs it",
+        );
+        program
+    });
+    Command::new(program)
+}
+
+fn run(command: &mut Command, otherwise: &str) {
+    let status = command.stdin(Stdio::null()).status();
+    assert!(status.as_ref().is_ok_and(|s| s.success()), "{otherwise} ({status:?})");
+}
