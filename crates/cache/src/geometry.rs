@@ -82,10 +82,24 @@ const fn fill<const N: usize, const M: usize>(steps: &[(usize, usize); N]) -> [u
     sizes
 }
 
+/// The class for records of so many words.
+const CLASS_BY_WORDS: [u8; SLOT_BYTES[SLOT_CLASSES - 1] / WORD_BYTES + 1] = {
+    let mut classes = [0; SLOT_BYTES[SLOT_CLASSES - 1] / WORD_BYTES + 1];
+    let (mut words, mut class) = (0, 0);
+    while words < classes.len() {
+        while SLOT_BYTES[class] < words * WORD_BYTES {
+            class += 1;
+        }
+        classes[words] = class as u8;
+        words += 1;
+    }
+    classes
+};
+
 /// The smallest class whose slots hold `bytes`, if any does.
 #[inline]
 pub(crate) fn slot_class(bytes: usize) -> Option<usize> {
-    class_for(bytes, &SLOT_STEPS)
+    CLASS_BY_WORDS.get(bytes.div_ceil(WORD_BYTES)).map(|class| usize::from(*class))
 }
 
 #[inline]

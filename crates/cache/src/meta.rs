@@ -5,9 +5,29 @@
 pub struct Key<'k> {
     pub(crate) bytes: &'k [u8],
     pub(crate) hash: u64,
+    /// What the first word of an inline record with this key looks like, and which of its bits
+    /// say so: the length, and the first four bytes of the key.
+    pub(crate) first: u64,
+    pub(crate) first_mask: u64,
 }
 
 impl<'k> Key<'k> {
+    #[inline]
+    pub(crate) fn new(bytes: &'k [u8], hash: u64) -> Self {
+        let start = match bytes {
+            [a, b, c, d, ..] => [*a, *b, *c, *d],
+            [a, b, c] => [*a, *b, *c, 0],
+            [a, b] => [*a, *b, 0, 0],
+            [a] => [*a, 0, 0, 0],
+            [] => [0; 4],
+        };
+        // A key too long for the header's byte has a length that no record has.
+        let len = if bytes.len() > crate::KEY_LEN_MAX { 0xff } else { bytes.len() as u64 };
+        let mask = if bytes.len() >= 4 { u32::MAX } else { (1 << (bytes.len() * 8)) - 1 };
+        let first = u64::from(u32::from_le_bytes(start)) << 32 | len;
+        Self { bytes, hash, first, first_mask: u64::from(mask) << 32 | 0xff }
+    }
+
     /// The key's bytes.
     #[must_use]
     pub fn bytes(&self) -> &'k [u8] {
@@ -16,7 +36,7 @@ impl<'k> Key<'k> {
 }
 
 /// The fields of a record, without key and value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// Opaque to the store.
     pub client_flags: u32,

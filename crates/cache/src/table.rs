@@ -47,7 +47,8 @@ pub(crate) struct Table {
     pub(crate) config: CacheConfig,
     pub(crate) clock: Clock,
     sub_tables: Box<[SubTable]>,
-    shards: usize,
+    /// Binary logarithm of the number of shards.
+    shard_bits: u32,
     /// The one order of all writes; the next one to draw.
     sequence: AtomicU64,
     history: Mutex<History>,
@@ -90,7 +91,7 @@ impl Table {
             config,
             clock,
             sub_tables,
-            shards,
+            shard_bits: shards.ilog2(),
             sequence: AtomicU64::new(1),
             history: Mutex::new(History::default()),
             flush_at_ms: AtomicU64::new(0),
@@ -135,15 +136,15 @@ impl Table {
     #[inline]
     pub(crate) fn class_at(&self, location: usize) -> Option<usize> {
         match self.memory.blocks.owner(location / BLOCK_WORDS) {
-            Owner::SubTable { number, .. } => Some(number / self.shards),
+            Owner::SubTable { number, .. } => Some(number >> self.shard_bits),
             _ => None,
         }
     }
 
     #[inline]
     fn number(&self, class: usize, hash: u64) -> usize {
-        let shard = (hash >> 40) as usize & (self.shards - 1);
-        class * self.shards + shard
+        let shard = (hash >> 40) as usize & ((1 << self.shard_bits) - 1);
+        class << self.shard_bits | shard
     }
 
     pub(crate) fn sub_tables(&self) -> &[SubTable] {
@@ -222,7 +223,7 @@ impl Table {
     }
 
     fn take_from(&self, donor: &SubTable) -> bool {
-        if is_head_class(donor.number() / self.shards) {
+        if is_head_class(donor.number() >> self.shard_bits) {
             donor.give_value(&self.memory)
         } else {
             donor.give_block(&self.memory)

@@ -37,7 +37,7 @@ impl Entry {
 
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
-        self.location() == 0
+        self.0 & ((1 << LOCATION_BITS) - 1) == 0
     }
 
     /// Words from the start of the arena.
@@ -54,7 +54,8 @@ impl Entry {
     /// Holds a record whose tag is this one.
     #[inline]
     pub(crate) fn matches(self, tag: Tag) -> bool {
-        self.tag() == tag && !self.is_empty()
+        const TAG_MASK: u64 = ((1 << TAG_BITS) - 1) << LOCATION_BITS;
+        (self.0 ^ tag.0 << LOCATION_BITS) & TAG_MASK == 0 && !self.is_empty()
     }
 
     #[inline]

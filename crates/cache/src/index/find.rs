@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Bucket, Candidates, Entry, Index, LINE_ENTRIES, Tag, Version};
+use super::{Bucket, Candidates, Entry, Index, Tag, Version};
 use crate::arena::Arena;
 
 /// An entry and the bucket whose version guards it.
@@ -30,7 +30,7 @@ impl Index {
     /// Reads without a lock: calls `read` for every entry that may be the one, until it returns
     /// something and the bucket has not changed meanwhile. `None` is a miss that is certain.
     /// `Err` when writers kept interfering: take the lock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read<'a, R>(
         &self,
         arena: &'a Arena,
@@ -47,7 +47,7 @@ impl Index {
         Err(Contended)
     }
 
-    #[inline]
+    #[inline(always)]
     fn read_once<'a, R>(
         &self,
         arena: &'a Arena,
@@ -66,16 +66,10 @@ impl Index {
         if let Some(attempt) = probe(second, second, second_version, tag, read) {
             return attempt;
         }
-        if first.overflow() != 0 {
-            let chain = self.walk_overflow(arena, first, |line| {
-                match probe(first, line, first_version, tag, read) {
-                    Some(attempt) => ControlFlow::Break(attempt),
-                    None => ControlFlow::Continue(()),
-                }
-            });
-            if let ControlFlow::Break(attempt) = chain {
-                return attempt;
-            }
+        if first.overflow() != 0
+            && let Some(attempt) = self.probe_overflow(arena, first, first_version, tag, read)
+        {
+            return attempt;
         }
         // An entry that moved from the second bucket to the first between the two probes was seen
         // in neither; then a version has changed, or the number of buckets.
@@ -84,6 +78,54 @@ impl Index {
                 && first.unchanged(first_version)
                 && self.is_current(candidates));
         if unmoved { Attempt::Miss } else { Attempt::Again }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn probe_overflow<'a, R>(
+        &self,
+        arena: &'a Arena,
+        first: Bucket<'a>,
+        version: Version,
+        tag: Tag,
+        read: &mut impl FnMut(Found<'a>) -> Option<R>,
+    ) -> Option<Attempt<'a, R>> {
+        match self.walk_overflow(arena, first, |line| {
+            match probe(first, line, version, tag, read) {
+                Some(attempt) => ControlFlow::Break(attempt),
+                None => ControlFlow::Continue(()),
+            }
+        }) {
+            ControlFlow::Break(attempt) => Some(attempt),
+            ControlFlow::Continue(()) => None,
+        }
+    }
+
+    /// Finds the entry of a key among its locked candidates: one with this tag that `is_key`.
+    #[inline]
+    pub(crate) fn find_tagged<'a>(
+        &self,
+        arena: &'a Arena,
+        first: Bucket<'a>,
+        second: Bucket<'a>,
+        tag: Tag,
+        is_key: impl Fn(Entry) -> bool,
+    ) -> Option<Found<'a>> {
+        for bucket in [first, second] {
+            let mut places = bucket.tagged(tag);
+            while places != 0 {
+                let place = places.trailing_zeros() as usize;
+                places &= places - 1;
+                let entry = bucket.entry(place);
+                if is_key(entry) {
+                    return Some(Found { bucket, line: bucket, place, entry });
+                }
+            }
+        }
+        if first.overflow() == 0 {
+            return None;
+        }
+        self.find_in(arena, first, second, |entry| entry.matches(tag) && is_key(entry))
     }
 
     /// Finds the entry that satisfies `wanted` while the caller holds the locks of `first` and
@@ -151,7 +193,7 @@ enum Attempt<'a, R> {
 }
 
 /// Reads what entries of `line` with this tag lead to. `None`: it is not here.
-#[inline]
+#[inline(always)]
 fn probe<'a, R>(
     bucket: Bucket<'a>,
     line: Bucket<'a>,
@@ -159,11 +201,11 @@ fn probe<'a, R>(
     tag: Tag,
     read: &mut impl FnMut(Found<'a>) -> Option<R>,
 ) -> Option<Attempt<'a, R>> {
-    for place in 0..LINE_ENTRIES {
+    let mut places = line.tagged(tag);
+    while places != 0 {
+        let place = places.trailing_zeros() as usize;
+        places &= places - 1;
         let entry = line.entry(place);
-        if !entry.matches(tag) {
-            continue;
-        }
         let found = Found { bucket, line, place, entry };
         if let Some(result) = read(found) {
             return Some(if bucket.unchanged(version) {

@@ -2,9 +2,9 @@
 
 use base::sync::atomic::{AtomicU64, Ordering};
 
-use super::{EXPIRY_BYTES, HEAD_KEY_AT, HEADER_BYTES, Header};
+use super::{EXPIRY_BYTES, Header};
 use crate::{
-    Meta,
+    Key, Meta,
     geometry::{INLINE_VALUE_MAX_BYTES, WORD_BYTES},
 };
 
@@ -40,7 +40,7 @@ impl<'a> Slot<'a> {
     }
 
     /// Up to 8 bytes from byte `at`, as a little-endian number with the rest zero.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn number(self, at: usize, len: usize) -> u64 {
         let (word, shift) = (at / WORD_BYTES, at % WORD_BYTES * 8);
         let low = self.word(word) >> shift;
@@ -50,34 +50,30 @@ impl<'a> Slot<'a> {
     }
 
     /// Whether the slot holds this key. `header` must be the slot's own.
-    #[inline]
-    pub(crate) fn key_is(self, header: Header, key: &[u8]) -> bool {
-        if header.key_len() != key.len() {
-            return false;
+    #[inline(always)]
+    pub(crate) fn key_is(self, header: Header, key: &Key<'_>) -> bool {
+        if header.in_parts() {
+            return header.key_len() == key.bytes.len() && self.same(1, key.bytes);
         }
-        let (first, rest) = key.split_at(key.len().min(HEAD_KEY_AT - HEADER_BYTES));
-        let rest = if header.in_parts() {
-            key
-        } else {
-            let mut word = [0; 4];
-            word[..first.len()].copy_from_slice(first);
-            let mask = u64::from(u32::MAX) >> (32 - first.len() * 8);
-            if self.word(0) >> 32 & mask != u64::from(u32::from_le_bytes(word)) {
-                return false;
-            }
-            rest
+        (self.word(0) ^ key.first) & key.first_mask == 0
+            && (key.bytes.len() <= 4 || self.same(1, &key.bytes[4..]))
+    }
+
+    /// Whether the words from `at` start with these bytes.
+    #[inline]
+    fn same(self, at: usize, bytes: &[u8]) -> bool {
+        let (words, tail) = bytes.as_chunks::<WORD_BYTES>();
+        let Some(slot) = self.0.get(at..at + bytes.len().div_ceil(WORD_BYTES)) else {
+            return false;
         };
-        let (words, tail) = rest.as_chunks::<WORD_BYTES>();
-        for (at, word) in words.iter().enumerate() {
-            if self.word(1 + at) != u64::from_le_bytes(*word) {
+        for (slot, word) in slot.iter().zip(words) {
+            if slot.load(Ordering::Relaxed) != u64::from_le_bytes(*word) {
                 return false;
             }
         }
         tail.is_empty() || {
-            let mut word = [0; WORD_BYTES];
-            word[..tail.len()].copy_from_slice(tail);
-            let mask = (1 << (tail.len() * 8)) - 1;
-            self.word(1 + words.len()) & mask == u64::from_le_bytes(word)
+            let differs = slot[words.len()].load(Ordering::Relaxed) ^ little_endian(tail);
+            differs << (64 - tail.len() * 8) == 0
         }
     }
 
@@ -85,28 +81,26 @@ impl<'a> Slot<'a> {
     #[inline]
     pub(crate) fn copy(self, at: usize, out: &mut [u8]) {
         let (first, shift) = (at / WORD_BYTES, at % WORD_BYTES * 8);
-        let (words, tail) = out.as_chunks_mut::<WORD_BYTES>();
-        let mut low = if words.is_empty() && tail.is_empty() { 0 } else { self.word(first) };
-        let mut next = first + 1;
-        for out in words {
-            if shift == 0 {
-                *out = low.to_le_bytes();
-                low = self.0.get(next).map_or(0, |word| word.load(Ordering::Relaxed));
-            } else {
-                let high = self.word(next);
-                *out = (low >> shift | high << (64 - shift)).to_le_bytes();
-                low = high;
+        let Some((last, whole)) = out.split_last_chunk_mut::<WORD_BYTES>().map(|(a, b)| (b, a))
+        else {
+            if !out.is_empty() {
+                let bytes = self.number(at, out.len()).to_le_bytes();
+                put_short(out, bytes);
             }
-            next += 1;
+            return;
+        };
+        // The last eight bytes at once, wherever they start; what is before in whole words.
+        let end = at + whole.len();
+        *last = self.number(end, WORD_BYTES).to_le_bytes();
+        let words = &self.0[first..first + whole.len().div_ceil(WORD_BYTES) + 1];
+        let (chunks, rest) = whole.as_chunks_mut::<WORD_BYTES>();
+        for (out, pair) in chunks.iter_mut().zip(words.windows(2)) {
+            *out = joined(pair, shift).to_le_bytes();
         }
-        if !tail.is_empty() {
-            let mut last = low >> shift;
-            if shift + tail.len() * 8 > 64 {
-                last |= self.word(next) << (64 - shift);
-            }
-            for (out, byte) in tail.iter_mut().zip(last.to_le_bytes()) {
-                *out = byte;
-            }
+        if !rest.is_empty() {
+            let place = chunks.len();
+            let bytes = joined(&words[place..place + 2], shift).to_le_bytes();
+            put_short(rest, bytes);
         }
     }
 
@@ -123,7 +117,7 @@ impl<'a> Slot<'a> {
     }
 
     /// All fields but key and value. `fetched` is the index's to know.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn meta(self, header: Header, fetched: bool) -> Meta {
         let value_len = if header.in_parts() {
             self.number(header.value_at(), 4)
@@ -139,6 +133,47 @@ impl<'a> Slot<'a> {
             stale: header.stale(),
             win_sent: header.win_sent(),
             fetched,
+        }
+    }
+}
+
+/// The word that starts `shift` bits into the first of two.
+#[inline]
+fn joined(pair: &[AtomicU64], shift: usize) -> u64 {
+    let low = u128::from(pair[0].load(Ordering::Relaxed));
+    let high = u128::from(pair[1].load(Ordering::Relaxed));
+    ((high << 64 | low) >> shift) as u64
+}
+
+/// Fewer than eight bytes as a number.
+#[inline]
+fn little_endian(bytes: &[u8]) -> u64 {
+    match bytes.len() {
+        4.. => {
+            let low = u32::from_le_bytes(bytes[..4].try_into().expect("invariant: four"));
+            let start = bytes.len() - 4;
+            let high = u32::from_le_bytes(bytes[start..].try_into().expect("invariant: four"));
+            u64::from(low) | u64::from(high) << (start * 8)
+        }
+        2.. => {
+            let low = u16::from_le_bytes([bytes[0], bytes[1]]);
+            u64::from(low) | u64::from(bytes[bytes.len() - 1]) << ((bytes.len() - 1) * 8)
+        }
+        _ => bytes.first().map_or(0, |byte| u64::from(*byte)),
+    }
+}
+
+/// Writes the first of `bytes` to fewer than eight bytes.
+#[inline]
+fn put_short(out: &mut [u8], bytes: [u8; WORD_BYTES]) {
+    let len = out.len();
+    if len >= 4 {
+        let start = len - 4;
+        out[..4].copy_from_slice(&bytes[..4]);
+        out[start..].copy_from_slice(&bytes[start..start + 4]);
+    } else {
+        for (out, byte) in out.iter_mut().zip(bytes) {
+            *out = byte;
         }
     }
 }

@@ -1,6 +1,7 @@
 use base::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::Key;
 
 fn slot(words: usize) -> Vec<AtomicU64> {
     (0..words).map(|_| AtomicU64::new(u64::MAX)).collect()
@@ -43,7 +44,7 @@ fn miri_what_is_written_is_read_at_every_alignment() {
                 let slot = Slot(&words);
                 let header = slot.header();
                 assert_eq!(header, layout.header());
-                assert!(slot.holds(header) && slot.key_is(header, &key));
+                assert!(slot.holds(header) && slot.key_is(header, &Key::new(&key, 0)));
                 let meta = slot.meta(header, true);
                 assert_eq!(meta.token, 0x8877_6655_4433_2211);
                 assert_eq!(meta.expiry_ms, layout.expiry_ms);
@@ -59,9 +60,12 @@ fn miri_what_is_written_is_read_at_every_alignment() {
                 for at in 0..key.len() {
                     let mut other = key.clone();
                     other[at] ^= 0x80;
-                    assert!(!slot.key_is(header, &other), "key byte {at} is not compared");
+                    assert!(
+                        !slot.key_is(header, &Key::new(&other, 0)),
+                        "key byte {at} is not compared"
+                    );
                 }
-                assert!(!slot.key_is(header, &key[1..]));
+                assert!(!slot.key_is(header, &Key::new(&key[1..], 0)));
             }
         }
     }
@@ -81,7 +85,7 @@ fn a_head_keeps_its_key_and_its_pins_apart() {
     let header = slot.header();
     assert!(header.in_parts() && header.has_expiry() && header.has_flags());
     assert_eq!(words[0].load(Ordering::Relaxed) >> 32, 0, "no pins before it is published");
-    assert!(slot.key_is(header, key));
+    assert!(slot.key_is(header, &Key::new(key, 0)));
     assert_eq!(slot.meta(header, false).value_len, 1 << 20);
     assert_eq!(slot.number(header.value_at() + 4, 4), 9);
 }

@@ -130,7 +130,7 @@ impl Worker {
     #[must_use]
     #[inline]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        Key { bytes, hash: self.table().memory.hasher.hash(bytes) }
+        Key::new(bytes, self.table().memory.hasher.hash(bytes))
     }
 
     /// First pass over a burst: asks memory for the key's buckets.

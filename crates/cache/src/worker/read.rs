@@ -2,67 +2,79 @@
 
 use base::sync::{Arc, atomic::Ordering};
 
-use super::Worker;
+use super::{Worker, write::find_key};
 use crate::{
     Get, Key, Meta, Output, Pinned, extent,
     index::{Entry, Found},
+    memory::Memory,
     table::Table,
 };
 
-/// What an optimistic look at a record with the right key found.
+/// What a look at a record with the right key found.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     /// Expired or flushed.
     Dead,
     /// Copied to the output.
-    Copied(Meta),
-    /// Pinned; dropped, it is not.
-    Pinned(Pinned),
-    /// Not pinned: too much is.
-    Busy,
+    Copied,
+    /// The head of a value in parts.
+    Head,
 }
 
 impl Worker {
-    /// Reads a record. Takes no lock; counts as a hit for replacement.
+    /// Reads a record. Takes no lock unless writers leave no gap to read in, or the value is to be
+    /// pinned; counts as a hit for replacement.
     #[inline]
     pub fn get(&mut self, key: Key<'_>, out: &mut impl Output) -> Get {
-        let table = &self.cache.table;
-        let memory = &table.memory;
+        let memory = &self.cache.table.memory;
         let now_ms = self.now_ms;
+        let mut meta = Meta::default();
         let read = memory.index.read(&memory.arena, key.hash, |found| {
-            look(table, found.entry, key.bytes, now_ms, out)
+            look(memory, found.entry, &key, now_ms, &mut meta, out)
         });
         match read {
             Ok(None) => Get::Miss,
-            Ok(Some((found, seen))) => settle(&found, seen),
-            Err(_) => self.get_locked(key, out),
+            Ok(Some((found, seen))) if seen == Seen::Copied => {
+                count_hit(&found);
+                Get::Hit(meta)
+            }
+            Ok(Some((_, Seen::Dead))) => Get::Miss,
+            _ => self.get_locked(key, out),
         }
     }
 
-    /// Reads under the locks of the key's buckets, when writers leave no gap to read in.
+    /// Reads under the locks of the key's buckets.
     #[cold]
+    #[inline(never)]
     fn get_locked(&mut self, key: Key<'_>, out: &mut impl Output) -> Get {
         let table = &self.cache.table;
         let memory = &table.memory;
         let pair = memory.index.lock(&memory.arena, key.hash);
-        let Some(found) = super::write::find_key(memory, &pair, key) else { return Get::Miss };
-        match look(table, found.entry, key.bytes, self.now_ms, out) {
-            Some(seen) => settle(&found, seen),
-            None => Get::Miss,
+        let Some(found) = find_key(memory, &pair, key) else { return Get::Miss };
+        let mut meta = Meta::default();
+        let get = match look(memory, found.entry, &key, self.now_ms, &mut meta, out) {
+            None | Some(Seen::Dead) => return Get::Miss,
+            Some(Seen::Copied) => Get::Hit(meta),
+            Some(Seen::Head) => pin(table, found.entry.location(), meta),
+        };
+        if !matches!(get, Get::Busy) {
+            count_hit(&found);
         }
+        get
     }
 }
 
 /// Looks at the record behind an entry. `None` when it has another key, or is torn so badly that
 /// validation will fail anyway.
-#[inline]
+#[inline(always)]
 fn look(
-    table: &Arc<Table>,
+    memory: &Memory,
     entry: Entry,
-    key: &[u8],
+    key: &Key<'_>,
     now_ms: u64,
+    meta: &mut Meta,
     out: &mut impl Output,
 ) -> Option<Seen> {
-    let memory = &table.memory;
     let slot = memory.slot(entry.location());
     let header = slot.header();
     if !slot.holds(header) || !slot.key_is(header, key) {
@@ -71,41 +83,23 @@ fn look(
     if memory.is_dead(slot, header, now_ms) {
         return Some(Seen::Dead);
     }
-    let meta = slot.meta(header, entry.fetched());
+    *meta = slot.meta(header, entry.fetched());
     if header.in_parts() {
-        return Some(pin(table, entry.location(), meta));
+        return Some(Seen::Head);
     }
-    slot.copy(header.value_at(), out.begin(&meta));
-    Some(Seen::Copied(meta))
+    slot.copy(header.value_at(), out.begin(meta));
+    Some(Seen::Copied)
 }
 
-#[cold]
-fn pin(table: &Arc<Table>, location: usize, meta: Meta) -> Seen {
+/// Pins a value under the lock of its bucket, unless too much is pinned already.
+fn pin(table: &Arc<Table>, location: usize, meta: Meta) -> Get {
     let pinned = table.memory.counters.pinned_bytes.load(Ordering::Relaxed);
     if pinned + u64::from(meta.value_len) > table.pinned_max_bytes() as u64 {
-        return Seen::Busy;
+        return Get::Busy;
     }
-    if extent::pin(&table.memory, location) {
-        Seen::Pinned(Pinned::new(Arc::clone(table), location, meta))
-    } else {
-        // Its eviction has begun: what the validation that follows will see, or a miss.
-        Seen::Dead
-    }
-}
-
-#[inline]
-fn settle(found: &Found<'_>, seen: Seen) -> Get {
-    match seen {
-        Seen::Dead => Get::Miss,
-        Seen::Busy => Get::Busy,
-        Seen::Copied(meta) => {
-            count_hit(found);
-            Get::Hit(meta)
-        }
-        Seen::Pinned(pinned) => {
-            count_hit(found);
-            Get::Large(pinned)
-        }
+    match extent::pin(&table.memory, location) {
+        true => Get::Large(Pinned::new(Arc::clone(table), location, meta)),
+        false => Get::Busy,
     }
 }
 

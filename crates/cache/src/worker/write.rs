@@ -36,15 +36,16 @@ impl Body<'_> {
 /// The entry of a key among its locked candidates.
 pub(super) fn find_key<'a>(memory: &'a Memory, pair: &Pair<'a>, key: Key<'_>) -> Option<Found<'a>> {
     let tag = Tag::of(key.hash);
-    memory.index.find_in(&memory.arena, pair.first(), pair.second(), |entry| {
-        entry.matches(tag) && has_key(memory, entry, key.bytes)
+    memory.index.find_tagged(&memory.arena, pair.first(), pair.second(), tag, |entry| {
+        has_key(memory, entry, key)
     })
 }
 
-fn has_key(memory: &Memory, entry: Entry, key: &[u8]) -> bool {
+#[inline(always)]
+fn has_key(memory: &Memory, entry: Entry, key: Key<'_>) -> bool {
     let slot = memory.slot(entry.location());
     let header = slot.header();
-    slot.holds(header) && slot.key_is(header, key)
+    slot.holds(header) && slot.key_is(header, &key)
 }
 
 impl Worker {
@@ -67,9 +68,9 @@ impl Worker {
         self.prefetch_index(key);
         // A look without a lock says where the key is; the lock then says whether it still is.
         let memory = &table.memory;
-        let found = memory.index.read(&memory.arena, key.hash, |found| {
-            has_key(memory, found.entry, key.bytes).then_some(())
-        });
+        let found = memory
+            .index
+            .read(&memory.arena, key.hash, |found| has_key(memory, found.entry, key).then_some(()));
         if let Ok(Some((found, ()))) = found
             && table.class_at(found.entry.location()) == Some(class)
             && let Some(token) = overwrite_found(table, &found, &draft, value)
@@ -134,8 +135,8 @@ fn overwrite_found(
 ) -> Option<u64> {
     let _lock = found.bucket.lock();
     let entry = found.line.entry(found.place);
-    let same = entry.location() == found.entry.location()
-        && has_key(&table.memory, entry, draft.key.bytes);
+    let same =
+        entry.location() == found.entry.location() && has_key(&table.memory, entry, draft.key);
     same.then(|| rewrite(table, &Found { entry, ..*found }, draft, value))
 }
 

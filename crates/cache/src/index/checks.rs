@@ -1,0 +1,42 @@
+//! All entries and blocks of an index, for those who check a whole table.
+
+use std::ops::ControlFlow;
+
+use base::sync::atomic::Ordering;
+
+use super::{Entry, Index, LINE_ENTRIES, Tag};
+use crate::arena::Arena;
+
+impl Index {
+    /// Every entry. Panics on one that is in no line of its hash.
+    pub(crate) fn entries(&self, arena: &Arena, hash_of: impl Fn(usize) -> u64) -> Vec<Entry> {
+        let mut all = Vec::new();
+        for number in 0..self.buckets.load(Ordering::Relaxed) {
+            let bucket = self.bucket(arena, number);
+            assert!(bucket.version().is_some(), "bucket {number} is locked by nobody");
+            let mut add = |entry: Entry, in_overflow: bool| {
+                if entry.is_empty() {
+                    return;
+                }
+                let hash = hash_of(entry.location());
+                assert_eq!(entry.tag(), Tag::of(hash), "an entry with another key's tag");
+                let home = self.candidates(hash);
+                let at_home = home.first == number || (home.second == number && !in_overflow);
+                assert!(at_home, "an entry in bucket {number}, which is not one of its two");
+                all.push(entry);
+            };
+            (0..LINE_ENTRIES).for_each(|place| add(bucket.entry(place), false));
+            let _: ControlFlow<()> = self.walk_overflow(arena, bucket, |line| {
+                (0..LINE_ENTRIES).for_each(|place| add(line.entry(place), true));
+                ControlFlow::Continue(())
+            });
+        }
+        all
+    }
+
+    /// Blocks of buckets and overflow lines.
+    pub(crate) fn blocks(&self) -> Vec<usize> {
+        let both = self.directory.iter().chain(&self.overflow);
+        both.map(|at| at.load(Ordering::Relaxed) as usize).filter(|&block| block != 0).collect()
+    }
+}

@@ -1,0 +1,90 @@
+//! What a sub-table's books say, checked against each other.
+
+use std::collections::BTreeSet;
+
+use super::{NEXT_FREE_SHIFT, NO_RUN, NO_SLOT, Partition, Run, Runs};
+use crate::{geometry::BLOCK_WORDS, memory::Memory, subtable::SubTable};
+use base::sync::{atomic::Ordering, lock};
+
+/// Everything a sub-table has.
+#[derive(Debug, Default)]
+pub(crate) struct Holdings {
+    /// Slots that hold records, or belong to writers on their way.
+    pub(crate) taken: BTreeSet<usize>,
+    pub(crate) blocks: BTreeSet<usize>,
+}
+
+impl SubTable {
+    /// Checks runs, rings and free lists. Panics on what does not fit together.
+    pub(crate) fn holdings(&self, memory: &Memory) -> Holdings {
+        let state = lock(&self.state);
+        let holdings = state.runs.holdings(memory);
+        assert_eq!(holdings.blocks.len(), self.blocks(), "a sub-table's count of blocks");
+        for (first, run) in state.runs.table.iter().enumerate().step_by(state.runs.runs_per_block) {
+            let known = state.draining.contains(&u32::try_from(first).expect("few runs"));
+            let vacant = state.runs.block_of(u32::try_from(first).expect("few runs")).is_none();
+            assert!(vacant || run.draining == known, "a draining block that nobody waits for");
+        }
+        holdings
+    }
+}
+
+impl Runs {
+    fn holdings(&self, memory: &Memory) -> Holdings {
+        let mut holdings = Holdings::default();
+        for first in (0..self.table.len()).step_by(self.runs_per_block) {
+            let Some(block) = self.block_of(u32::try_from(first).expect("few runs")) else {
+                continue;
+            };
+            assert!(holdings.blocks.insert(block), "block {block} twice in one sub-table");
+            for (at, run) in self.table[first..first + self.runs_per_block].iter().enumerate() {
+                let run_words = BLOCK_WORDS / self.runs_per_block;
+                assert_eq!(run.start, block * BLOCK_WORDS + at * run_words, "a run's place");
+                self.add_taken(memory, run, &mut holdings.taken);
+            }
+        }
+        for partition in [Partition::Temporary, Partition::Hot] {
+            self.check_ring(partition);
+        }
+        holdings
+    }
+
+    fn add_taken(&self, memory: &Memory, run: &Run, taken: &mut BTreeSet<usize>) {
+        let location = |slot: u16| run.start + usize::from(slot) * self.slot_words;
+        let mut free = BTreeSet::new();
+        let mut slot = run.free_head;
+        while slot != NO_SLOT {
+            assert!(slot < run.used, "a free slot that was never used");
+            assert!(free.insert(slot), "a slot twice in the free list");
+            let word = memory.arena.slice(location(slot), 1)[0].load(Ordering::Relaxed);
+            slot = (word >> NEXT_FREE_SHIFT & 0xffff) as u16;
+        }
+        let unused = self.slots_per_run - usize::from(run.used);
+        assert_eq!(free.len() + unused, usize::from(run.free), "a run's count of free slots");
+        taken.extend((0..run.used).filter(|slot| !free.contains(slot)).map(location));
+    }
+
+    fn check_ring(&self, partition: Partition) {
+        let ring = self.ring(partition);
+        let vacant = |at: usize| self.vacant.iter().any(|&first| {
+            (first as usize..first as usize + self.runs_per_block).contains(&at)
+        });
+        let of_ring: BTreeSet<usize> = (0..self.table.len())
+            .filter(|&at| !vacant(at) && !self.table[at].draining)
+            .filter(|&at| self.table[at].partition == partition)
+            .collect();
+        let (mut seen, mut at) = (BTreeSet::new(), ring.hand);
+        while at != NO_RUN && seen.insert(at as usize) {
+            let next = self.run(at).next;
+            assert_eq!(self.run(next).previous, at, "a ring's links");
+            at = next;
+        }
+        assert_eq!((&seen, seen.len()), (&of_ring, ring.runs), "a ring's runs");
+        let (mut free, mut at) = (BTreeSet::new(), ring.first_free);
+        while at != NO_RUN && free.insert(at as usize) {
+            at = self.run(at).free_next;
+        }
+        let expected = of_ring.into_iter().filter(|&at| self.table[at].free > 0).collect();
+        assert_eq!(free, expected, "the runs with free slots");
+    }
+}
