@@ -33,17 +33,6 @@ impl Expiry {
             _ => Self::At { unix_s: seconds as u32 },
         }
     }
-
-    /// The Unix time in milliseconds at which a record written at `now_unix_ms` expires; `None`
-    /// for never. A result at or before `now_unix_ms` means expired already.
-    pub const fn deadline_unix_ms(self, now_unix_ms: u64) -> Option<u64> {
-        match self {
-            Self::Never => None,
-            Self::Past => Some(0),
-            Self::After { seconds } => Some(now_unix_ms + seconds as u64 * 1000),
-            Self::At { unix_s } => Some(unix_s as u64 * 1000),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -45,18 +45,10 @@ pub const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
 pub const OUT_OF_MEMORY_STORING: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 /// No room could be made for the result of `incr`, `decr` or `ma`.
 pub const OUT_OF_MEMORY: &[u8] = b"SERVER_ERROR out of memory\r\n";
-/// No room could be made for a value on its way in.
-pub const OUT_OF_MEMORY_READ: &[u8] = b"SERVER_ERROR Out of memory during read\r\n";
-/// A line grew beyond its limit. The connection is closed.
-pub const OUT_OF_MEMORY_REQUEST: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
-/// No room could be made for a reply.
-pub const OUT_OF_MEMORY_GET: &[u8] = b"SERVER_ERROR out of memory writing get response\r\n";
 /// `shutdown` is not allowed.
 pub const SHUTDOWN_NOT_ENABLED: &[u8] = b"SERVER_ERROR: shutdown not enabled\r\n";
 /// `shutdown` with a mode that does not exist.
 pub const INVALID_SHUTDOWN_MODE: &[u8] = b"CLIENT_ERROR invalid shutdown mode\r\n";
-/// `flush_all` is not allowed.
-pub const FLUSH_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
 /// More connections than the server takes.
 pub const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
 
@@ -89,8 +81,6 @@ pub const BAD_STATS_LINE: &[u8] = b"CLIENT_ERROR bad command line\r\n";
 pub const ILLEGAL_SLAB: &[u8] = b"CLIENT_ERROR Illegal slab id\r\n";
 /// `stats cachedump` is not allowed.
 pub const CACHEDUMP_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR stats cachedump not allowed\r\n";
-/// `stats detail` is not allowed.
-pub const DETAIL_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR stats detail not allowed\r\n";
 /// `stats detail` with wrong arguments.
 pub const DETAIL_USAGE: &[u8] = b"CLIENT_ERROR usage: stats detail on|off|dump\r\n";
 
@@ -107,36 +97,20 @@ pub const MEMORY_LIMIT_FAILED: &[u8] =
 pub const AUTOMOVE_WINDOW: &[u8] = b"CLIENT_ERROR automove window too low or too high\r\n";
 /// `slabs reassign` with a class that does not exist.
 pub const BAD_SLAB_CLASS: &[u8] = b"BADCLASS invalid src or dst class id\r\n";
-/// `slabs reassign` is switched off.
-pub const REASSIGN_DISABLED: &[u8] = b"CLIENT_ERROR slab reassignment disabled\r\n";
 /// `lru tune` with too large shares.
 pub const LRU_SHARES: &[u8] = b"ERROR hot and warm pcts must not exceed 80\r\n";
 /// `lru tune` with factors that are not positive.
 pub const LRU_FACTORS: &[u8] = b"ERROR hot/warm age factors must be greater than 0\r\n";
 /// `lru_crawler sleep` beyond one second.
 pub const CRAWLER_SLEEP: &[u8] = b"CLIENT_ERROR sleep must be one second or less\r\n";
-/// A crawl or dump is running already.
-pub const CRAWLER_BUSY: &[u8] = b"BUSY currently processing crawler request\r\n";
 /// `lru_crawler` with a class that does not exist.
 pub const BAD_CRAWLER_CLASS: &[u8] = b"BADCLASS invalid class id\r\n";
-/// The crawler is switched off.
-pub const CRAWLER_DISABLED: &[u8] = b"CLIENT_ERROR lru crawler disabled\r\n";
-/// `lru_crawler enable` cannot be followed, or need not be.
-pub const CRAWLER_START_FAILED: &[u8] = b"ERROR failed to start lru crawler thread\r\n";
 /// `lru_crawler metadump` is not allowed.
 pub const METADUMP_NOT_ALLOWED: &[u8] = b"ERROR metadump not allowed\r\n";
 /// `lru_crawler mgdump` is not allowed.
 pub const MGDUMP_NOT_ALLOWED: &[u8] = b"ERROR key dump not allowed\r\n";
-/// `lru_crawler metadump` behind replies that wait.
-pub const METADUMP_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before metadump\r\n";
-/// `lru_crawler mgdump` behind replies that wait.
-pub const MGDUMP_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before mgdump\r\n";
-/// `watch` behind replies that wait.
-pub const WATCH_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before watch\r\n";
 /// `watch` is not allowed.
 pub const WATCH_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
-/// No watcher more.
-pub const WATCH_TOO_MANY: &[u8] = b"WATCHER_TOO_MANY log watcher limit reached\r\n";
 
 /// The longest line above; a reply that is one of them needs no more room.
 pub const LINE_LEN_MAX: usize = 64;

@@ -100,7 +100,8 @@ fn store_mode(letter: Option<u8>) -> Option<StoreMode> {
     }
 }
 
-/// Reads the arguments of `me`, whose only flag is `b`.
+/// Reads the arguments of `me`. Flag `b` counts only if it comes first and is not the last word,
+/// as memcached 1.6.45 has it.
 pub(in crate::memcached) fn debug(args: &[u8]) -> Parsed<'_> {
     let mut tokens = Tokens::new(args);
     let token = tokens.next().ok_or_else(bad_format)?;
@@ -108,8 +109,8 @@ pub(in crate::memcached) fn debug(args: &[u8]) -> Parsed<'_> {
     if !well_formed || token.len() > KEY_LEN_MAX {
         return Err(bad_format());
     }
-    let key = match tokens.next() {
-        Some(b"b") => MetaKey::encoded(token).ok_or_else(bad_format)?,
+    let key = match (tokens.next(), tokens.next()) {
+        (Some(b"b"), Some(_)) => MetaKey::encoded(token).ok_or_else(bad_format)?,
         _ => MetaKey::plain(token),
     };
     Ok(Request::MetaDebug { key })

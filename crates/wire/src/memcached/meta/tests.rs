@@ -263,12 +263,14 @@ fn debug_takes_a_key() {
         request => panic!("{request:?}"),
     };
     assert_eq!(debug(b"me a\r\n"), (b"a".to_vec(), false));
-    assert_eq!(debug(b"me Zm9v b\r\n"), (b"foo".to_vec(), true));
-    assert_eq!(debug(b"me Zm9v v b\r\n"), (b"Zm9v".to_vec(), false));
+    assert_eq!(debug(b"me Zm9v b x\r\n"), (b"foo".to_vec(), true));
+    for plain in [&b"me Zm9v b\r\n"[..], b"me Zm9v x b\r\n", b"me Zm9v bx x\r\n"] {
+        assert_eq!(debug(plain), (b"Zm9v".to_vec(), false), "{plain:?}");
+    }
     let longest = [b"me ", &[b'k'; 250][..], b"\r\n"].concat();
     assert_eq!(debug(&longest), (vec![b'k'; 250], false));
     let long = [b"me ", &[b'k'; 251][..], b"\r\n"].concat();
-    for wrong in [&b"me\r\n"[..], b"me a -\r\n", b"me Zm9 b\r\n", &long] {
+    for wrong in [&b"me\r\n"[..], b"me a -\r\n", b"me Zm9 b x\r\n", &long] {
         assert_eq!(refusal(wrong), lines::BAD_FORMAT, "{wrong:?}");
     }
 }

@@ -150,7 +150,7 @@ fn debug_lines_tell_all() {
     assert_eq!(debug(b"me a\r\n", &FACTS), expected);
     let fresh = Facts { ttl_s: None, fetched: false, ..FACTS };
     let expected = "ME Zm9v exp=-1 la=3 cas=77 fetch=no cls=4 size=80\r\n";
-    assert_eq!(debug(b"me Zm9v b\r\n", &fresh), expected);
+    assert_eq!(debug(b"me Zm9v b k\r\n", &fresh), expected);
 }
 
 #[test]
