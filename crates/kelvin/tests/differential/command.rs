@@ -130,7 +130,7 @@ fn number(rng: &mut Rng, dialect: Dialect) -> String {
         3 if dialect == Dialect::Full => "18446744073709551616".into(),
         4 => format!("{:0>6}", rng.below(100)),
         5 => format!("{}  ", rng.below(1000)),
-        6 => "100000000000".into(),
+        6 => "100000".into(),
         _ => rng.below(120).to_string(),
     }
 }

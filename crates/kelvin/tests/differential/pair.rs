@@ -88,7 +88,7 @@ impl Pair {
                     let late = slow || self.round_start.elapsed() > CALM && what.is_some();
                     if *short_times && late {
                         slow = true;
-                        self.flush();
+                        self.forget();
                         continue;
                     }
                     tally.commands += commands.len();
@@ -101,10 +101,18 @@ impl Pair {
         (tally, None)
     }
 
-    fn flush(&mut self) {
+    /// Removes all keys from both servers.
+    fn forget(&mut self) {
         self.conns = (self.kelvin.connect(), self.peer.connect());
-        self.conns.0.ask(b"flush_all\r\n", b"OK\r\n");
-        self.conns.1.ask(b"flush_all\r\n", b"OK\r\n");
+        let mut request = Vec::new();
+        for (key, spelled) in self.tokens.spelled.iter().enumerate() {
+            let base64 = if key < TEXT_KEYS { "" } else { " b" };
+            request.extend([b"md ", spelled.as_slice(), base64.as_bytes(), b"\r\n"].concat());
+        }
+        request.extend(b"mn\r\n");
+        for conn in [&mut self.conns.0, &mut self.conns.1] {
+            conn.exchange(&[&request], |got| got.ends_with(b"MN\r\n"));
+        }
     }
 
     fn batch(&mut self, step: &Step, salt: u32, seed: u64, tally: &mut Tally) -> Option<String> {
