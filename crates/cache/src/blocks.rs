@@ -6,6 +6,9 @@
 //! 2. A block whose slots readers may look at goes through limbo ([`Blocks::retire`]) before
 //!    anybody else gets it.
 
+#[cfg(all(test, not(loom)))]
+mod checks;
+
 use std::collections::VecDeque;
 
 use base::sync::{

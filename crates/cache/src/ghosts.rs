@@ -8,6 +8,9 @@
 //! Thread safety: relaxed atomics without a lock. Two threads in one line may lose a fingerprint;
 //! all of it is a hint.
 
+#[cfg(all(test, not(loom)))]
+mod checks;
+
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::{arena::Arena, geometry::BLOCK_WORDS, policy::Partition};

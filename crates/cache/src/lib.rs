@@ -19,6 +19,8 @@
 mod arena;
 mod blocks;
 mod change;
+#[cfg(test)]
+mod checks;
 mod config;
 mod error;
 mod extent;

@@ -4,11 +4,9 @@
 //! runs long random schedules of whole workers against a model; miri looks for undefined
 //! behaviour; the torn-read test lets real cores race.
 
-#[cfg(loom)]
-mod loom;
 #[cfg(not(loom))]
 mod parallel;
-#[cfg(not(any(loom, shuttle)))]
-mod torn;
+#[cfg(shuttle)]
+mod shuttle;
 #[cfg(not(loom))]
 mod validate;

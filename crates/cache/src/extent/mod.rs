@@ -9,6 +9,8 @@
 //!    whoever looks at it late.
 //! 3. Who lowers the count to 0 frees the parts.
 
+#[cfg(all(test, not(loom)))]
+pub(crate) mod checks;
 mod parts;
 mod pieces;
 mod pinned;

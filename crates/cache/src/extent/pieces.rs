@@ -4,6 +4,9 @@
 //! has no policy and no index entry; its head's eviction frees it, and a block without pieces goes
 //! back at once.
 
+#[cfg(all(test, not(loom)))]
+mod checks;
+
 use std::collections::BTreeMap;
 
 use base::sync::{Mutex, lock};

@@ -18,6 +18,8 @@
 //!    locked.
 
 mod bucket;
+#[cfg(all(test, not(loom)))]
+mod checks;
 mod displace;
 mod entry;
 mod find;

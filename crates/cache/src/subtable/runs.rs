@@ -1,5 +1,8 @@
 //! Runs of slots: which are free, and in which order the hands meet them.
 
+#[cfg(all(test, not(loom)))]
+mod checks;
+
 use base::sync::atomic::Ordering;
 
 use crate::{geometry::BLOCK_WORDS, memory::Memory, policy::Partition};

@@ -1,6 +1,8 @@
 //! A cache and the threads that use it.
 
 mod build;
+#[cfg(all(test, not(loom)))]
+mod checks;
 mod maintain;
 mod read;
 mod update;

@@ -66,9 +66,11 @@ impl Runs {
 
     fn check_ring(&self, partition: Partition) {
         let ring = self.ring(partition);
-        let vacant = |at: usize| self.vacant.iter().any(|&first| {
-            (first as usize..first as usize + self.runs_per_block).contains(&at)
-        });
+        let vacant = |at: usize| {
+            self.vacant
+                .iter()
+                .any(|&first| (first as usize..first as usize + self.runs_per_block).contains(&at))
+        };
         let of_ring: BTreeSet<usize> = (0..self.table.len())
             .filter(|&at| !vacant(at) && !self.table[at].draining)
             .filter(|&at| self.table[at].partition == partition)
