@@ -95,7 +95,11 @@ fn memory_limit<'a>(args: &[&'a [u8]], noreply: bool) -> Order<'a> {
 fn slabs<'a>(args: &[&'a [u8]], noreply: bool) -> Order<'a> {
     match *args {
         [what, from, to] if abbreviates(what, "reassign") => {
-            number::i32_of(from).and(number::i32_of(to)).ok_or(lines::BAD_FORMAT)?;
+            let classes = number::i32_of(from).zip(number::i32_of(to));
+            let (from, to) = classes.ok_or(lines::BAD_FORMAT)?;
+            if from == to {
+                return Err(lines::SAME_SLAB_CLASS);
+            }
             Ok(Request::Tune { subject: Subject::SlabsReassign, noreply })
         }
         [what, ref args @ ..] if abbreviates(what, "automove") => {
