@@ -1,0 +1,192 @@
+//! Clients that try to make the server hold more than it may.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clients::{Crowd, raise_open_files};
+use crate::harness::server::Server;
+
+/// What the server is given for everything it keeps.
+const MEMORY: &str = "64MiB";
+const MEMORY_BYTES: u64 = 64 << 20;
+/// The program itself, its threads' stacks and what the allocator keeps back.
+const PROGRAM_BYTES_MAX: u64 = 24 << 20;
+/// Between two looks at the resident set.
+const SAMPLE: Duration = Duration::from_millis(5);
+
+/// Runs `work` while another thread watches the server's resident set.
+fn within_memory(server: &mut Server, work: impl FnOnce(&Server)) {
+    let (done, most) = (AtomicBool::new(false), AtomicU64::new(0));
+    let running = &*server;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                most.fetch_max(running.resident_bytes(), Ordering::Relaxed);
+                std::thread::sleep(SAMPLE);
+            }
+        });
+        // A panic must end the watch, too.
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(running)));
+        done.store(true, Ordering::Relaxed);
+        if let Err(panic) = result {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    let most = most.load(Ordering::Relaxed);
+    assert!(most <= MEMORY_BYTES + PROGRAM_BYTES_MAX, "{most} bytes were resident");
+    server.assert_serves();
+}
+
+fn server() -> Server {
+    Server::kelvin_with_memory(MEMORY, &[])
+}
+
+#[test]
+fn a_million_pipelined_requests() {
+    const REQUESTS: usize = 1_000_000;
+    let mut server = server();
+    within_memory(&mut server, |server| {
+        let mut conn = server.connect();
+        conn.ask(b"set k 0 0 10\r\n0123456789\r\n", b"STORED\r\n");
+        let request = b"get k\r\n".repeat(REQUESTS);
+        let reply = b"VALUE k 0 10\r\n0123456789\r\nEND\r\n";
+        let (got, closed) = conn.exchange(&[&request], |got| got.len() >= reply.len() * REQUESTS);
+        assert_eq!(got.len(), reply.len() * REQUESTS, "closed: {closed}");
+        assert!(got.chunks(reply.len()).all(|one| one == reply));
+    });
+}
+
+#[test]
+fn a_million_pipelined_writes() {
+    const REQUESTS: usize = 1_000_000;
+    let mut server = server();
+    within_memory(&mut server, |server| {
+        let mut request = Vec::new();
+        for n in 0..REQUESTS {
+            request.extend(format!("set k{n} 0 0 40 noreply\r\n{n:040}\r\n").bytes());
+        }
+        request.extend(b"mn\r\n");
+        let (got, _) = server.connect().exchange(&[&request], |got| got.ends_with(b"MN\r\n"));
+        assert_eq!(got.escape_ascii().to_string(), "MN\\r\\n");
+        let last = REQUESTS - 1;
+        let reply = format!("VALUE k{last} 0 40\r\n{last:040}\r\nEND\r\n");
+        server.connect().ask(format!("get k{last}\r\n").as_bytes(), reply.as_bytes());
+    });
+}
+
+#[test]
+fn a_thousand_clients_send_half_a_large_value_each() {
+    const CLIENTS: usize = 1000;
+    const VALUE_BYTES: usize = 1_000_000;
+    raise_open_files();
+    let mut server = server();
+    within_memory(&mut server, |server| {
+        let mut crowd = Crowd::connect(server, CLIENTS);
+        crowd.send_until_stuck(|client| {
+            let mut request = format!("set half{client} 0 0 {VALUE_BYTES}\r\n").into_bytes();
+            request.resize(request.len() + VALUE_BYTES / 2, b'h');
+            request
+        });
+        let mut other = server.connect();
+        for n in 0..1000 {
+            other.ask(format!("set o{n} 0 0 5\r\nother\r\n").as_bytes(), b"STORED\r\n");
+            let reply = format!("VALUE o{n} 0 5\r\nother\r\nEND\r\n");
+            other.ask(format!("get o{n}\r\n").as_bytes(), reply.as_bytes());
+        }
+        other.ask(b"get half0 half500 half999\r\n", b"END\r\n");
+    });
+}
+
+#[test]
+fn clients_that_leave_in_the_middle_of_a_value_leave_nothing_behind() {
+    const ROUNDS: usize = 30;
+    const CLIENTS: usize = 20;
+    // In sum 180 MB: almost three times the memory, were it kept.
+    const PART_BYTES: usize = 300_000;
+    let mut server = server();
+    within_memory(&mut server, |server| {
+        let mut conn = server.connect();
+        conn.ask(b"set k 0 0 3\r\nold\r\n", b"STORED\r\n");
+        for _ in 0..ROUNDS {
+            for _ in 0..CLIENTS {
+                let mut leaver = server.connect();
+                let mut request = b"set k 0 0 1000000\r\n".to_vec();
+                request.resize(request.len() + PART_BYTES, b'x');
+                // The server may refuse and stop reading: that is an answer, too.
+                let _ = leaver.try_send(&request);
+            }
+        }
+        conn.ask(b"get k\r\n", b"VALUE k 0 3\r\nold\r\nEND\r\n");
+        let value = vec![b'y'; 1_000_000];
+        let request = [b"set k 0 0 1000000\r\n", value.as_slice(), b"\r\n"].concat();
+        conn.ask(&request, b"STORED\r\n");
+        let reply = [b"VALUE k 0 1000000\r\n", value.as_slice(), b"\r\nEND\r\n"].concat();
+        conn.ask(b"get k\r\n", &reply);
+    });
+}
+
+#[test]
+fn clients_that_do_not_read_their_replies() {
+    const CLIENTS: usize = 20;
+    const GETS: usize = 500;
+    const VALUE_BYTES: usize = 100_000;
+    let mut server = server();
+    within_memory(&mut server, |server| {
+        let value = vec![b'v'; VALUE_BYTES];
+        let header = format!("set big 0 0 {VALUE_BYTES}\r\n");
+        let request = [header.as_bytes(), &value, b"\r\n"].concat();
+        server.connect().ask(&request, b"STORED\r\n");
+        let mut crowd = Crowd::connect(server, CLIENTS);
+        // The replies would take 1 GB.
+        crowd.send_until_stuck(|_| b"get big\r\n".repeat(GETS));
+        let mut other = server.connect();
+        other.ask(b"set o 0 0 1\r\nx\r\n", b"STORED\r\n");
+        other.ask(b"get o\r\n", b"VALUE o 0 1\r\nx\r\nEND\r\n");
+        let header = format!("VALUE big 0 {VALUE_BYTES}\r\n");
+        let one = [header.as_bytes(), &value, b"\r\nEND\r\n"].concat();
+        crowd.expect_all(&one.repeat(GETS));
+    });
+}
+
+#[test]
+fn clients_that_do_not_read_small_replies() {
+    const CLIENTS: usize = 50;
+    // 20 MB of replies a client, 1 GB in sum.
+    const GETS: usize = 20_000;
+    let mut server = server();
+    within_memory(&mut server, |server| {
+        let value = [b'v'; 1000];
+        let request = [b"set small 0 0 1000\r\n", value.as_slice(), b"\r\n"].concat();
+        server.connect().ask(&request, b"STORED\r\n");
+        let mut crowd = Crowd::connect(server, CLIENTS);
+        crowd.send_until_stuck(|_| b"mg small v\r\n".repeat(GETS));
+        server.connect().ask(b"mg small s\r\n", b"HD s1000\r\n");
+    });
+}
+
+#[test]
+fn data_of_a_refused_value_is_thrown_away() {
+    const DATA_BYTES: usize = 200 << 20;
+    let mut server = server();
+    within_memory(&mut server, |server| {
+        let mut conn = server.connect();
+        let mut request = format!("set k 0 0 {DATA_BYTES}\r\n").into_bytes();
+        request.resize(request.len() + DATA_BYTES, b'x');
+        request.extend(b"\r\nget k\r\n");
+        conn.ask(&request, b"SERVER_ERROR object too large for cache\r\nEND\r\n");
+    });
+}
+
+#[test]
+fn a_multiget_without_an_end() {
+    const KEYS: usize = 10_000_000;
+    let mut server = server();
+    within_memory(&mut server, |server| {
+        let mut conn = server.connect();
+        conn.ask(b"set last 0 0 1\r\nx\r\n", b"STORED\r\n");
+        let mut request = b"get ".to_vec();
+        request.extend(b"none ".repeat(KEYS));
+        request.extend(b"last\r\n");
+        conn.ask(&request, b"VALUE last 0 1\r\nx\r\nEND\r\n");
+    });
+}
