@@ -69,13 +69,14 @@ impl Table {
         let arena = Arena::new(blocks).map_err(|source| ConfigError::Reserve { bytes, source })?;
         let reserve = if cfg!(any(loom, shuttle, miri)) { 1 } else { (blocks / 128).clamp(4, 64) };
         let (qsbr, table) = (Qsbr::new(), Blocks::new(blocks, reserve));
-        let first = table.take_reserved(&qsbr).expect("invariant: an arena has blocks");
+        let first: Vec<u32> =
+            (0..Index::first_blocks(blocks)).filter_map(|_| table.take_reserved(&qsbr)).collect();
         let sub_tables: Box<[SubTable]> = (0..CLASSES * shards)
             .map(|number| SubTable::new(number, number / shards, Box::new(Htr::new())))
             .collect();
         let memory = Memory {
             blocks: table,
-            index: Index::new(blocks, first),
+            index: Index::new(blocks, &first),
             ghosts: Ghosts::new(blocks),
             qsbr,
             hasher: KeyHasher::new(config.hash_seed),
@@ -269,9 +270,7 @@ impl Table {
                 }
             }
         }
-        memory.index.grow(&memory.arena, memory.records.load(Ordering::Relaxed), |location| {
-            memory.hash_at(location).expect("invariant: an entry under its lock has a record")
-        });
+        memory.index.grow(&memory.arena, memory.records.load(Ordering::Relaxed));
     }
 
     /// What a failed insertion needs: overflow lines and more buckets. Returns whether there is

@@ -4,10 +4,7 @@ use std::ops::ControlFlow;
 
 use base::sync::atomic::Ordering;
 
-use super::{
-    BLOCK_LINES, Bucket, COORDINATE_MASK, Entry, Index, LINE_ENTRIES, Locked, Tag, bucket_of,
-    offset,
-};
+use super::{BLOCK_LINES, Bucket, Entry, Index, LINE_ENTRIES, Locked, growth_of};
 use crate::{arena::Arena, geometry::BLOCK_WORDS};
 
 /// Entries per 100 places above which a bucket is added. Two choices of seven and two steps of
@@ -67,80 +64,58 @@ impl Index {
     }
 
     /// Splits one bucket, unless the load is fine, something is needed first, or another thread is
-    /// at it. `hash_of` gives the hash of the record at a location.
-    pub(crate) fn grow(&self, arena: &Arena, records: u64, hash_of: impl Fn(usize) -> u64) {
+    /// at it.
+    pub(crate) fn grow(&self, arena: &Arena, records: u64) {
         let Ok(_growth) = self.growth.try_lock() else { return };
         if !self.wants_growth(records) || self.growth_need().is_some() {
             return;
         }
-        let next = self.buckets.load(Ordering::Relaxed);
+        let extent = self.extent(Ordering::Relaxed);
+        let next = extent.buckets;
         if next / BLOCK_LINES as u64 >= self.directory.len() as u64 {
             return;
         }
-        let level = 63 - next.leading_zeros();
-        let number = next - (1 << level);
+        let (number, moving) = extent.next_split();
         // The old one first: address order, and nobody else can want the new one yet.
         let old = self.bucket(arena, number).lock();
         let new = self.bucket(arena, next).lock();
-        self.split(arena, &old, number, &new, next, hash_of);
+        self.split(arena, &old, &new, moving);
+        self.buckets.store(next + 1, Ordering::Release);
+        self.trim_overflow(arena, &old);
     }
 
-    /// Moves what belongs to bucket `next` out of bucket `number`, and publishes it.
-    fn split<'a>(
-        &self,
-        arena: &'a Arena,
-        old: &Locked<'a>,
-        number: u64,
-        new: &Locked<'a>,
-        next: u64,
-        hash_of: impl Fn(usize) -> u64,
-    ) {
+    /// Moves the entries whose tags have the bit `moving` from one bucket to the other.
+    fn split<'a>(&self, arena: &'a Arena, old: &Locked<'a>, new: &Locked<'a>, moving: u64) {
+        let moves = |entry: Entry| growth_of(entry.tag()) & moving != 0;
+        for place in 0..LINE_ENTRIES {
+            let entry = old.bucket().entry(place);
+            if !entry.is_empty() && moves(entry) {
+                move_entry(old.bucket(), place, new.bucket(), place);
+            }
+        }
         let mut chain = Vec::new();
         let _: ControlFlow<()> = self.walk_overflow(arena, old.bucket(), |line| {
             chain.push(line);
             ControlFlow::Continue(())
         });
-        for place in 0..LINE_ENTRIES {
-            arena.prefetch(old.bucket().entry(place).location());
-        }
-        let coordinates = |entry: Entry| {
-            let hash = hash_of(entry.location());
-            let first = hash & COORDINATE_MASK;
-            [first, first ^ offset(Tag::of(hash))].map(|at| bucket_of(at, next + 1))
-        };
-        for place in 0..LINE_ENTRIES {
-            let entry = old.bucket().entry(place);
-            if !entry.is_empty() && !coordinates(entry).contains(&number) {
-                move_entry(old.bucket(), place, new.bucket(), place);
-            }
-        }
-        for &line in &chain {
+        for line in chain {
             for place in 0..LINE_ENTRIES {
                 let entry = line.entry(place);
                 if entry.is_empty() {
                     continue;
                 }
-                let candidates = coordinates(entry);
-                let home = |bucket: Bucket<'a>, its: u64| {
-                    let free = candidates.contains(&its).then(|| bucket.position(Entry::is_empty));
-                    free.flatten().map(|free| (bucket, free))
+                let home = if moves(entry) { new } else { old };
+                // Its first bucket is the one whose lines it is in, and stays so.
+                let room = match home.bucket().position(Entry::is_empty) {
+                    Some(free) => (home.bucket(), free),
+                    None if !moves(entry) => continue,
+                    None => self
+                        .overflow_room(arena, new)
+                        .expect("invariant: growth waits for spare overflow lines"),
                 };
-                let target = home(new.bucket(), next).or_else(|| home(old.bucket(), number));
-                match target {
-                    Some((bucket, free)) => move_entry(line, place, bucket, free),
-                    // Its first bucket is the one whose lines it may be in.
-                    None if candidates[0] == number => {}
-                    None => {
-                        let (line_to, free) = self
-                            .overflow_room(arena, new)
-                            .expect("invariant: growth waits for spare overflow lines");
-                        move_entry(line, place, line_to, free);
-                    }
-                }
+                move_entry(line, place, room.0, room.1);
             }
         }
-        self.buckets.store(next + 1, Ordering::Release);
-        self.trim_overflow(arena, old);
     }
 }
 

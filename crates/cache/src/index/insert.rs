@@ -54,22 +54,20 @@ impl Index {
         }
     }
 
-    /// Adds an entry that none of the key's lines holds yet. `hash_of` gives the hash of the record
-    /// at a location.
+    /// Adds an entry that none of the key's lines holds yet.
     #[inline]
     pub(crate) fn insert<'a>(
         &self,
         arena: &'a Arena,
         pair: &Pair<'a>,
         entry: Entry,
-        hash_of: impl Fn(usize) -> Option<u64>,
     ) -> Result<(), Full> {
         let (first, second) = (pair.first(), pair.second());
         let (in_first, in_second) = (first.len(), second.len());
         let target = if in_first < FIRST_FILL || in_first <= in_second { first } else { second };
         if let Some(place) = target.position(Entry::is_empty) {
             target.word(place).store(entry.0, Ordering::Relaxed);
-        } else if let Some((bucket, place)) = self.displace(arena, pair, &hash_of) {
+        } else if let Some((bucket, place)) = self.displace(arena, pair) {
             bucket.word(place).store(entry.0, Ordering::Relaxed);
         } else {
             let (line, place) = self.overflow_room(arena, &pair.first)?;

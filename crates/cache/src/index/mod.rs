@@ -1,11 +1,15 @@
 //! The hash index: entries in buckets of one line, two candidate buckets a key, growth bucket by
 //! bucket.
 //!
-//! A key's hash gives a tag of 24 bits and a coordinate of 40. The first candidate bucket belongs
-//! to the coordinate, the second to the coordinate XOR a number that follows from the tag alone
-//! (partial-key cuckoo hashing, MemC3 section 3.1), so that an entry can be displaced without
-//! looking at its record. A coordinate becomes a bucket by linear hashing (Litwin 1980): the
-//! number of buckets grows by one at a time, and only one bucket is split for it.
+//! A key's hash gives a tag of 24 bits, kept in the entry, and a base. The first candidate bucket
+//! belongs to the base, the second to the base XOR a number that follows from the tag (partial-key
+//! cuckoo hashing, MemC3 section 3.1). The table grows by linear hashing (Litwin 1980), one bucket
+//! at a time, and the bits that growth asks for come from the tag, too. So an entry's bucket number
+//! and tag tell everything: displacing it or splitting its bucket looks at no record.
+//!
+//! In a round of growth the buckets already split are half as full as the others. Splits go by the
+//! base, in which a key's two candidates differ, so most keys of a full bucket have a candidate
+//! among the emptier ones, and two choices even that out.
 //!
 //! Buckets lie in blocks of the arena; a directory leads to them. Overflow lines do too.
 //!
@@ -44,16 +48,21 @@ use crate::{arena::Arena, geometry::BLOCK_WORDS};
 /// Lines in a block.
 pub(crate) const BLOCK_LINES: usize = BLOCK_WORDS / LINE_WORDS;
 
-/// Buckets of an empty index: one block of them.
-const FIRST_BUCKETS: u64 = BLOCK_LINES as u64;
+/// Bits of growth that an index of the expected size has. Each takes one from the tags' power to
+/// tell keys of a bucket apart: 14 bits are left, one wrong record looked at in 1,200 lookups.
+const GROWTH_BITS: u32 = 10;
 
-const COORDINATE_MASK: u64 = (1 << 40) - 1;
+/// Bytes of the arena for each bucket when it is full of small records: six records of 32 bytes
+/// with their ghosts and the bucket itself.
+const ARENA_BYTES_PER_BUCKET: usize = 6 * 36 + 64;
 
 /// The index of one table.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// How many buckets there are; with it, where every coordinate belongs.
+    /// How many buckets there are; with it, where every key belongs.
     buckets: AtomicU64,
+    /// Bits of a base; the index began with that many buckets.
+    base_bits: u32,
     /// Arena blocks that hold buckets, in order.
     directory: Box<[AtomicU32]>,
     /// Arena blocks that hold overflow lines, in order. Line number `n` is the `n - 1`st line.
@@ -71,38 +80,90 @@ pub(crate) struct Candidates {
     pub(crate) second: u64,
 }
 
-/// What the tag adds to a coordinate to give the other one.
-#[inline]
-fn offset(tag: Tag) -> u64 {
-    // Odd, so that the two buckets differ from the smallest index on.
-    (tag.number() * 2 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) & COORDINATE_MASK
+/// Which buckets there are, for a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    base_bits: u32,
+    buckets: u64,
 }
 
-/// Where a coordinate belongs among `buckets`.
+/// What the tag adds to a base to give the other one: odd, so that the two always differ.
 #[inline]
-fn bucket_of(coordinate: u64, buckets: u64) -> u64 {
-    let level = 63 - buckets.leading_zeros();
-    let wide = coordinate & ((2 << level) - 1);
-    if wide < buckets { wide } else { wide - (1 << level) }
+fn other_base(base: u64, tag: Tag, base_bits: u32) -> u64 {
+    let offset = tag.number().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - base_bits);
+    base ^ (offset | 1)
 }
 
-impl Candidates {
+/// The bits that growth takes from a tag, the first one lowest.
+#[inline]
+fn growth_of(tag: Tag) -> u64 {
+    // Sub-tables are told apart by the lowest bits of the tag: take the others first.
+    tag.number().reverse_bits() >> 40
+}
+
+impl Extent {
+    /// Bits of growth that every bucket has, and how many of them have one more.
     #[inline]
-    fn new(hash: u64, buckets: u64) -> Self {
-        let first = hash & COORDINATE_MASK;
-        let second = first ^ offset(Tag::of(hash));
-        Self { buckets, first: bucket_of(first, buckets), second: bucket_of(second, buckets) }
+    fn round(self) -> (u32, u64) {
+        let level = 63 - self.buckets.leading_zeros();
+        (level - self.base_bits, self.buckets - (1 << level))
+    }
+
+    /// The bucket of a base and a tag's growth bits.
+    #[inline]
+    fn bucket(self, base: u64, growth: u64) -> u64 {
+        let (bits, split) = self.round();
+        let low = growth & ((1 << bits) - 1);
+        let is_split = (base << bits | low) < split;
+        self.number(base, if is_split { growth & ((2 << bits) - 1) } else { low })
+    }
+
+    /// The number of the bucket that was made for a base and these growth bits.
+    #[inline]
+    fn number(self, base: u64, growth: u64) -> u64 {
+        if growth == 0 {
+            return base;
+        }
+        let high = 63 - growth.leading_zeros();
+        (1 << (self.base_bits + high)) + (base << high) + (growth & ((1 << high) - 1))
+    }
+
+    /// The base of a bucket.
+    #[inline]
+    fn base_of(self, number: u64) -> u64 {
+        if number >> self.base_bits == 0 {
+            return number;
+        }
+        let level = 63 - number.leading_zeros();
+        (number - (1 << level)) >> (level - self.base_bits)
+    }
+
+    /// The bucket that the next split takes from, and the bit of growth that moves an entry.
+    fn next_split(self) -> (u64, u64) {
+        let (bits, split) = self.round();
+        (self.number(split >> bits, split & ((1 << bits) - 1)), 1 << bits)
     }
 }
 
 impl Index {
-    /// An empty index for an arena of `arena_blocks`, its first buckets in `first_block`, which
-    /// must be all zero.
-    pub(crate) fn new(arena_blocks: usize, first_block: u32) -> Self {
+    /// Blocks that an index begins with in an arena of `arena_blocks`.
+    pub(crate) fn first_blocks(arena_blocks: usize) -> usize {
+        let expected = arena_blocks * BLOCK_WORDS * 8 / ARENA_BYTES_PER_BUCKET;
+        (expected >> GROWTH_BITS).next_power_of_two().div_ceil(BLOCK_LINES).max(1)
+    }
+
+    /// An empty index for an arena of `arena_blocks`, its first buckets in these blocks, a power of
+    /// two of them, which must be all zero.
+    pub(crate) fn new(arena_blocks: usize, first_blocks: &[u32]) -> Self {
         let directory: Box<[AtomicU32]> = (0..arena_blocks).map(|_| AtomicU32::new(0)).collect();
-        directory[0].store(first_block, Ordering::Relaxed);
+        for (place, block) in directory.iter().zip(first_blocks) {
+            place.store(*block, Ordering::Relaxed);
+        }
+        let buckets = first_blocks.len() * BLOCK_LINES;
+        assert!(buckets.is_power_of_two(), "growth begins with a whole round");
         Self {
-            buckets: AtomicU64::new(FIRST_BUCKETS),
+            buckets: AtomicU64::new(buckets as u64),
+            base_bits: buckets.ilog2(),
             directory,
             overflow: (0..arena_blocks / 8 + 1).map(|_| AtomicU32::new(0)).collect(),
             overflow_lines: Mutex::new(OverflowLines::default()),
@@ -118,13 +179,25 @@ impl Index {
     /// Where `hash` may be now.
     #[inline]
     pub(crate) fn candidates(&self, hash: u64) -> Candidates {
-        Candidates::new(hash, self.buckets.load(Ordering::Acquire))
+        let extent = self.extent(Ordering::Acquire);
+        let tag = Tag::of(hash);
+        let (base, growth) = (hash & ((1 << self.base_bits) - 1), growth_of(tag));
+        Candidates {
+            buckets: extent.buckets,
+            first: extent.bucket(base, growth),
+            second: extent.bucket(other_base(base, tag, self.base_bits), growth),
+        }
     }
 
     /// Whether the number of buckets is still what `candidates` was computed for.
     #[inline]
     pub(crate) fn is_current(&self, candidates: Candidates) -> bool {
         self.buckets.load(Ordering::Relaxed) == candidates.buckets
+    }
+
+    #[inline]
+    fn extent(&self, order: Ordering) -> Extent {
+        Extent { base_bits: self.base_bits, buckets: self.buckets.load(order) }
     }
 
     #[inline]

@@ -13,14 +13,13 @@ struct Bench {
 impl Bench {
     fn new(blocks: usize) -> Self {
         let arena = Arena::new(blocks).expect("memory");
-        Self { index: Index::new(blocks, 1), arena, next_block: 2, hashes: HashMap::new() }
+        Self { index: Index::new(blocks, &[1]), arena, next_block: 2, hashes: HashMap::new() }
     }
 
     fn insert(&mut self, hash: u64, location: usize) -> Result<(), Full> {
         self.hashes.insert(location, hash);
         let pair = self.index.lock(&self.arena, hash);
-        let hash_of = |location| self.hashes.get(&location).copied();
-        self.index.insert(&self.arena, &pair, Entry::new(location, Tag::of(hash)), hash_of)
+        self.index.insert(&self.arena, &pair, Entry::new(location, Tag::of(hash)))
     }
 
     fn grow(&mut self) {
@@ -29,7 +28,7 @@ impl Bench {
                 self.next_block += 1;
             }
         }
-        self.index.grow(&self.arena, self.hashes.len() as u64, |location| self.hashes[&location]);
+        self.index.grow(&self.arena, self.hashes.len() as u64);
     }
 
     fn location_of(&self, hash: u64, location: usize) -> Option<usize> {
@@ -80,7 +79,7 @@ fn every_entry_is_found_through_growth_and_none_after_removal() {
 #[test]
 fn two_steps_of_displacement_fill_to_nine_tenths() {
     let mut bench = Bench::new(8);
-    let places = FIRST_BUCKETS * LINE_ENTRIES as u64;
+    let places = BLOCK_LINES as u64 * LINE_ENTRIES as u64;
     let mut stored = 0;
     // No block for overflow lines is supplied: the first insert that needs one fails.
     while bench.insert(hash(stored), 1 + stored as usize).is_ok() {
@@ -94,7 +93,7 @@ fn two_steps_of_displacement_fill_to_nine_tenths() {
 fn overflow_lines_keep_what_no_bucket_takes_and_come_back() {
     let mut bench = Bench::new(8);
     bench.index.supply(Need::Overflow, 2).expect("short of lines");
-    let places = FIRST_BUCKETS * LINE_ENTRIES as u64;
+    let places = BLOCK_LINES as u64 * LINE_ENTRIES as u64;
     let total = places + LINE_ENTRIES as u64;
     for number in 0..total {
         bench.insert(hash(number), 1 + number as usize).expect("overflow lines");
@@ -114,13 +113,18 @@ fn overflow_lines_keep_what_no_bucket_takes_and_come_back() {
 }
 
 #[test]
-fn a_coordinate_keeps_its_bucket_or_moves_to_the_new_one() {
-    for buckets in 2..70u64 {
-        for coordinate in 0..500 {
-            let (before, after) =
-                (bucket_of(coordinate, buckets), bucket_of(coordinate, buckets + 1));
-            assert!(before < buckets);
-            assert!(after == before || after == buckets);
+fn a_key_keeps_its_bucket_or_moves_to_the_new_one() {
+    for buckets in 8..300u64 {
+        let (before, after) =
+            (Extent { base_bits: 3, buckets }, Extent { base_bits: 3, buckets: buckets + 1 });
+        let (split, moving) = before.next_split();
+        for base in 0..8 {
+            for growth in 0..64 {
+                let (old, new) = (before.bucket(base, growth), after.bucket(base, growth));
+                assert!(old < buckets && before.base_of(old) == base);
+                let moves = old == split && growth & moving != 0;
+                assert_eq!(new, if moves { buckets } else { old });
+            }
         }
     }
 }

@@ -247,8 +247,7 @@ pub(super) fn publish<'a>(
         }
         None => {
             let entry = Entry::new(location, Tag::of(key.hash));
-            let hash_of = |location| memory.hash_at(location);
-            memory.index.insert(&memory.arena, pair, entry, hash_of).map_err(|_| NoRoom)?;
+            memory.index.insert(&memory.arena, pair, entry).map_err(|_| NoRoom)?;
             None
         }
     };
