@@ -1,1 +1,33 @@
-fn main(){}
+//! The `kelvin` command: one file per subcommand.
+#![forbid(unsafe_code)]
+
+mod config;
+mod serve;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::Command;
+
+fn main() -> ExitCode {
+    let matches = Command::new("kelvin")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A key-value store that serves memcached's clients")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(serve::command())
+        .subcommand(config::command())
+        .get_matches();
+    let outcome = match matches.subcommand() {
+        Some((serve::NAME, matches)) => serve::run(matches),
+        Some((config::NAME, matches)) => config::run(matches),
+        _ => unreachable!("invariant: clap accepts no other subcommand"),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,5 +1,26 @@
-//! The server: listeners, sessions, statistics.
+//! The server: listeners, threads, sessions, statistics.
+//!
+//! ```text
+//!   acceptor --> data thread: event loop + sessions + a worker of the cache   (one of n)
+//!                                                   ^
+//!   housekeeping -- sweeps ------------------------ cache
+//! ```
+//!
+//! [`Running::start`] builds everything from a [`config::Config`]; the acceptor gives each
+//! connection to the data thread that has fewest, and that thread alone serves it.
 #![forbid(unsafe_code)]
 
+mod acceptor;
+pub mod config;
+mod descriptors;
+mod error;
+mod housekeeping;
+mod listener;
 pub mod memcached;
+mod running;
 pub mod stats;
+mod thread;
+
+pub use error::Error;
+pub use listener::Listener;
+pub use running::{Running, Stop, StopControl};

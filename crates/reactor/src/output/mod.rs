@@ -70,7 +70,8 @@ impl<E: External> Output<E> {
     }
 
     /// Whether another unit may be written: less than the bound waits to be sent, and there is
-    /// memory. While memory is scarce, one unit at a time. When not, the session returns [`crate::Next::Blocked`] and is called again when
+    /// memory. While memory is scarce, one unit at a time. When not, the session returns
+    /// [`crate::Next::Blocked`] and is called again when
     /// there is.
     #[must_use]
     pub fn has_room(&self) -> bool {

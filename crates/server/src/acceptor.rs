@@ -1,0 +1,144 @@
+//! The acceptor: takes new connections and gives each to the data thread that has fewest.
+
+use std::{convert::Infallible, io, net::SocketAddr};
+
+use base::{clock::Clock, sync::Arc};
+use reactor::{
+    Accepted, Connection, Control, Driver, Epoll, Handler, Loop, LoopConfig, Mailbox, Next, Pool,
+    SendError, Sender,
+};
+use rustix::net::{SendFlags, send};
+use wire::memcached::lines;
+
+use crate::{
+    Error,
+    listener::Listener,
+    stats::ServerStats,
+    thread::{Load, Order},
+};
+
+/// The acceptor's own event loop receives nothing, so it needs no buffers.
+const BUFFER_BYTES: usize = 0;
+
+/// The acceptor's name.
+pub(crate) const NAME: &str = "acceptor";
+
+/// The order to end: listeners are closed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End;
+
+/// A data thread, as the acceptor sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipient {
+    pub(crate) orders: Sender<Order>,
+    pub(crate) load: Arc<Load>,
+}
+
+/// What the acceptor is made of.
+#[derive(Debug)]
+pub(crate) struct Acceptor {
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) recipients: Vec<Recipient>,
+    pub(crate) stats: Arc<ServerStats>,
+    pub(crate) connections_max: u64,
+    pub(crate) mailbox: Mailbox<End>,
+    pub(crate) clock: Clock,
+}
+
+impl Acceptor {
+    /// Accepts until told to end.
+    pub(crate) fn run(self) -> Result<(), Error> {
+        let failed = |source| Error::Loop { thread: NAME.to_owned(), source };
+        let pool = Pool::new(BUFFER_BYTES);
+        let mut driver = Epoll::new(pool.clone(), self.mailbox.waker()).map_err(failed)?;
+        let mut names = Vec::new();
+        // Their sockets' files are removed when this function returns.
+        let mut files = Vec::new();
+        for (number, listener) in (0..).zip(self.listeners) {
+            let name = listener.name().to_owned();
+            let (socket, file) = listener.into_parts();
+            files.extend(file);
+            Driver::<Infallible>::listen(&mut driver, number, socket).map_err(|source| {
+                Error::Listen { address: name.clone(), what: "watching the socket", source }
+            })?;
+            names.push(name);
+        }
+        let reception = Reception {
+            names,
+            recipients: self.recipients,
+            stats: self.stats,
+            connections_max: self.connections_max,
+        };
+        Loop::new(LoopConfig::default(), driver, reception, self.mailbox, pool, self.clock)
+            .run()
+            .map(drop)
+            .map_err(failed)
+    }
+}
+
+/// The handler of the acceptor's loop. It has no connections of its own.
+#[derive(Debug)]
+struct Reception {
+    names: Vec<String>,
+    recipients: Vec<Recipient>,
+    stats: Arc<ServerStats>,
+    connections_max: u64,
+}
+
+impl Reception {
+    fn give(&self, accepted: Accepted) {
+        let (open, _, _) = self.stats.connection_counts();
+        if open >= self.connections_max {
+            self.stats.refuse();
+            // Whoever is turned away at the door may not hear why: nothing waits for it.
+            let _ = send(&accepted.socket, lines::TOO_MANY_CONNECTIONS, SendFlags::NOSIGNAL);
+            return;
+        }
+        let local = self.names[accepted.listener as usize].clone();
+        let peer = accepted.peer.map_or_else(|| local.clone(), |peer: SocketAddr| peer.to_string());
+        let order = Order::Serve(accepted.socket, self.stats.open(peer, local));
+        let fewest = { self.recipients.iter() }
+            .min_by_key(|recipient| recipient.load.connections())
+            .expect("invariant: there is a data thread");
+        fewest.load.add();
+        match fewest.orders.send(order) {
+            Ok(()) => {}
+            // Full cannot be: a queue takes as many as may be open. Closed: the server ends.
+            Err(SendError::Full(order) | SendError::Closed(order)) => {
+                drop(order);
+                fewest.load.remove();
+            }
+            Err(_) => unreachable!("invariant: there are two reasons"),
+        }
+    }
+}
+
+impl Handler for Reception {
+    type Session = Infallible;
+    type External = Infallible;
+    type Message = End;
+
+    fn serve(&mut self, connection: &mut Connection<Infallible, Infallible>) -> Next {
+        match connection.session {}
+    }
+
+    fn accepted(&mut self, accepted: Accepted, _control: &mut Control<Infallible>) {
+        self.give(accepted);
+    }
+
+    fn accept_paused(&mut self, error: Option<&io::Error>) {
+        let (accepting, _) = self.stats.accepting();
+        match error {
+            Some(error) if accepting => {
+                tracing::warn!(%error, "cannot accept connections for now");
+            }
+            Some(_) => {}
+            None => tracing::info!("accepting connections again"),
+        }
+        self.stats.set_accepting(error.is_none());
+    }
+
+    fn message(&mut self, End: End, control: &mut Control<Infallible>) {
+        control.drain();
+    }
+}

@@ -1,0 +1,74 @@
+//! What values must be, alone and together.
+
+use base::size::ByteSize;
+use cache::VALUE_SIZE_MAX_LIMIT_BYTES;
+
+use super::{Budget, Config, Effective, NET_THREADS_MAX, Threads};
+use crate::Error;
+
+/// Most connections of a server.
+const CONNECTIONS_MAX: usize = reactor::CONNECTIONS_MAX;
+
+/// Smallest longest value, as in memcached.
+const VALUE_SIZE_MAX_LEAST_BYTES: u64 = 1 << 10;
+
+/// The part of the records' memory that one value may take.
+pub(crate) const VALUE_SHARE_DIVISOR: u64 = 4;
+
+/// Most listeners: each is looked at by name.
+const LISTENERS_MAX: usize = 64;
+
+impl Effective {
+    /// Looks for values that cannot work.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let config = self.config();
+        if config.listen.is_empty() && config.unix.is_none() {
+            return Err(self.wrong("listen", "there is nothing to listen on"));
+        }
+        if config.listen.len() > LISTENERS_MAX {
+            return Err(self.wrong("listen", format!("more than {LISTENERS_MAX} addresses")));
+        }
+        if !(1..=CONNECTIONS_MAX).contains(&config.max_connections) {
+            let message = format!("must be from 1 to {CONNECTIONS_MAX}");
+            return Err(self.wrong("max_connections", message));
+        }
+        if !(1..=i32::MAX as u32).contains(&config.backlog) {
+            return Err(self.wrong("backlog", format!("must be from 1 to {}", i32::MAX)));
+        }
+        let budget = Budget::new(config, config.threads())?;
+        self.check_value_size_max(&budget)
+    }
+
+    fn check_value_size_max(&self, budget: &Budget) -> Result<(), Error> {
+        let size = self.config().value_size_max;
+        let (least, limit) =
+            (ByteSize(VALUE_SIZE_MAX_LEAST_BYTES), ByteSize(VALUE_SIZE_MAX_LIMIT_BYTES));
+        if !(least..=limit).contains(&size) {
+            return Err(self.wrong("value_size_max", format!("must be from {least} to {limit}")));
+        }
+        let most = ByteSize(budget.record_bytes / VALUE_SHARE_DIVISOR);
+        if size > most {
+            let message = format!(
+                "{size} is more than a quarter of the {} for records: at most {most}, or more \
+                 `memory`",
+                ByteSize(budget.record_bytes)
+            );
+            return Err(self.wrong("value_size_max", message));
+        }
+        Ok(())
+    }
+}
+
+impl Config {
+    /// Data threads to start.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        match self.net_threads {
+            Threads::Count(count) => count,
+            Threads::Auto if !self.cpus.0.is_empty() => self.cpus.0.len().min(NET_THREADS_MAX),
+            Threads::Auto => {
+                std::thread::available_parallelism().map_or(1, usize::from).min(NET_THREADS_MAX)
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What an operator can set, and where each value comes from.
+//!
+//! Every setting is one line of the table below. From it follow the key of the TOML file, the
+//! environment variable (`KELVIN_MAX_CONNECTIONS`), the flag (`--max-connections`), its help, and
+//! what `kelvin config print` shows. A later source overrides an earlier one: default, file,
+//! environment, flag.
+//!
+//! Thread safety: plain data.
+
+mod budget;
+mod check;
+mod layers;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::path::PathBuf;
+
+use base::size::ByteSize;
+
+pub use budget::Budget;
+pub(crate) use check::VALUE_SHARE_DIVISOR;
+pub use layers::{Effective, Layer, Origin};
+pub use value::{Cpus, Duration, ListenAddress, LogLevel, Mode, Threads, Value};
+
+/// Port that memcached clients expect.
+pub const DEFAULT_PORT: u16 = 11211;
+
+/// Most data threads: beyond the cores of today's machines.
+pub const NET_THREADS_MAX: usize = 256;
+
+/// One setting, as it is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Key in the file; the flag has `-` for `_`, the variable is in capitals behind `KELVIN_`.
+    pub name: &'static str,
+    /// What stands for the value in the help.
+    pub value_name: &'static str,
+    /// What it means, line by line.
+    pub help: &'static [&'static str],
+}
+
+impl Setting {
+    /// The long flag, without its dashes.
+    #[must_use]
+    pub fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    /// The environment variable.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        format!("KELVIN_{}", self.name.to_ascii_uppercase())
+    }
+}
+
+macro_rules! settings {
+    ($(
+        $(#[doc = $help:literal])+
+        $name:ident: $type:ty = $default:expr, $value_name:literal;
+    )+) => {
+        /// The configuration of a server.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Config {
+            $($(#[doc = $help])+ pub $name: $type,)+
+        }
+
+        impl Default for Config {
+            fn default() -> Self {
+                Self { $($name: $default,)+ }
+            }
+        }
+
+        /// All settings, in the order in which they are shown.
+        pub const SETTINGS: &[Setting] = &[$(
+            Setting {
+                name: stringify!($name),
+                value_name: $value_name,
+                help: &[$($help),+],
+            },
+        )+];
+
+        /// What one source says.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct Values {
+            $(#[serde(default, deserialize_with = "value::deserialize")] $name: Option<$type>,)+
+        }
+
+        impl Values {
+            /// Sets the setting `name` from what a flag or a variable says.
+            pub(super) fn set(&mut self, name: &str, texts: &[String]) -> Result<(), String> {
+                match name {
+                    $(stringify!($name) => self.$name = Some(Value::read(texts)?),)+
+                    _ => unreachable!("invariant: names come from SETTINGS"),
+                }
+                Ok(())
+            }
+
+            /// Overrides `config`; calls `changed` with each setting that this source has.
+            pub(super) fn apply(self, config: &mut Config, mut changed: impl FnMut(&'static str)) {
+                $(if let Some(value) = self.$name {
+                    config.$name = value;
+                    changed(stringify!($name));
+                })+
+            }
+        }
+
+        impl Config {
+            /// The settings as TOML values, in order.
+            pub(super) fn to_toml(&self) -> Vec<(&'static str, String)> {
+                vec![$((stringify!($name), self.$name.write()),)+]
+            }
+        }
+    };
+}
+
+settings! {
+    /// Address and port to listen on; may be given several times, or separated by commas.
+    /// Nobody has to log in: beyond loopback, everybody who reaches it can read and change
+    /// everything. When a Unix socket is given and no address, there is no TCP listener.
+    listen: Vec<ListenAddress> = vec![ListenAddress::loopback()], "ADDR";
+    /// Path of a Unix socket to listen on; empty for none.
+    unix: Option<PathBuf> = None, "PATH";
+    /// Permission bits of the Unix socket, octal.
+    unix_mode: Mode = Mode(0o700), "MODE";
+    /// Memory for everything: records, their index, buffers and connections.
+    memory: ByteSize = ByteSize(64 << 20), "SIZE";
+    /// Longest value, at most 1GiB and a quarter of the memory for records.
+    value_size_max: ByteSize = ByteSize(1 << 20), "SIZE";
+    /// Threads that serve connections; `auto` is one for each CPU.
+    net_threads: Threads = Threads::Auto, "N";
+    /// CPUs to pin the threads to, in turn, such as `0-3,8`; empty for no pinning.
+    cpus: Cpus = Cpus::default(), "LIST";
+    /// Most connections at a time; one more is told so and closed.
+    max_connections: usize = 1024, "N";
+    /// Connections that may wait to be accepted, for each listener.
+    backlog: u32 = 1024, "N";
+    /// Closes connections on which no byte moved for so long; `0s` is never.
+    idle_timeout: Duration = Duration(0), "TIME";
+    /// How long a stop waits for clients to take their last replies.
+    drain_timeout: Duration = Duration(10_000), "TIME";
+    /// Whether a client's `shutdown` command is obeyed.
+    shutdown_command: bool = false, "BOOL";
+    /// What is logged: `error`, `warn`, `info` or `debug`.
+    log: LogLevel = LogLevel::Info, "LEVEL";
+}

@@ -1,0 +1,111 @@
+//! What keeps a server from starting or going on.
+
+use std::{io, path::PathBuf};
+
+use base::size::ByteSize;
+
+/// A server that cannot start or cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The configuration file cannot be read.
+    #[error("cannot read the configuration file {path}", path = path.display())]
+    ReadConfig {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The configuration file is not understood.
+    #[error("in the configuration file {path}:\n{source}", path = path.display())]
+    ParseConfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and in which line.
+        source: Box<toml::de::Error>,
+    },
+    /// A setting cannot have the value it has.
+    #[error("{origin}: {message}")]
+    Setting {
+        /// The setting and where its value comes from.
+        origin: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// Memory is too small.
+    #[error(
+        "memory {memory} is too small: {buffers} are for buffers of {threads} threads, {states} \
+         for {connections} connections, which leaves {left} for records; at least {least} are \
+         needed"
+    )]
+    Memory {
+        /// The setting.
+        memory: ByteSize,
+        /// For buffers.
+        buffers: ByteSize,
+        /// Data threads.
+        threads: usize,
+        /// For the state of connections.
+        states: ByteSize,
+        /// Most connections.
+        connections: usize,
+        /// What is left.
+        left: ByteSize,
+        /// What must be left.
+        least: ByteSize,
+    },
+    /// The cache cannot be built.
+    #[error("cannot build the cache: {source}")]
+    Cache {
+        /// What is wrong.
+        #[from]
+        source: cache::ConfigError,
+    },
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {what}: {source}")]
+    Listen {
+        /// The address or the path.
+        address: String,
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process listens on a Unix socket.
+    #[error("cannot listen on {path}: another process listens there", path = path.display())]
+    UnixInUse {
+        /// The path.
+        path: PathBuf,
+    },
+    /// There is something at the path of a Unix socket that is none.
+    #[error("cannot listen on {path}: it exists and is not a socket", path = path.display())]
+    UnixOccupied {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A thread cannot be started or pinned.
+    #[error("cannot {what} the thread {thread}: {source}")]
+    Thread {
+        /// Its name.
+        thread: String,
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An event loop cannot be built or cannot go on.
+    #[error("event loop of the thread {thread}: {source}")]
+    Loop {
+        /// The thread's name.
+        thread: String,
+        /// What is wrong.
+        source: reactor::Error,
+    },
+    /// A thread ended by a bug.
+    #[error("the thread {thread} panicked")]
+    Panicked {
+        /// Its name.
+        thread: String,
+    },
+}

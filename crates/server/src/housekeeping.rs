@@ -1,0 +1,36 @@
+//! The housekeeping thread: takes back what expired, a little at a time.
+
+use std::{
+    sync::mpsc::{Receiver, RecvTimeoutError},
+    time::Duration,
+};
+
+use cache::Cache;
+
+use crate::Error;
+
+/// The thread's name.
+pub(crate) const NAME: &str = "housekeeping";
+
+/// Time between two rounds over the arena.
+const ROUND_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Blocks that are swept without a pause: 64 of 64 KiB take about 2 ms.
+const BLOCKS_PER_STEP: usize = 64;
+
+/// Pause between two steps of a round: together with the above, at most half a core.
+const STEP_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Sweeps until the other end of `stop` is dropped.
+pub(crate) fn run(cache: &Cache, stop: &Receiver<()>) -> Result<(), Error> {
+    let mut worker = cache.worker()?;
+    let mut pause = ROUND_INTERVAL;
+    loop {
+        match worker.offline(|| stop.recv_timeout(pause)) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+        let more = worker.sweep(BLOCKS_PER_STEP);
+        pause = if more { STEP_INTERVAL } else { ROUND_INTERVAL };
+    }
+}

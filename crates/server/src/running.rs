@@ -1,0 +1,334 @@
+//! A server as a whole: how it starts, and how it ends.
+//!
+//! Owns the threads. They end in order: the acceptor, so that nothing new comes; the data
+//! threads, when everything that was received is answered or the drain has lasted too long; the
+//! housekeeping.
+//!
+//! Thread safety: [`StopControl`] may be used from any thread; the rest belongs to one.
+
+use std::{
+    net::SocketAddr,
+    sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use base::{clock::Clock, size::ByteSize, sync::Arc};
+use cache::{Cache, CacheConfig};
+use reactor::{Sender, mailbox};
+
+use crate::{
+    Error,
+    acceptor::{self, Acceptor, End, Recipient},
+    config::{Budget, Config},
+    descriptors, housekeeping,
+    listener::Listener,
+    memcached::Control,
+    stats::{ServerStats, Settings},
+    thread::{DataThread, Load, Order},
+};
+
+/// Orders that may wait for a data thread beside new connections: a drain and a stop.
+const ORDERS_BESIDE_CONNECTIONS: usize = 2;
+
+/// Requests to stop that may wait: a first and a second signal, the end of a thread, and a
+/// client's command. More of them say nothing new and are dropped.
+const STOPS_WAITING_MAX: usize = 8;
+
+type Thread = JoinHandle<Result<(), Error>>;
+
+/// Why a server should end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Clients may finish first.
+    Graceful,
+    /// At once.
+    Now,
+    /// A thread has ended that should not have.
+    ThreadEnded,
+}
+
+/// How often the end of the data threads is looked for while they drain.
+const DRAIN_POLL: Duration = Duration::from_millis(20);
+
+/// Asks a server to stop.
+#[derive(Clone, Debug)]
+pub struct StopControl(SyncSender<Stop>);
+
+impl StopControl {
+    /// Asks. Returns at once; [`Running::wait`] acts on it.
+    pub fn stop(&self, how: Stop) {
+        // Full: it has been asked often enough. Closed: it has ended.
+        let _ = self.0.try_send(how);
+    }
+}
+
+impl Control for StopControl {
+    fn shutdown(&self, graceful: bool) {
+        self.stop(if graceful { Stop::Graceful } else { Stop::Now });
+    }
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Running {
+    addresses: Vec<SocketAddr>,
+    stats: Arc<ServerStats>,
+    control: StopControl,
+    stops: Receiver<Stop>,
+    drain_timeout: Duration,
+    acceptor: Option<(Sender<End>, Thread)>,
+    data: Vec<(Sender<Order>, Thread)>,
+    housekeeping: Option<(SyncSender<()>, Thread)>,
+}
+
+impl Running {
+    /// Starts a server.
+    ///
+    /// # Errors
+    /// What keeps it from serving; nothing runs or listens then.
+    pub fn start(config: &Config, clock: &Clock) -> Result<Self, Error> {
+        let threads = config.threads();
+        descriptors::provide_for(config, threads);
+        let budget = Budget::new(config, threads)?;
+        let listeners = Listener::open_all(config)?;
+        let cache = Cache::new(
+            CacheConfig {
+                value_size_max: config.value_size_max.0,
+                value_share_divisor: crate::config::VALUE_SHARE_DIVISOR,
+                writers: threads,
+                ..CacheConfig::new(budget.record_bytes)
+            },
+            clock.clone(),
+        )?;
+        let stats = ServerStats::new(settings(config, &listeners, threads), clock.clone());
+        announce(config, &listeners, &budget, threads);
+        let (sender, stops) = mpsc::sync_channel(STOPS_WAITING_MAX);
+        let mut running = Self {
+            addresses: listeners.iter().filter_map(Listener::address).collect(),
+            stats,
+            control: StopControl(sender),
+            stops,
+            drain_timeout: Duration::from_millis(config.drain_timeout.0),
+            acceptor: None,
+            data: Vec::new(),
+            housekeeping: None,
+        };
+        match running.start_threads(config, &cache, &budget, threads, listeners) {
+            Ok(()) => Ok(running),
+            Err(error) => {
+                running.end(Stop::Now)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn start_threads(
+        &mut self,
+        config: &Config,
+        cache: &Cache,
+        budget: &Budget,
+        threads: usize,
+        listeners: Vec<Listener>,
+    ) -> Result<(), Error> {
+        let mut recipients = Vec::new();
+        for number in 0..threads {
+            let name = format!("data-{number}");
+            let limit = config.max_connections + ORDERS_BESIDE_CONNECTIONS;
+            let (orders, inbox) =
+                mailbox(limit).map_err(|source| Error::Loop { thread: name.clone(), source })?;
+            let load = Arc::new(Load::default());
+            let thread = DataThread {
+                name: name.clone(),
+                cpu: (!config.cpus.0.is_empty())
+                    .then(|| config.cpus.0[number % config.cpus.0.len()]),
+                cache: cache.clone(),
+                stats: Arc::clone(&self.stats),
+                control: Arc::new(self.control.clone()),
+                load: Arc::clone(&load),
+                mailbox: inbox,
+                buffer_bytes: budget.buffer_bytes_per_thread(threads),
+                idle_timeout_ms: config.idle_timeout.0,
+            };
+            let handle = self.spawn(name, || thread.run())?;
+            self.data.push((orders.clone(), handle));
+            recipients.push(Recipient { orders, load });
+        }
+        let (stop, stopped) = mpsc::sync_channel(0);
+        let their_cache = cache.clone();
+        let handle = self.spawn(housekeeping::NAME.to_owned(), move || {
+            housekeeping::run(&their_cache, &stopped)
+        })?;
+        self.housekeeping = Some((stop, handle));
+        let name = acceptor::NAME.to_owned();
+        let (end, inbox) =
+            mailbox(1).map_err(|source| Error::Loop { thread: name.clone(), source })?;
+        let acceptor = Acceptor {
+            listeners,
+            recipients,
+            stats: Arc::clone(&self.stats),
+            connections_max: config.max_connections as u64,
+            mailbox: inbox,
+            clock: cache.clock().clone(),
+        };
+        let handle = self.spawn(name, || acceptor.run())?;
+        self.acceptor = Some((end, handle));
+        Ok(())
+    }
+
+    /// Starts a thread whose end, by an error or a panic, ends the server.
+    fn spawn(
+        &self,
+        name: String,
+        run: impl FnOnce() -> Result<(), Error> + Send + 'static,
+    ) -> Result<Thread, Error> {
+        let last_will = LastWill(self.control.clone());
+        thread::Builder::new()
+            .name(name.clone())
+            .spawn(move || {
+                let _last_will = last_will;
+                run()
+            })
+            .map_err(|source| Error::Thread { thread: name, what: "start", source })
+    }
+
+    /// The addresses of the TCP listeners, with the ports that the system chose.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The statistics.
+    #[must_use]
+    pub fn stats(&self) -> &Arc<ServerStats> {
+        &self.stats
+    }
+
+    /// Something to stop the server with.
+    #[must_use]
+    pub fn control(&self) -> StopControl {
+        self.control.clone()
+    }
+
+    /// Serves until asked to stop, and stops.
+    ///
+    /// # Errors
+    /// The first error that ended a thread.
+    pub fn wait(self) -> Result<(), Error> {
+        let how = self.stops.recv().unwrap_or(Stop::Now);
+        self.end(how)
+    }
+
+    fn end(mut self, how: Stop) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        if let Some((end, handle)) = self.acceptor.take() {
+            // It fails if the acceptor has ended.
+            let _ = end.send(End);
+            outcome = outcome.and(join(handle));
+        }
+        if how == Stop::Graceful {
+            tracing::info!(timeout = ?self.drain_timeout, "stopping when clients are answered");
+            self.order_all(|| Order::Drain);
+            self.await_drain();
+        }
+        self.order_all(|| Order::Stop);
+        for (_, handle) in self.data.drain(..) {
+            outcome = outcome.and(join(handle));
+        }
+        if let Some((stop, handle)) = self.housekeeping.take() {
+            drop(stop);
+            outcome = outcome.and(join(handle));
+        }
+        tracing::info!("stopped");
+        outcome
+    }
+
+    fn order_all(&self, order: impl Fn() -> Order) {
+        for (orders, _) in &self.data {
+            // It fails if the thread has ended.
+            let _ = orders.send(order());
+        }
+    }
+
+    /// Waits until all data threads have drained, at most as long as configured, or until asked
+    /// again.
+    fn await_drain(&self) {
+        let deadline_ms = self.stats.clock().now_ms().saturating_add(millis(self.drain_timeout));
+        while !self.data.iter().all(|(_, handle)| handle.is_finished()) {
+            match self.stops.recv_timeout(DRAIN_POLL) {
+                Ok(Stop::ThreadEnded) => {}
+                Ok(Stop::Graceful | Stop::Now) | Err(RecvTimeoutError::Disconnected) => {
+                    tracing::warn!("asked again: not waiting for clients any longer");
+                    return;
+                }
+                Err(RecvTimeoutError::Timeout) if self.stats.clock().now_ms() < deadline_ms => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    let (open, _, _) = self.stats.connection_counts();
+                    tracing::warn!(
+                        connections = open,
+                        "clients did not take their replies in time"
+                    );
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Says that a thread has ended, however it did.
+#[derive(Debug)]
+struct LastWill(StopControl);
+
+impl Drop for LastWill {
+    fn drop(&mut self) {
+        self.0.stop(Stop::ThreadEnded);
+    }
+}
+
+fn join(handle: Thread) -> Result<(), Error> {
+    let thread = handle.thread().name().unwrap_or_default().to_owned();
+    handle.join().unwrap_or(Err(Error::Panicked { thread }))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What the statistics say about the configuration.
+fn settings(config: &Config, listeners: &[Listener], threads: usize) -> Settings {
+    let first = listeners.iter().find_map(Listener::address);
+    Settings {
+        memory_bytes: config.memory.0,
+        connections_max: config.max_connections as u64,
+        tcp_port: first.map_or(0, |address| address.port()),
+        listen: first.map(|address| address.ip().to_string()),
+        unix_path: config.unix.as_ref().map(|path| path.display().to_string()),
+        unix_mode: config.unix_mode.0,
+        threads,
+        backlog: config.backlog,
+        value_size_max: config.value_size_max.0,
+        idle_timeout_s: config.idle_timeout.0.div_ceil(1000),
+        shutdown_enabled: config.shutdown_command,
+    }
+}
+
+fn announce(config: &Config, listeners: &[Listener], budget: &Budget, threads: usize) {
+    tracing::info!(
+        memory = %config.memory,
+        records = %ByteSize(budget.record_bytes),
+        buffers = %ByteSize(budget.buffer_bytes),
+        connections = %ByteSize(budget.connection_bytes),
+        threads,
+        "starting"
+    );
+    for listener in listeners {
+        tracing::info!(address = listener.name(), "listening");
+        if listener.is_exposed() {
+            tracing::warn!(
+                address = listener.name(),
+                "nobody has to log in: everybody who reaches this address can read and change \
+                 everything"
+            );
+        }
+    }
+}

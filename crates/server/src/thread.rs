@@ -1,0 +1,156 @@
+//! A data thread: reads, executes and replies for its connections.
+//!
+//! Each thread has an event loop, a pool of buffers and a worker of the cache of its own; it
+//! shares the cache, the statistics, and its [`Load`] with the acceptor.
+//!
+//! Idea: the symmetric model of Bullet Cache (Voras 2012): the thread that reads a request also
+//! executes it, so nothing is queued between threads but new connections.
+
+use std::os::fd::OwnedFd;
+
+use base::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+use cache::Cache;
+use reactor::{
+    Burst, CloseReason, Connection, Control, Epoll, Handler, Loop, LoopConfig, Mailbox, Next, Pool,
+};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::{
+    Error,
+    memcached::{self, Context, LargeValue, Session},
+    stats::{OpenConnection, ServerStats},
+};
+
+/// What a client hears that sent half a request and found no memory for the rest.
+const OUT_OF_MEMORY_REQUEST: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
+
+/// What a data thread can be told.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Serve this connection.
+    Serve(OwnedFd, OpenConnection),
+    /// Answer what has been received, and end.
+    Drain,
+    /// End.
+    Stop,
+}
+
+/// Connections that a data thread has or is about to get. The acceptor adds, the thread takes.
+#[derive(Debug, Default)]
+pub(crate) struct Load(AtomicUsize);
+
+impl Load {
+    pub(crate) fn connections(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a data thread is made of. All of it can be sent to the thread that will be it.
+#[derive(Debug)]
+pub(crate) struct DataThread {
+    pub(crate) name: String,
+    pub(crate) cpu: Option<usize>,
+    pub(crate) cache: Cache,
+    pub(crate) stats: Arc<ServerStats>,
+    pub(crate) control: Arc<crate::StopControl>,
+    pub(crate) load: Arc<Load>,
+    pub(crate) mailbox: Mailbox<Order>,
+    pub(crate) buffer_bytes: usize,
+    pub(crate) idle_timeout_ms: u64,
+}
+
+impl DataThread {
+    /// Serves until told to end.
+    pub(crate) fn run(self) -> Result<(), Error> {
+        let failed = |source| Error::Loop { thread: self.name.clone(), source };
+        if let Some(cpu) = self.cpu {
+            pin(&self.name, cpu)?;
+        }
+        let pool = Pool::new(self.buffer_bytes);
+        let driver = Epoll::new(pool.clone(), self.mailbox.waker()).map_err(failed)?;
+        let mut worker = self.cache.worker()?;
+        let clock = self.cache.clock().clone();
+        worker.quiesce();
+        let server =
+            Server { context: Context::new(worker, &self.stats, self.control), load: self.load };
+        let config = LoopConfig { idle_timeout_ms: self.idle_timeout_ms };
+        let name = self.name;
+        Loop::new(config, driver, server, self.mailbox, pool, clock)
+            .run()
+            .map(drop)
+            .map_err(|source| Error::Loop { thread: name, source })
+    }
+}
+
+fn pin(thread: &str, cpu: usize) -> Result<(), Error> {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu);
+    sched_setaffinity(None, &cpus).map_err(|source| Error::Thread {
+        thread: thread.to_owned(),
+        what: "pin",
+        source: source.into(),
+    })
+}
+
+/// The handler of a data thread's loop.
+#[derive(Debug)]
+struct Server {
+    context: Context,
+    load: Arc<Load>,
+}
+
+impl Handler for Server {
+    type Session = Session;
+    type External = LargeValue;
+    type Message = Order;
+
+    fn serve(&mut self, connection: &mut Connection<Session, LargeValue>) -> Next {
+        let Connection { session, input, output, .. } = connection;
+        session.serve(&mut self.context, input, output)
+    }
+
+    fn serve_all(&mut self, burst: &mut Burst<Session, LargeValue>) {
+        memcached::serve_all(&mut self.context, burst);
+    }
+
+    fn message(&mut self, order: Order, control: &mut Control<Session>) {
+        match order {
+            Order::Serve(socket, open) => control.adopt(socket, Session::new(open)),
+            Order::Drain => control.drain(),
+            Order::Stop => control.stop(),
+        }
+    }
+
+    fn refused(&mut self, connection: &mut Connection<Session, LargeValue>, reason: &CloseReason) {
+        tracing::debug!(?reason, "a connection is refused");
+        connection.output.put(OUT_OF_MEMORY_REQUEST);
+    }
+
+    fn closed(&mut self, session: Session, reason: CloseReason) {
+        drop(session);
+        self.load.remove();
+        if let CloseReason::Idle = reason {
+            self.context.counters().idle_kicks.add(1);
+        }
+        tracing::debug!(?reason, "a connection has ended");
+    }
+
+    fn tick(&mut self, _control: &mut Control<Session>) {
+        self.context.worker().quiesce();
+    }
+
+    fn while_waiting<R>(&mut self, wait: impl FnOnce() -> R) -> R {
+        self.context.worker().offline(wait)
+    }
+}
