@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Bucket, Candidates, Entry, Index, Tag, Version};
+use super::{Bucket, Candidates, Entry, Index, LINE_ENTRIES, Tag, Version};
 use crate::arena::Arena;
 
 /// An entry and the bucket whose version guards it.
@@ -138,8 +138,11 @@ impl Index {
         wanted: impl Fn(Entry) -> bool,
     ) -> Option<Found<'a>> {
         let in_line = |bucket: Bucket<'a>, line: Bucket<'a>| {
-            let place = line.position(|entry| !entry.is_empty() && wanted(entry))?;
-            Some(Found { bucket, line, place, entry: line.entry(place) })
+            // Each entry is loaded once: without the lock a second load may find another record.
+            (0..LINE_ENTRIES).find_map(|place| {
+                let entry = line.entry(place);
+                (!entry.is_empty() && wanted(entry)).then_some(Found { bucket, line, place, entry })
+            })
         };
         in_line(first, first).or_else(|| in_line(second, second)).or_else(|| {
             match self.walk_overflow(arena, first, |line| match in_line(first, line) {
