@@ -110,6 +110,7 @@ fn get_locked(
     };
     let create_ms = command.vivify.map(|_| context.deadline_ms(command.expiry_of_created()));
     let mut locked = Locked::Missing;
+    let hit = !command.flags.has(b'u');
     let mark = replies.mark();
     let result = context.worker.update(key, |view| {
         replies.rewind(mark);
@@ -125,13 +126,13 @@ fn get_locked(
                 win_sent: true,
                 ..Put::new(Value::Bytes(b""))
             };
-            return Change::Put(put).into();
+            return Decision { change: Change::Put(put), hit };
         };
         let judged = judge(view, command, &times);
         locked = write(view, command, &judged, replies);
         match locked {
             Locked::Busy => Change::Keep.into(),
-            _ => Decision { change: judged.change, hit: !command.flags.has(b'u') },
+            _ => Decision { change: judged.change, hit },
         }
     });
     match (result, locked) {

@@ -64,6 +64,17 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("read_buf_mem_limit", &0);
     set("track_sizes", &"no");
     set("inline_ascii_response", &"no");
+    set("ext_item_size", &0);
+    set("ext_item_age", &0);
+    set("ext_low_ttl", &0);
+    set("ext_recache_rate", &0);
+    set("ext_wbuf_size", &0);
+    set("ext_compact_under", &0);
+    set("ext_drop_under", &0);
+    set("ext_max_sleep", &0);
+    set("ext_max_frag", &"0.00");
+    set("slab_automove_freeratio", &"0.000");
+    set("ext_drop_unread", &"no");
     set("num_napi_ids", &0);
     set("memory_file", &null());
     set("client_flags_size", &4);
