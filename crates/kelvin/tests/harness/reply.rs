@@ -75,16 +75,17 @@ const META: [&[u8]; 6] = [b"HD", b"VA", b"EX", b"NS", b"NF", b"EN"];
 
 fn word<'a>(first: &[u8], index: usize, word: &'a [u8], all: &mut Vec<Part<'a>>) {
     let is_meta = META.contains(&first) && index > 0;
-    let is_debug = first == b"ME" || first.starts_with(b"key=");
+    let is_dump = first.starts_with(b"key=");
+    let is_debug = first == b"ME" || is_dump;
     let name_bytes = word.iter().position(|&b| b == b'=').map_or(0, |at| at + 1);
     let (name, value) = word.split_at(name_bytes);
     match (word[0], name) {
         _ if first == b"VALUE" && index == 4 => token(word, 0, all),
         (b'c', _) if is_meta => token(word, 1, all),
         (b't', _) if is_meta => ttl(word, 1, all),
-        (_, b"cas=") if is_debug => token(word, name_bytes, all),
+        (_, b"cas=") if is_debug && !is_dump => token(word, name_bytes, all),
         (_, b"exp=") if is_debug => ttl(word, name_bytes, all),
-        (_, b"la=" | b"cls=" | b"size=") if is_debug && !value.is_empty() => {
+        (_, b"la=" | b"cls=" | b"size=" | b"cas=") if is_debug && !value.is_empty() => {
             all.push(Part::Internal(name, value));
         }
         _ => all.push(Part::Text(word)),

@@ -1,10 +1,10 @@
 //! Replies with what varies between servers and runs replaced, by these rules and no others:
 //!
 //! 1. A CAS token (last word of a `VALUE` line of five, `c` of a meta reply, `cas=` of an `me`
-//!    reply or a dump) becomes `<cas1>`, `<cas2>`... by first appearance in the script. 0 and the
+//!    reply) becomes `<cas1>`, `<cas2>`... by first appearance in the script. 0 and the
 //!    numbers that the script itself sets with `E` stay.
 //! 2. The version behind `VERSION` becomes `*`.
-//! 3. `cls=`, `size=` (of `me`) and `la=` (of a dump, where it is a date) become `*`.
+//! 3. `cls=` and `size=`, and in dumps `la=` (a date there) and `cas=`, become `*`.
 //! 4. Where only names count, `STAT name value` becomes `STAT name`, sorted; numbers in names,
 //!    which are slab classes and file descriptors, become `*`.
 //!
