@@ -31,6 +31,10 @@ pub(super) fn step(line: &[u8], consumed: usize) -> Step<'_> {
             Ok(store) => Step::Request { request: Request::MetaStore(store), consumed },
             Err(refusal) => finish(Err(refusal), consumed),
         },
+        [b'm', b'd', b' ', args @ ..] => match meta::keyed(args) {
+            Ok(meta) => Step::Request { request: Request::MetaDelete(meta), consumed },
+            Err(refusal) => finish(Err(refusal), consumed),
+        },
         _ => finish(request(line), consumed),
     }
 }
@@ -50,9 +54,8 @@ fn request(line: &[u8]) -> Parsed<'_> {
     let args = args.strip_prefix(b" ").unwrap_or_default();
     match name {
         // Without arguments, or they were read before.
-        b"get" | b"set" | b"mg" | b"ms" => bad_format(),
+        b"get" | b"set" | b"mg" | b"ms" | b"md" => bad_format(),
         b"gets" => get(args, true).map_or_else(bad_format, |get| Ok(Request::Get(get))),
-        b"md" => meta::keyed(args).map(Request::MetaDelete),
         b"ma" => meta::arithmetic(args),
         b"mn" => Ok(Request::MetaNoop),
         b"delete" => delete(args),
