@@ -144,7 +144,7 @@ impl Table {
 
     #[inline]
     fn number(&self, class: usize, hash: u64) -> usize {
-        let shard = (hash >> 40) as usize & ((1 << self.shard_bits) - 1);
+        let shard = (hash >> 32) as usize >> (32 - self.shard_bits);
         class << self.shard_bits | shard
     }
 

@@ -21,7 +21,7 @@ impl Index {
                 let hash = hash_of(entry.location());
                 assert_eq!(entry.tag(), Tag::of(hash), "an entry with another key's tag");
                 let home = self.candidates(hash);
-                let at_home = home.first == number || (home.second == number && !in_overflow);
+                let at_home = home.first() == number || (home.second() == number && !in_overflow);
                 assert!(at_home, "an entry in bucket {number}, which is not one of its two");
                 all.push(entry);
             };

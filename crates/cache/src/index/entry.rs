@@ -1,9 +1,10 @@
 //! One word of the index: where a record is, part of its hash, and how hot it is.
 
 const LOCATION_BITS: u32 = 37;
-const TAG_BITS: u32 = 24;
-const FETCHED: u64 = 1 << 61;
-const COUNTER_SHIFT: u32 = 62;
+const COUNTER_SHIFT: u32 = LOCATION_BITS;
+const COUNTER_ONE: u64 = 1 << COUNTER_SHIFT;
+const FETCHED: u64 = 1 << 39;
+const TAG_SHIFT: u32 = 40;
 
 /// Largest counter.
 pub(crate) const COUNTER_MAX: u64 = 3;
@@ -19,7 +20,8 @@ pub(crate) struct Tag(u64);
 impl Tag {
     #[inline]
     pub(crate) fn of(hash: u64) -> Self {
-        Self(hash >> (64 - TAG_BITS))
+        // 0 is the tag of an empty entry, so that one comparison tells whether an entry matches.
+        Self((hash >> TAG_SHIFT).max(1))
     }
 
     #[inline]
@@ -32,7 +34,7 @@ impl Entry {
     /// An entry that nobody has hit yet.
     #[inline]
     pub(crate) fn new(location: usize, tag: Tag) -> Self {
-        Self(location as u64 | tag.0 << LOCATION_BITS)
+        Self(location as u64 | tag.0 << TAG_SHIFT)
     }
 
     #[inline]
@@ -48,19 +50,18 @@ impl Entry {
 
     #[inline]
     pub(crate) fn tag(self) -> Tag {
-        Tag(self.0 >> LOCATION_BITS & ((1 << TAG_BITS) - 1))
+        Tag(self.0 >> TAG_SHIFT)
     }
 
     /// Holds a record whose tag is this one.
     #[inline]
     pub(crate) fn matches(self, tag: Tag) -> bool {
-        const TAG_MASK: u64 = ((1 << TAG_BITS) - 1) << LOCATION_BITS;
-        (self.0 ^ tag.0 << LOCATION_BITS) & TAG_MASK == 0 && !self.is_empty()
+        self.0 >> TAG_SHIFT == tag.0
     }
 
     #[inline]
     pub(crate) fn counter(self) -> u64 {
-        self.0 >> COUNTER_SHIFT
+        self.0 >> COUNTER_SHIFT & COUNTER_MAX
     }
 
     #[inline]
@@ -70,7 +71,7 @@ impl Entry {
 
     /// The same record with another counter.
     pub(crate) fn with_counter(self, counter: u64) -> Self {
-        Self(self.0 & !(3 << COUNTER_SHIFT) | counter << COUNTER_SHIFT)
+        Self(self.0 & !(COUNTER_MAX << COUNTER_SHIFT) | counter << COUNTER_SHIFT)
     }
 
     /// The same key at another place.
@@ -94,7 +95,7 @@ impl Entry {
 
     #[inline]
     fn touched(self) -> Self {
-        if self.counter() == COUNTER_MAX { self } else { Self(self.0 + (1 << COUNTER_SHIFT)) }
+        if self.counter() == COUNTER_MAX { self } else { Self(self.0 + COUNTER_ONE) }
     }
 }
 
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!((moved.location(), moved.counter(), moved.fetched()), (5, 1, false));
         assert_eq!(moved.tag(), tag);
         assert!(read.put(true).fetched() && !entry.put(true).fetched());
-        assert!(Entry::new(1, Tag::of(0)).matches(Tag::of(0)));
+        assert!(Entry::new(1, Tag::of(0)).matches(Tag::of(0)), "a hash of 0 has a tag");
         assert!(!Entry(0).matches(Tag::of(0)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Bucket, Candidates, Entry, Index, LINE_ENTRIES, Tag, Version};
+use super::{Bucket, Entry, Index, LINE_ENTRIES, Tag, Version};
 use crate::arena::Arena;
 
 /// An entry and the bucket whose version guards it.
@@ -56,12 +56,12 @@ impl Index {
     ) -> Attempt<'a, R> {
         let tag = Tag::of(hash);
         let candidates = self.candidates(hash);
-        let first = self.bucket(arena, candidates.first);
+        let first = self.bucket(arena, candidates.first());
         let Some(first_version) = first.version() else { return Attempt::Again };
         if let Some(attempt) = probe(first, first, first_version, tag, read) {
             return attempt;
         }
-        let second = self.bucket(arena, candidates.second);
+        let second = self.bucket(arena, candidates.second());
         let Some(second_version) = second.version() else { return Attempt::Again };
         if let Some(attempt) = probe(second, second, second_version, tag, read) {
             return attempt;
@@ -164,8 +164,9 @@ impl Index {
         hash: u64,
         location: usize,
     ) -> Option<Found<'a>> {
-        let Candidates { first, second, .. } = self.candidates(hash);
-        let (first, second) = (self.bucket(arena, first), self.bucket(arena, second));
+        let candidates = self.candidates(hash);
+        let first = self.bucket(arena, candidates.first());
+        let second = self.bucket(arena, candidates.second());
         self.find_in(arena, first, second, |entry| entry.location() == location)
     }
 

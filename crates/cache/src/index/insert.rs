@@ -38,18 +38,18 @@ impl Index {
     pub(crate) fn lock<'a>(&self, arena: &'a Arena, hash: u64) -> Pair<'a> {
         loop {
             let candidates = self.candidates(hash);
-            let numbers = (candidates.first, candidates.second);
+            let numbers = (candidates.first(), candidates.second());
             let (low, high) = (numbers.0.min(numbers.1), numbers.0.max(numbers.1));
             let low_lock = self.bucket(arena, low).lock();
             let high_lock = (low != high).then(|| self.bucket(arena, high).lock());
             // A bucket may have been split while this thread waited for it.
             let now = self.candidates(hash);
-            if (now.first, now.second) == numbers {
+            if (now.first(), now.second()) == numbers {
                 let (first, second) = match high_lock {
                     Some(high_lock) if low != numbers.0 => (high_lock, Some(low_lock)),
                     second => (low_lock, second),
                 };
-                return Pair { first, second, numbers, buckets: now.buckets };
+                return Pair { first, second, numbers, buckets: now.extent.buckets };
             }
         }
     }

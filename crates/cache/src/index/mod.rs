@@ -75,9 +75,24 @@ pub(crate) struct Index {
 /// Where a hash may be found, for a given number of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidates {
-    pub(crate) buckets: u64,
-    pub(crate) first: u64,
-    pub(crate) second: u64,
+    extent: Extent,
+    base: u64,
+    tag: Tag,
+}
+
+impl Candidates {
+    /// The number of the first bucket.
+    #[inline]
+    fn first(self) -> u64 {
+        self.extent.bucket(self.base, growth_of(self.tag))
+    }
+
+    /// The number of the second bucket.
+    #[inline]
+    fn second(self) -> u64 {
+        let base = other_base(self.base, self.tag, self.extent.base_bits);
+        self.extent.bucket(base, growth_of(self.tag))
+    }
 }
 
 /// Which buckets there are, for a moment.
@@ -97,8 +112,8 @@ fn other_base(base: u64, tag: Tag, base_bits: u32) -> u64 {
 /// The bits that growth takes from a tag, the first one lowest.
 #[inline]
 fn growth_of(tag: Tag) -> u64 {
-    // Sub-tables are told apart by the lowest bits of the tag: take the others first.
-    tag.number().reverse_bits() >> 40
+    // Shards are told apart by the tag's highest bits, which growth never comes to.
+    tag.number()
 }
 
 impl Extent {
@@ -180,19 +195,13 @@ impl Index {
     #[inline]
     pub(crate) fn candidates(&self, hash: u64) -> Candidates {
         let extent = self.extent(Ordering::Acquire);
-        let tag = Tag::of(hash);
-        let (base, growth) = (hash & ((1 << self.base_bits) - 1), growth_of(tag));
-        Candidates {
-            buckets: extent.buckets,
-            first: extent.bucket(base, growth),
-            second: extent.bucket(other_base(base, tag, self.base_bits), growth),
-        }
+        Candidates { extent, base: hash & ((1 << self.base_bits) - 1), tag: Tag::of(hash) }
     }
 
     /// Whether the number of buckets is still what `candidates` was computed for.
     #[inline]
     pub(crate) fn is_current(&self, candidates: Candidates) -> bool {
-        self.buckets.load(Ordering::Relaxed) == candidates.buckets
+        self.buckets.load(Ordering::Relaxed) == candidates.extent.buckets
     }
 
     #[inline]
@@ -226,7 +235,7 @@ impl Index {
     pub(crate) fn prefetch_records(&self, arena: &Arena, hash: u64) {
         let tag = Tag::of(hash);
         let candidates = self.candidates(hash);
-        for number in [candidates.first, candidates.second] {
+        for number in [candidates.first(), candidates.second()] {
             let bucket = self.bucket(arena, number);
             for place in 0..LINE_ENTRIES {
                 let entry = bucket.entry(place);
@@ -243,8 +252,8 @@ impl Index {
     #[inline]
     pub(crate) fn prefetch(&self, arena: &Arena, hash: u64) {
         let candidates = self.candidates(hash);
-        arena.prefetch(self.bucket_at(candidates.first));
-        arena.prefetch(self.bucket_at(candidates.second));
+        arena.prefetch(self.bucket_at(candidates.first()));
+        arena.prefetch(self.bucket_at(candidates.second()));
     }
 }
 

@@ -43,6 +43,12 @@ pub(crate) const EPOCHS: u64 = 8;
 pub(crate) struct Header(pub(crate) u32);
 
 impl Header {
+    /// 1 if a bit is set: offsets are added up without branches.
+    #[inline]
+    fn bit(self, bit: u32) -> usize {
+        usize::from(self.0 & bit != 0)
+    }
+
     #[inline]
     pub(crate) fn key_len(self) -> usize {
         (self.0 & 0xff) as usize
@@ -76,6 +82,12 @@ impl Header {
         u64::from(self.0 >> EPOCH_SHIFT) % EPOCHS
     }
 
+    /// Nothing but key, token and an inline value, and no state.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & (EXPIRY | FLAGS | STALE | WIN_SENT | PARTS) == 0
+    }
+
     /// The value lies in parts and this is its head.
     #[inline]
     pub(crate) fn in_parts(self) -> bool {
@@ -85,7 +97,7 @@ impl Header {
     /// Where the key starts.
     #[inline]
     pub(crate) fn key_at(self) -> usize {
-        if self.in_parts() { HEAD_KEY_AT } else { HEADER_BYTES }
+        HEADER_BYTES + self.bit(PARTS) * (HEAD_KEY_AT - HEADER_BYTES)
     }
 
     /// Where the token starts.
@@ -95,6 +107,7 @@ impl Header {
     }
 
     /// Where the expiry would start.
+    #[inline]
     pub(crate) fn expiry_at(self) -> usize {
         self.token_at() + TOKEN_BYTES
     }
@@ -102,13 +115,13 @@ impl Header {
     /// Where the client flags would start.
     #[inline]
     pub(crate) fn flags_at(self) -> usize {
-        self.expiry_at() + if self.has_expiry() { EXPIRY_BYTES } else { 0 }
+        self.expiry_at() + self.bit(EXPIRY) * EXPIRY_BYTES
     }
 
     /// Where the value, or what stands for it, starts.
     #[inline]
     pub(crate) fn value_at(self) -> usize {
-        self.flags_at() + if self.has_flags() { FLAGS_BYTES } else { 0 }
+        self.flags_at() + self.bit(FLAGS) * FLAGS_BYTES
     }
 
     /// The same header with other states.

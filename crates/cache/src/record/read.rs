@@ -78,29 +78,42 @@ impl<'a> Slot<'a> {
     }
 
     /// Fills `out` from byte `at`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn copy(self, at: usize, out: &mut [u8]) {
-        let (first, shift) = (at / WORD_BYTES, at % WORD_BYTES * 8);
-        let Some((last, whole)) = out.split_last_chunk_mut::<WORD_BYTES>().map(|(a, b)| (b, a))
-        else {
-            if !out.is_empty() {
-                let bytes = self.number(at, out.len()).to_le_bytes();
-                put_short(out, bytes);
+        let len = out.len();
+        if len < WORD_BYTES {
+            if len > 0 {
+                put_short(out, self.number(at, len).to_le_bytes());
             }
             return;
-        };
-        // The last eight bytes at once, wherever they start; what is before in whole words.
-        let end = at + whole.len();
-        *last = self.number(end, WORD_BYTES).to_le_bytes();
-        let words = &self.0[first..first + whole.len().div_ceil(WORD_BYTES) + 1];
-        let (chunks, rest) = whole.as_chunks_mut::<WORD_BYTES>();
-        for (out, pair) in chunks.iter_mut().zip(words.windows(2)) {
-            *out = joined(pair, shift).to_le_bytes();
         }
-        if !rest.is_empty() {
-            let place = chunks.len();
-            let bytes = joined(&words[place..place + 2], shift).to_le_bytes();
-            put_short(rest, bytes);
+        // Whole words from the start, and the last eight bytes at once wherever they start.
+        if let Some(start) = out.first_chunk_mut() {
+            *start = self.number(at, WORD_BYTES).to_le_bytes();
+        }
+        if len > 2 * WORD_BYTES {
+            self.copy_words(at + WORD_BYTES, &mut out[WORD_BYTES..]);
+        }
+        if let Some(end) = out.last_chunk_mut() {
+            *end = self.number(at + len - WORD_BYTES, WORD_BYTES).to_le_bytes();
+        }
+    }
+
+    /// Fills the whole words of `out` from byte `at`.
+    fn copy_words(self, at: usize, out: &mut [u8]) {
+        let (first, shift) = (at / WORD_BYTES, at % WORD_BYTES * 8);
+        let (chunks, _) = out.as_chunks_mut::<WORD_BYTES>();
+        if shift == 0 {
+            for (out, word) in chunks.iter_mut().zip(&self.0[first..]) {
+                *out = word.load(Ordering::Relaxed).to_le_bytes();
+            }
+        } else {
+            let words = &self.0[first..first + chunks.len() + 1];
+            for (out, pair) in chunks.iter_mut().zip(words.windows(2)) {
+                let low = pair[0].load(Ordering::Relaxed) >> shift;
+                let high = pair[1].load(Ordering::Relaxed) << (64 - shift);
+                *out = (low | high).to_le_bytes();
+            }
         }
     }
 
@@ -119,6 +132,14 @@ impl<'a> Slot<'a> {
     /// All fields but key and value. `fetched` is the index's to know.
     #[inline(always)]
     pub(crate) fn meta(self, header: Header, fetched: bool) -> Meta {
+        if header.is_plain() {
+            return Meta {
+                value_len: header.value_len() as u32,
+                token: self.token(header),
+                fetched,
+                ..Meta::default()
+            };
+        }
         let value_len = if header.in_parts() {
             self.number(header.value_at(), 4)
         } else {
@@ -135,14 +156,6 @@ impl<'a> Slot<'a> {
             fetched,
         }
     }
-}
-
-/// The word that starts `shift` bits into the first of two.
-#[inline]
-fn joined(pair: &[AtomicU64], shift: usize) -> u64 {
-    let low = u128::from(pair[0].load(Ordering::Relaxed));
-    let high = u128::from(pair[1].load(Ordering::Relaxed));
-    ((high << 64 | low) >> shift) as u64
 }
 
 /// Fewer than eight bytes as a number.

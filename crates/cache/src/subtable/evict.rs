@@ -14,7 +14,7 @@ use crate::{
 /// Slots that hands may look at for one new record. A counter of 3 survives three laps, so a
 /// sub-table of a few hundred slots is walked more than once; in a large one a victim comes after
 /// two or three slots on average.
-const HAND_STEPS_MAX: usize = 4096;
+const HAND_STEPS_MAX: usize = if cfg!(any(loom, shuttle, miri)) { 64 } else { 4096 };
 
 /// How far ahead of the hand its victims' slots are prefetched, and their buckets and ghosts: the
 /// time of some eight insertions, which is longer than memory takes.

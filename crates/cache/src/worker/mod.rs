@@ -20,7 +20,7 @@ use crate::{
 
 /// Times that a thread lets others run while it waits for them to leave a block. They do so between
 /// two commands, in microseconds.
-const QUIESCENCE_YIELDS_MAX: usize = 1024;
+const QUIESCENCE_YIELDS_MAX: usize = if cfg!(any(loom, shuttle, miri)) { 8 } else { 1024 };
 
 /// A cache. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
