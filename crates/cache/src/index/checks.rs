@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use base::sync::atomic::Ordering;
 
-use super::{Entry, Index, LINE_ENTRIES, Tag};
+use super::{Bucket, Entry, Index, LINE_ENTRIES, Tag};
 use crate::arena::Arena;
 
 impl Index {
@@ -20,8 +20,9 @@ impl Index {
                 }
                 let hash = hash_of(entry.location());
                 assert_eq!(entry.tag(), Tag::of(hash), "an entry with another key's tag");
-                let home = self.candidates(hash);
-                let at_home = home.first() == number || (home.second() == number && !in_overflow);
+                let pair = self.lock(arena, hash);
+                let is = |home: Bucket<'_>| std::ptr::eq(home.word(0), bucket.word(0));
+                let at_home = is(pair.first()) || (is(pair.second()) && !in_overflow);
                 assert!(at_home, "an entry in bucket {number}, which is not one of its two");
                 all.push(entry);
             };
