@@ -142,3 +142,66 @@ impl Handler for Reception {
         control.drain();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Read, os::unix::net::UnixStream};
+
+    use base::{clock::Clock, sync::Arc};
+    use reactor::{Accepted, Mailbox, mailbox};
+
+    use super::{Reception, Recipient};
+    use crate::{
+        stats::{ServerStats, Settings},
+        thread::{Load, Order},
+    };
+
+    fn reception(threads: usize, connections_max: u64) -> (Reception, Vec<Mailbox<Order>>) {
+        let stats = ServerStats::new(Settings::default(), Clock::manual(1));
+        let (recipients, inboxes) = (0..threads)
+            .map(|_| {
+                let (orders, inbox) = mailbox(8).expect("an eventfd");
+                (Recipient { orders, load: Arc::new(Load::default()) }, inbox)
+            })
+            .unzip();
+        let names = vec!["here".to_owned()];
+        (Reception { names, recipients, stats, connections_max }, inboxes)
+    }
+
+    fn knock(reception: &Reception) -> UnixStream {
+        let (client, server) = UnixStream::pair().expect("sockets");
+        reception.give(Accepted { listener: 0, socket: server.into(), peer: None });
+        client
+    }
+
+    fn loads(reception: &Reception) -> Vec<usize> {
+        reception.recipients.iter().map(|recipient| recipient.load.connections()).collect()
+    }
+
+    #[test]
+    fn the_thread_with_fewest_connections_gets_the_next() {
+        let (reception, _inboxes) = reception(3, 100);
+        let _clients: Vec<_> = (0..5).map(|_| knock(&reception)).collect();
+        assert_eq!(loads(&reception), [2, 2, 1]);
+        reception.recipients[1].load.remove();
+        reception.recipients[1].load.remove();
+        let _clients: Vec<_> = (0..3).map(|_| knock(&reception)).collect();
+        assert_eq!(loads(&reception), [2, 2, 2]);
+        assert_eq!(reception.stats.connection_counts(), (8, 8, 0));
+    }
+
+    #[test]
+    fn beyond_the_limit_clients_are_turned_away() {
+        let (reception, inboxes) = reception(1, 2);
+        let _clients = [knock(&reception), knock(&reception)];
+        let mut said = String::new();
+        knock(&reception).read_to_string(&mut said).expect("an orderly end");
+        assert_eq!(said, "ERROR Too many open connections\r\n");
+        assert_eq!((loads(&reception), reception.stats.connection_counts()), (vec![2], (2, 2, 1)));
+        // What waits for a thread that has ended is closed and counted out.
+        drop(inboxes);
+        assert_eq!(reception.stats.connection_counts().0, 0);
+        knock(&reception).read_to_string(&mut said).expect("an orderly end");
+        assert_eq!((loads(&reception), reception.stats.connection_counts().0), (vec![2], 0));
+    }
+}

@@ -84,6 +84,12 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
+    /// This process may not run on a CPU that a thread is to be pinned to.
+    #[error("cpus: this process may not run on CPU {cpu}, or there is no such CPU")]
+    Cpu {
+        /// Its number.
+        cpu: usize,
+    },
     /// A thread cannot be started or pinned.
     #[error("cannot {what} the thread {thread}: {source}")]
     Thread {

@@ -12,6 +12,7 @@
 
 mod acceptor;
 pub mod config;
+mod cpus;
 mod descriptors;
 mod error;
 mod housekeeping;

@@ -21,7 +21,7 @@ use crate::{
     Error,
     acceptor::{self, Acceptor, End, Recipient},
     config::{Budget, Config},
-    descriptors, housekeeping,
+    cpus, descriptors, housekeeping,
     listener::Listener,
     memcached::Control,
     stats::{ServerStats, Settings},
@@ -89,8 +89,9 @@ impl Running {
     /// What keeps it from serving; nothing runs or listens then.
     pub fn start(config: &Config, clock: &Clock) -> Result<Self, Error> {
         let threads = config.threads();
-        descriptors::provide_for(config, threads);
         let budget = Budget::new(config, threads)?;
+        cpus::check(&config.cpus)?;
+        descriptors::provide_for(config, threads);
         let listeners = Listener::open_all(config)?;
         let cache = Cache::new(
             CacheConfig {

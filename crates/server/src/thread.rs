@@ -16,10 +16,9 @@ use cache::Cache;
 use reactor::{
     Burst, CloseReason, Connection, Control, Epoll, Handler, Loop, LoopConfig, Mailbox, Next, Pool,
 };
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::{
-    Error,
+    Error, cpus,
     memcached::{self, Context, LargeValue, Session},
     stats::{OpenConnection, ServerStats},
 };
@@ -75,7 +74,7 @@ impl DataThread {
     pub(crate) fn run(self) -> Result<(), Error> {
         let failed = |source| Error::Loop { thread: self.name.clone(), source };
         if let Some(cpu) = self.cpu {
-            pin(&self.name, cpu)?;
+            cpus::pin(&self.name, cpu)?;
         }
         let pool = Pool::new(self.buffer_bytes);
         let driver = Epoll::new(pool.clone(), self.mailbox.waker()).map_err(failed)?;
@@ -91,16 +90,6 @@ impl DataThread {
             .map(drop)
             .map_err(|source| Error::Loop { thread: name, source })
     }
-}
-
-fn pin(thread: &str, cpu: usize) -> Result<(), Error> {
-    let mut cpus = CpuSet::new();
-    cpus.set(cpu);
-    sched_setaffinity(None, &cpus).map_err(|source| Error::Thread {
-        thread: thread.to_owned(),
-        what: "pin",
-        source: source.into(),
-    })
 }
 
 /// The handler of a data thread's loop.

@@ -143,7 +143,7 @@ fn impossible_paths_are_reported() {
     // the permissions are only looked at by others.
     let path = directory.0.join("socket");
     let _listener = UnixListener::bind(&path).expect("a new path");
-    std::fs::set_permissions(&path, Permissions::from_mode(0)).expect("an own file");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o000)).expect("an own file");
     config.unix = Some(path);
     assert!(matches!(Listener::open_all(&config), Err(Error::UnixInUse { .. })));
 }
