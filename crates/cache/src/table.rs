@@ -54,11 +54,19 @@ pub(crate) struct Table {
     history: Mutex<History>,
     /// When the table is to be flushed, in milliseconds; 0 for never.
     flush_at_ms: AtomicU64,
-    /// The block that the next sweep begins with.
-    pub(crate) sweep_cursor: AtomicUsize,
-    /// Flushes whose records have all been swept, and those the current round began with.
+    /// How far the sweep has come. Held by the thread that sweeps.
+    pub(crate) sweep: Mutex<SweepRound>,
+    /// Flushes whose records have all been swept.
     pub(crate) swept_flushes: AtomicU64,
-    pub(crate) sweep_round_flushes: AtomicU64,
+}
+
+/// One round of sweeping all blocks.
+#[derive(Debug, Default)]
+pub(crate) struct SweepRound {
+    /// The block to go on with.
+    pub(crate) next: usize,
+    /// Flushes there had been when the round began.
+    pub(crate) flushes: u64,
 }
 
 impl Table {
@@ -96,9 +104,8 @@ impl Table {
             sequence: AtomicU64::new(1),
             history: Mutex::new(History::default()),
             flush_at_ms: AtomicU64::new(0),
-            sweep_cursor: AtomicUsize::new(0),
+            sweep: Mutex::new(SweepRound::default()),
             swept_flushes: AtomicU64::new(0),
-            sweep_round_flushes: AtomicU64::new(0),
         })
     }
 
@@ -300,28 +307,21 @@ impl Table {
         Some(block)
     }
 
-    /// Asks for a flush at a time; 0 is now.
+    /// Asks for a flush at a time; 0 takes a request back.
     pub(crate) fn flush_at(&self, at_ms: u64) {
         self.flush_at_ms.store(at_ms, Ordering::Relaxed);
-        if at_ms <= self.clock.now_ms() {
-            self.flush_at_ms.store(0, Ordering::Relaxed);
-            self.memory.flushes.fetch_add(1, Ordering::AcqRel);
-        }
     }
 
-    /// Flushes if it is time.
+    /// Whether a flush that was asked for is due; only one caller is told so.
     #[inline]
-    pub(crate) fn flush_if_due(&self, now_ms: u64) {
+    pub(crate) fn take_due_flush(&self, now_ms: u64) -> bool {
         let at_ms = self.flush_at_ms.load(Ordering::Relaxed);
-        if at_ms != 0
+        at_ms != 0
             && at_ms <= now_ms
             && self
                 .flush_at_ms
                 .compare_exchange(at_ms, 0, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
-        {
-            self.memory.flushes.fetch_add(1, Ordering::AcqRel);
-        }
     }
 }
 

@@ -8,5 +8,7 @@
 mod parallel;
 #[cfg(shuttle)]
 mod shuttle;
+#[cfg(not(any(loom, shuttle, miri)))]
+mod torn;
 #[cfg(not(loom))]
 mod validate;

@@ -48,7 +48,7 @@ impl Table {
     fn validate_records(&self, taken: &BTreeMap<usize, usize>, blocks: &mut Claims) -> usize {
         let memory = &self.memory;
         let entries = memory.index.entries(&memory.arena, |location| {
-            memory.hash_at(location).expect("an entry leads to a slot without a record")
+            memory.hash_at(location).expect("slot shared: an entry leads to a free one")
         });
         let (mut keys, mut locations) = (BTreeSet::new(), BTreeSet::new());
         let mut pieces = Claims::default();

@@ -23,6 +23,11 @@ impl Pinned {
         Self { table, location, meta, parts }
     }
 
+    /// Whether the head is at a location.
+    pub(crate) fn is_at(&self, location: usize) -> bool {
+        self.location == location
+    }
+
     /// The record's fields.
     #[must_use]
     pub fn meta(&self) -> &Meta {

@@ -42,6 +42,12 @@ impl<'a> Bucket<'a> {
         Self { words: words.try_into().expect("invariant: a line has eight words") }
     }
 
+    /// Whether both are the same line.
+    #[inline]
+    pub(crate) fn is(self, other: Self) -> bool {
+        std::ptr::eq(self.words, other.words)
+    }
+
     fn head(self) -> &'a AtomicU64 {
         &self.words[0]
     }

@@ -155,6 +155,24 @@ impl Index {
         })
     }
 
+    /// Under the lock of `found.bucket`: the entry as it is now, if it still leads to the same
+    /// record from the same place. An overflow line may have been given to another bucket meanwhile.
+    #[inline]
+    pub(crate) fn confirm<'a>(&self, arena: &'a Arena, found: &Found<'a>) -> Option<Found<'a>> {
+        let entry = found.line.entry(found.place);
+        let same = entry.location() == found.entry.location() && entry.tag() == found.entry.tag();
+        let guarded = || {
+            found.line.is(found.bucket) || {
+                let in_chain = |line: Bucket<'a>| match line.is(found.line) {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                };
+                self.walk_overflow(arena, found.bucket, in_chain).is_break()
+            }
+        };
+        (same && guarded()).then_some(Found { entry, ..*found })
+    }
+
     /// Finds the entry that leads to `location`, without a lock: a hint that must be confirmed by
     /// a compare-and-swap under the lock.
     #[inline]

@@ -76,17 +76,15 @@ impl Index {
         Ok(())
     }
 
-    /// Takes an entry out, if it is still the one that was found. The caller holds the lock of
-    /// `found.bucket`. Only who gets `true` may free the record.
-    pub(crate) fn remove(&self, found: &Found<'_>) -> bool {
-        let word = found.line.word(found.place);
-        // Under the lock only counters change, so this is as good as a compare-and-swap: a reader
-        // that counts a hit meanwhile either did so before the load, or fails.
-        let now = Entry(word.load(Ordering::Relaxed));
-        let same = now.location() == found.entry.location() && now.tag() == found.entry.tag();
-        if same {
-            word.store(0, Ordering::Relaxed);
+    /// Takes an entry out, if it still leads to the record that was found. The caller holds the lock
+    /// of `found.bucket`. Only who gets `true` may free the record.
+    pub(crate) fn remove<'a>(&self, arena: &'a Arena, found: &Found<'a>) -> bool {
+        // Under the lock only counters change, so a store is as good as a compare-and-swap: a
+        // reader that counts a hit meanwhile either did so before, or fails.
+        let still = self.confirm(arena, found);
+        if let Some(found) = still {
+            found.line.word(found.place).store(0, Ordering::Relaxed);
         }
-        same
+        still.is_some()
     }
 }

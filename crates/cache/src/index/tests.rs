@@ -69,8 +69,8 @@ fn every_entry_is_found_through_growth_and_none_after_removal() {
                 entry.location() == location
             })
             .expect("still there");
-        assert!(bench.index.remove(&found));
-        assert!(!bench.index.remove(&found), "removed twice");
+        assert!(bench.index.remove(&bench.arena, &found));
+        assert!(!bench.index.remove(&bench.arena, &found), "removed twice");
         drop(pair);
         assert_eq!(bench.location_of(hash(number), location), None);
     }

@@ -6,7 +6,7 @@ use super::State;
 use crate::{
     extent,
     geometry::{BLOCK_WORDS, WORD_BYTES},
-    index::{Entry, Found},
+    index::Found,
     memory::Memory,
     policy::{Border, Partition, Verdict},
 };
@@ -191,8 +191,9 @@ impl State {
         found: &Found<'_>,
     ) -> bool {
         let Some(lock) = found.bucket.try_lock() else { return false };
-        let word = found.line.word(found.place);
-        let entry = Entry(word.load(Ordering::Relaxed));
+        let Some(Found { entry, .. }) = memory.index.confirm(&memory.arena, found) else {
+            return false;
+        };
         // Pins are counted in a head: one that is pinned stays where its readers will look.
         if entry.location() != from || !extent::begin_move(memory, from) {
             return false;
@@ -210,7 +211,7 @@ impl State {
         let block = to / BLOCK_WORDS;
         let changed = memory.blocks.changed(from / BLOCK_WORDS);
         memory.blocks.note_write(block, changed, slot.expiry_ms(slot.header()));
-        word.store(entry.moved(to).with_counter(0).0, Ordering::Relaxed);
+        found.line.word(found.place).store(entry.moved(to).with_counter(0).0, Ordering::Relaxed);
         drop(lock);
         true
     }
@@ -226,7 +227,7 @@ impl State {
     ) -> bool {
         let location = found.entry.location();
         let won = match found.bucket.try_lock() {
-            Some(_lock) => memory.index.remove(found),
+            Some(_lock) => memory.index.remove(&memory.arena, found),
             None => false,
         };
         if !won && !cfg!(mutant = "evictor_frees_without_winning") {

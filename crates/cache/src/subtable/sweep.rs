@@ -82,7 +82,7 @@ impl State {
         };
         // Under the lock the record cannot change: is it still the dead one?
         let dead = memory.is_dead(slot, slot.header(), now_ms);
-        let won = dead && memory.index.remove(&found);
+        let won = dead && memory.index.remove(&memory.arena, &found);
         drop(lock);
         if won {
             self.counters.reclaimed += 1;

@@ -6,17 +6,27 @@ use crate::{
     geometry::INLINE_VALUE_MAX_BYTES,
 };
 
-/// A value in parts, and the record that it continues.
+/// A value in parts, and what it continues.
 pub(super) struct Built {
     value: Upload,
-    /// The record whose value is part of it.
-    continues: Option<Identity>,
+    continues: Present,
 }
 
 impl Built {
-    /// Whether it is what a put on this record makes.
+    /// Whether it is what a put on this record makes: whether the value that it continues is
+    /// still the record's. A token does not tell, a client may have given it twice.
     pub(super) fn is_for(&self, live: Option<&View<'_>>) -> bool {
-        self.continues.is_none() || self.continues == live.map(identity)
+        match (&self.continues, live) {
+            (Present::Nothing, _) => true,
+            (Present::Inline(bytes), Some(view)) if !view.header().in_parts() => {
+                let mut now = [0; INLINE_VALUE_MAX_BYTES];
+                let len = view.copy_prefix(&mut now);
+                now[..len] == bytes[..]
+            }
+            // While it is pinned nobody else's head can be in this slot.
+            (Present::Parts(pinned), Some(view)) => pinned.is_at(view.found().entry.location()),
+            _ => false,
+        }
     }
 
     pub(super) fn parts(&self) -> Parts {
@@ -26,13 +36,6 @@ impl Built {
     pub(super) fn publish(self) {
         self.value.publish();
     }
-}
-
-/// Location and token of a record: what changes when its value does.
-type Identity = (usize, u64);
-
-fn identity(view: &View<'_>) -> Identity {
-    (view.found().entry.location(), view.meta().token)
 }
 
 /// The value that a record has now, to be read when the lock is gone.
@@ -80,7 +83,7 @@ impl Worker {
         upload: &mut Option<Upload>,
         decide: &mut impl FnMut(Option<&View<'_>>) -> Decision<'v>,
     ) -> Result<Option<Built>, StoreError> {
-        let Some((put, present, continues)) = self.what_to_build(key, decide) else {
+        let Some((put, present)) = self.what_to_build(key, decide) else {
             return Ok(None);
         };
         let new_len = match put.value {
@@ -106,14 +109,14 @@ impl Worker {
         if !first {
             present.push(self, &mut value)?;
         }
-        Ok(Some(Built { value, continues }))
+        Ok(Some(Built { value, continues: present }))
     }
 
     fn what_to_build<'v>(
         &self,
         key: Key<'_>,
         decide: &mut impl FnMut(Option<&View<'_>>) -> Decision<'v>,
-    ) -> Option<(Put<'v>, Present, Option<Identity>)> {
+    ) -> Option<(Put<'v>, Present)> {
         let table = self.table();
         let memory = &table.memory;
         let pair = memory.index.lock(&memory.arena, key.hash);
@@ -125,8 +128,8 @@ impl Worker {
             _ => live,
         };
         match continued {
-            None => Some((put, Present::Nothing, None)),
-            Some(view) => Some((put, Present::of(view)?, Some(identity(view)))),
+            None => Some((put, Present::Nothing)),
+            Some(view) => Some((put, Present::of(view)?)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is done beside the commands: taking dead records back, and remembering when was what.
 
-use base::sync::atomic::Ordering;
+use base::sync::{atomic::Ordering, lock};
 
 use super::Worker;
 use crate::{blocks::Owner, record::EPOCHS};
@@ -11,50 +11,59 @@ impl Worker {
     /// about once a second by one thread.
     pub fn sweep(&mut self, blocks_max: usize) -> bool {
         self.quiesce();
+        self.sweep_on(blocks_max)
+    }
+
+    fn sweep_on(&self, blocks_max: usize) -> bool {
         let table = &self.cache.table;
         let memory = &table.memory;
         table.note_time(self.now_ms);
-        let total = memory.blocks.len();
-        let mut swept = 0;
-        let mut at = table.sweep_cursor.load(Ordering::Relaxed);
-        if at == 0 {
-            let flushes = memory.flushes.load(Ordering::Acquire);
-            table.sweep_round_flushes.store(flushes, Ordering::Relaxed);
+        let mut round = lock(&table.sweep);
+        if round.next == 0 {
+            round.flushes = memory.flushes.load(Ordering::Acquire);
         }
         // Records of an earlier generation can be anywhere.
-        let everywhere =
-            memory.flushes.load(Ordering::Acquire) != table.swept_flushes.load(Ordering::Relaxed);
-        while at < total && swept < blocks_max {
-            if let Owner::SubTable { number, first_run } = memory.blocks.owner(at)
-                && (everywhere || memory.blocks.earliest_expiry_ms(at) <= self.now_ms)
+        let everywhere = round.flushes != table.swept_flushes.load(Ordering::Relaxed);
+        let mut swept = 0;
+        while round.next < memory.blocks.len() && swept < blocks_max {
+            let block = round.next;
+            if let Owner::SubTable { number, first_run } = memory.blocks.owner(block)
+                && (everywhere || memory.blocks.earliest_expiry_ms(block) <= self.now_ms)
             {
-                table.sub_tables()[number].sweep_block(memory, first_run, at, self.now_ms);
+                table.sub_tables()[number].sweep_block(memory, first_run, block, self.now_ms);
                 swept += 1;
                 memory.qsbr.quiesce(self.place);
             }
-            at += 1;
+            round.next += 1;
         }
-        let finished = at >= total;
-        if finished {
-            let flushes = table.sweep_round_flushes.load(Ordering::Relaxed);
-            table.swept_flushes.store(flushes, Ordering::Relaxed);
-            table.keep_ghosts(self.now_ms);
+        if round.next < memory.blocks.len() {
+            return true;
         }
-        table.sweep_cursor.store(if finished { 0 } else { at }, Ordering::Relaxed);
-        !finished
+        table.swept_flushes.store(round.flushes, Ordering::Release);
+        round.next = 0;
+        drop(round);
+        table.keep_ghosts(self.now_ms);
+        false
     }
 
-    /// Flushes now. A record's header tells eight generations apart: before one comes round again,
-    /// what was stored in it is swept.
+    /// Makes every record dead that has been stored, and forgets a flush that waits.
     pub fn flush(&mut self) {
+        self.cache.table.flush_at(0);
+        self.begin_generation();
+    }
+
+    /// A record's header tells eight flush generations apart: before one comes round again, what
+    /// was stored in it is swept.
+    #[cold]
+    pub(super) fn begin_generation(&mut self) {
+        let memory = &self.cache.table.memory;
         loop {
-            let memory = &self.table().memory;
             let flushes = memory.flushes.load(Ordering::Acquire);
-            if flushes - self.table().swept_flushes.load(Ordering::Acquire) < EPOCHS - 2 {
+            if flushes - self.cache.table.swept_flushes.load(Ordering::Acquire) < EPOCHS - 2 {
                 break;
             }
-            self.sweep(usize::MAX);
+            self.sweep_on(usize::MAX);
         }
-        self.cache.table.flush_at(0);
+        memory.flushes.fetch_add(1, Ordering::AcqRel);
     }
 }

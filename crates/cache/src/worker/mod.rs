@@ -22,6 +22,9 @@ use crate::{
 /// two commands, in microseconds.
 const QUIESCENCE_YIELDS_MAX: usize = if cfg!(any(loom, shuttle, miri)) { 8 } else { 1024 };
 
+/// Of these turns, the first and every so many more ask other sub-tables for a block.
+const TURNS_PER_REFILL: usize = 128;
+
 /// A cache. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Cache {
@@ -85,8 +88,9 @@ impl Cache {
         Stats::of(&self.table)
     }
 
-    /// Makes every record dead that was stored before `at_ms` (on the cache's clock), when that
-    /// time has come; 0 is now. A second call replaces one that waits.
+    /// Makes every record dead that was stored before `at_ms` (on the cache's clock) when that time
+    /// has come and a worker is quiescent. A second call, or [`Worker::flush`], replaces one that
+    /// waits.
     pub fn flush_at(&self, at_ms: u64) {
         self.table.flush_at(at_ms);
     }
@@ -110,7 +114,9 @@ impl Worker {
         let table = &self.cache.table;
         table.memory.qsbr.quiesce(self.place);
         self.now_ms = table.clock.now_ms();
-        table.flush_if_due(self.now_ms);
+        if table.take_due_flush(self.now_ms) {
+            self.begin_generation();
+        }
     }
 
     /// Runs `blocking` while no other thread waits for this one.
@@ -164,13 +170,16 @@ impl Worker {
 
     /// A block for a large value of `len` bytes.
     pub(crate) fn take_block(&mut self, len: usize) -> Result<u32, StoreError> {
-        for _ in 0..QUIESCENCE_YIELDS_MAX {
+        for turn in 0..QUIESCENCE_YIELDS_MAX {
             let memory = &self.table().memory;
             if let Some(block) = memory.blocks.take_reserved(&memory.qsbr) {
                 self.table().refill_reserve(None, self.now_ms);
                 return Ok(block);
             }
-            self.table().refill_reserve(None, self.now_ms);
+            // Asking everybody for a block costs more than waiting for one that was given.
+            if turn % TURNS_PER_REFILL == 0 {
+                self.table().refill_reserve(None, self.now_ms);
+            }
             // What was just retired is free when every thread has been quiescent, this one first.
             self.quiesce();
             base::sync::thread::yield_now();

@@ -34,7 +34,7 @@ impl Worker {
         });
         match read {
             Ok(None) => Get::Miss,
-            Ok(Some((found, seen))) if seen == Seen::Copied => {
+            Ok(Some((found, Seen::Copied))) => {
                 count_hit(&found);
                 Get::Hit(meta)
             }
@@ -92,7 +92,7 @@ fn look(
 }
 
 /// Pins a value under the lock of its bucket, unless too much is pinned already.
-fn pin(table: &Arc<Table>, location: usize, meta: Meta) -> Get {
+pub(super) fn pin(table: &Arc<Table>, location: usize, meta: Meta) -> Get {
     let pinned = table.memory.counters.pinned_bytes.load(Ordering::Relaxed);
     if pinned + u64::from(meta.value_len) > table.pinned_max_bytes() as u64 {
         return Get::Busy;

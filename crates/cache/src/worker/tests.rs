@@ -241,6 +241,25 @@ fn edits_change_fields_and_leave_the_value_and_its_token() {
 }
 
 #[test]
+fn a_hit_that_needs_a_larger_slot_counts_once_and_only_when_done() {
+    let cache = cache(16 << 20);
+    let mut worker = cache.worker().expect("a place");
+    set(&mut worker, b"k", b"0123456789");
+    let mut seen = Vec::new();
+    worker
+        .update(worker.key(b"k"), |view| {
+            seen.push(view.expect("there").meta().fetched);
+            let edit = Edit { expiry_ms: Some(1_005_000), ..Edit::default() };
+            Decision { change: Change::Edit(edit), hit: true }
+        })
+        .expect("memory");
+    assert!(seen.len() > 1 && !seen.contains(&true), "{seen:?}");
+    let mut out = Vec::new();
+    let Get::Hit(meta) = worker.get(worker.key(b"k"), &mut out) else { panic!("still there") };
+    assert!(meta.fetched && meta.expiry_ms == 1_005_000);
+}
+
+#[test]
 fn expired_and_flushed_records_are_gone_and_swept() {
     let cache = cache(16 << 20);
     let mut worker = cache.worker().expect("a place");

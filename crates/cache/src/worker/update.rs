@@ -143,17 +143,14 @@ impl Worker {
         let stored = find_key(memory, &pair, key).map(|found| View::new(table, found, *now_ms));
         let live = stored.as_ref().filter(|view| !view.is_dead());
         let Decision { change, hit } = decide(live);
-        if hit
-            && !matches!(change, Change::Put(_))
-            && let Some(view) = live
-        {
-            count_hit(view.found());
-        }
         let put = match change {
-            Change::Keep => return Ok(Turn::Done(None)),
+            Change::Keep => {
+                count_if(hit, live);
+                return Ok(Turn::Done(None));
+            }
             Change::Remove => {
                 let old = stored.as_ref().map(|view| *view.found());
-                let gone = old.filter(|found| memory.index.remove(found));
+                let gone = old.filter(|found| memory.index.remove(&memory.arena, found));
                 drop(pair);
                 if let Some(found) = gone {
                     table.free_record(found.entry.location());
@@ -163,7 +160,10 @@ impl Worker {
             Change::Edit(edit) => {
                 let view = live.expect("an edit needs a record");
                 match edit_in_place(table, view, edit) {
-                    Some(token) => return Ok(Turn::Done(Some(token))),
+                    Some(token) => {
+                        count_if(hit, live);
+                        return Ok(Turn::Done(Some(token)));
+                    }
                     None => edited(view, edit),
                 }
             }
@@ -184,8 +184,13 @@ impl Worker {
         } else {
             Body::Inline(assemble(scratch, live, &put))
         };
-        let found = stored.as_ref().map(|view| *view.found());
-        let continues = hit || matches!(change, Change::Edit(_));
+        // Which turn is the last one is known only now: a hit counts once.
+        let edits = matches!(change, Change::Edit(_));
+        let found = stored.as_ref().map(|view| match hit && edits {
+            true => Found { entry: view.found().entry.read(), ..*view.found() },
+            false => *view.found(),
+        });
+        let continues = hit || edits;
         let in_parts = matches!(body, Body::Parts(_));
         let draft = Draft::new(table, key, &put, len).with(in_parts, continues);
         let turn = store(table, &pair, found, &draft, &body, made.slot);
@@ -221,8 +226,6 @@ fn store<'a>(
     body: &Body<'_>,
     slot: Option<(usize, usize)>,
 ) -> Result<(u64, Stored), Turn> {
-    // A hit that was counted meanwhile has changed the entry.
-    let found = found.map(|found| Found { entry: found.line.entry(found.place), ..found });
     let (bytes, len) = (draft.layout.bytes(), draft.layout.value_len);
     let class = match body {
         Body::Parts(_) => head_class(len, bytes),
@@ -296,6 +299,12 @@ fn edited(view: &View<'_>, edit: Edit) -> Put<'static> {
         token: edit.token.unwrap_or(Token::Given(meta.token)),
         stale: edit.stale.unwrap_or(meta.stale),
         win_sent: edit.win_sent.unwrap_or(meta.win_sent),
+    }
+}
+
+fn count_if(hit: bool, live: Option<&View<'_>>) {
+    if hit && let Some(view) = live {
+        count_hit(view.found());
     }
 }
 

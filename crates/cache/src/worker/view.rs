@@ -62,7 +62,7 @@ impl<'r> View<'r> {
             self.slot.copy(self.header.value_at(), out.begin(&meta));
             return Get::Hit(meta);
         }
-        self.pin().map_or(Get::Busy, Get::Large)
+        super::read::pin(self.table, self.found.entry.location(), meta)
     }
 
     /// Pins a value in parts, whatever else is pinned.

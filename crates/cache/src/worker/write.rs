@@ -134,10 +134,9 @@ fn overwrite_found(
     value: &[u8],
 ) -> Option<u64> {
     let _lock = found.bucket.lock();
-    let entry = found.line.entry(found.place);
-    let same =
-        entry.location() == found.entry.location() && has_key(&table.memory, entry, draft.key);
-    same.then(|| rewrite(table, &Found { entry, ..*found }, draft, value))
+    let memory = &table.memory;
+    let found = memory.index.confirm(&memory.arena, found)?;
+    has_key(memory, found.entry, draft.key).then(|| rewrite(table, &found, draft, value))
 }
 
 /// Rewrites a record in its slot. The caller holds the lock of its bucket, and the class fits.
