@@ -127,7 +127,8 @@ fn read(reads: u64) {
         }
     });
     println!("{reads} reads, {hits} hits, {changes} of them of a new value, {:?}", cache.stats());
-    assert!(hits > reads / 2 && changes > reads / 1000, "{hits} hits, {changes} new values");
+    // On a busy machine both threads may share a core: then only a switch shows a new value.
+    assert!(hits > reads / 2 && changes > 100, "{hits} hits, {changes} new values");
     assert!(cache.stats().evictions > 0, "memory was never full");
     cache.table().validate();
 }
