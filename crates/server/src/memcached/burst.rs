@@ -21,7 +21,7 @@ pub(super) struct Planned<'i> {
     pub(super) work: Work<'i>,
     /// Bytes of the input that it takes up, its body included if that is there.
     pub(super) consumed: usize,
-    /// The only key of a text retrieval.
+    /// Its key, if it has one and that is sent as it is.
     pub(super) key: Option<Key<'i>>,
 }
 
@@ -93,15 +93,16 @@ pub(super) fn plan<'i>(
             }
             Step::Request { request, consumed } => match StoreCommand::of(&request) {
                 None => {
-                    let key = only_key(&request).map(|key| worker.key(key));
+                    let key = plain_key(&request).map(|key| worker.key(key));
                     let planned = Planned { work: Work::Request(request), consumed, key };
                     (planned, goes_on_after(&request))
                 }
                 Some(command) => match body_of(&command, &input[at + consumed..]) {
                     Ok((body, body_bytes)) => {
+                        let key = command.plain_key().map(|key| worker.key(key));
                         let work = Work::Store(command, body);
                         let goes_on = !matches!(body, StoreBody::Coming);
-                        (Planned { work, consumed: consumed + body_bytes, key: None }, goes_on)
+                        (Planned { work, consumed: consumed + body_bytes, key }, goes_on)
                     }
                     Err(Partial) => {
                         let len = command.value_len() as usize + TERMINATOR_LEN;
@@ -126,14 +127,9 @@ pub(super) fn prefetch(burst: &Burst<'_>, worker: &Worker) {
     if burst.planned.len() < 2 {
         return;
     }
-    let mut keys: ArrayVec<Key<'_>, BURST_MAX> = ArrayVec::new();
-    for planned in &burst.planned {
-        if let Some(key) = planned.key.or_else(|| plain_key(&planned.work, worker)) {
-            worker.prefetch_index(key);
-            keys.push(key);
-        }
-    }
-    keys.iter().for_each(|key| worker.prefetch_record(*key));
+    let keys = || burst.planned.iter().filter_map(|planned| planned.key);
+    keys().for_each(|key| worker.prefetch_index(key));
+    keys().for_each(|key| worker.prefetch_record(key));
 }
 
 /// A body that is worth waiting for.
@@ -161,29 +157,20 @@ fn goes_on_after(request: &Request<'_>) -> bool {
     }
 }
 
-/// The key of a retrieval of one key.
-fn only_key<'i>(request: &Request<'i>) -> Option<&'i [u8]> {
-    let Request::Get(get) = request else { return None };
-    let mut keys = get.keys;
-    let key = keys.next()?;
-    (get.complete && keys.rest_len() == 0).then_some(key)
-}
-
-/// The key of a request that names it as it is.
-fn plain_key<'i>(work: &Work<'i>, worker: &Worker) -> Option<Key<'i>> {
-    let key = match work {
-        Work::Store(command, _) => command.plain_key()?,
-        Work::Request(
-            Request::Delete { key, .. }
-            | Request::Arithmetic { key, .. }
-            | Request::Touch { key, .. },
-        ) => key,
-        Work::Request(
-            Request::MetaGet(meta)
-            | Request::MetaDelete(meta)
-            | Request::MetaArithmetic { meta, .. },
-        ) => meta.key.plain_bytes()?,
-        _ => return None,
-    };
-    Some(worker.key(key))
+/// The key of a request that names one, as it is.
+fn plain_key<'i>(request: &Request<'i>) -> Option<&'i [u8]> {
+    match request {
+        Request::Get(get) => {
+            let mut keys = get.keys;
+            let key = keys.next()?;
+            (get.complete && keys.rest_len() == 0).then_some(key)
+        }
+        Request::Delete { key, .. }
+        | Request::Arithmetic { key, .. }
+        | Request::Touch { key, .. } => Some(key),
+        Request::MetaGet(meta)
+        | Request::MetaDelete(meta)
+        | Request::MetaArithmetic { meta, .. } => meta.key.plain_bytes(),
+        _ => None,
+    }
 }

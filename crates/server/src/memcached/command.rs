@@ -1,7 +1,7 @@
 //! The commands that bring a value: what they ask for, and what they are told.
 
 use cache::{Key, StoreError, Token};
-use wire::memcached::{KeyRoom, MetaStore, Request, Store, StoreVerb, limits::KEY_LEN_MAX, lines};
+use wire::memcached::{MetaStore, Request, Store, StoreVerb, lines};
 
 use super::{
     context::Context,
@@ -45,22 +45,26 @@ impl<'i> StoreCommand<'i> {
         }
     }
 
-    /// Stores `body` as the command says, and answers.
-    pub(super) fn store(&self, context: &mut Context, body: Body<'_>, replies: &mut Replies) {
-        let mut room: KeyRoom = [0; KEY_LEN_MAX];
-        let order = self.order(context, &mut room);
-        let outcome = store(&mut context.worker, &order, body);
-        self.count(context, &order, outcome);
-        self.reply(outcome, replies);
+    /// Stores `body` as the command says, and answers. `known` is the key if it was hashed before.
+    pub(super) fn store(
+        &self,
+        context: &mut Context,
+        known: Option<Key<'_>>,
+        body: Body<'_>,
+        replies: &mut Replies,
+    ) {
+        self.with_order(context, known, |context, order| {
+            let outcome = store(&mut context.worker, order, body);
+            self.answer(context, order, outcome, replies);
+        });
     }
 
     /// Says that the value cannot be stored, for which `error` is the reason.
     pub(super) fn refuse(&self, context: &mut Context, error: StoreError, replies: &mut Replies) {
-        let mut room: KeyRoom = [0; KEY_LEN_MAX];
-        let order = self.order(context, &mut room);
-        let outcome = fail(&mut context.worker, &order, error);
-        self.count(context, &order, outcome);
-        self.reply(outcome, replies);
+        self.with_order(context, None, |context, order| {
+            let outcome = fail(&mut context.worker, order, error);
+            self.answer(context, order, outcome, replies);
+        });
     }
 
     /// Says that the value was not followed by a line end.
@@ -72,17 +76,37 @@ impl<'i> StoreCommand<'i> {
         put_unless(noreply, lines::BAD_DATA_CHUNK, replies);
     }
 
-    fn order<'k>(&self, context: &Context, room: &'k mut KeyRoom) -> Order<'k>
-    where
-        'i: 'k,
-    {
+    #[inline]
+    fn with_order(
+        &self,
+        context: &mut Context,
+        known: Option<Key<'_>>,
+        run: impl FnOnce(&mut Context, &Order<'_>),
+    ) {
         match self {
-            Self::Text(command) => text_order(context, context.key(command.key), command),
+            Self::Text(command) => {
+                let key = known.unwrap_or_else(|| context.key(command.key));
+                let order = text_order(context, key, command);
+                run(context, &order);
+            }
             Self::Meta(command) => {
-                let key = context.key(command.meta.key.bytes(room));
-                meta::store_order(context, key, command)
+                context.with_key(known, &command.meta.key, |context, key| {
+                    let order = meta::store_order(context, key, command);
+                    run(context, &order);
+                });
             }
         }
+    }
+
+    fn answer(
+        &self,
+        context: &Context,
+        order: &Order<'_>,
+        outcome: Outcome,
+        replies: &mut Replies,
+    ) {
+        self.count(context, order, outcome);
+        self.reply(outcome, replies);
     }
 
     fn count(&self, context: &Context, order: &Order<'_>, outcome: Outcome) {

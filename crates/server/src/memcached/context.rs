@@ -4,7 +4,7 @@ use std::fmt;
 
 use base::sync::Arc;
 use cache::{Key, Worker};
-use wire::memcached::{Expiry, Limits};
+use wire::memcached::{Expiry, KeyRoom, Limits, MetaKey, limits::KEY_LEN_MAX};
 
 use super::deadline::deadline_ms;
 use crate::stats::{Counters, ServerStats};
@@ -56,6 +56,22 @@ impl Context {
 
     pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         self.worker.key(bytes)
+    }
+
+    /// Runs `run` with the key of a meta command: `known` if it was hashed before, else decoded.
+    #[inline]
+    pub(super) fn with_key<R>(
+        &mut self,
+        known: Option<Key<'_>>,
+        key: &MetaKey<'_>,
+        run: impl FnOnce(&mut Self, Key<'_>) -> R,
+    ) -> R {
+        if let Some(key) = known {
+            return run(self, key);
+        }
+        let mut room: KeyRoom = [0; KEY_LEN_MAX];
+        let key = self.key(key.bytes(&mut room));
+        run(self, key)
     }
 
     /// What `expiry` means now, in milliseconds on the cache's clock; 0 is never.

@@ -20,29 +20,44 @@ pub(super) enum Done {
     Busy,
 }
 
-/// Executes a request that has no body and is no text retrieval.
-pub(super) fn execute(context: &mut Context, request: &Request<'_>, replies: &mut Replies) -> Done {
+/// Executes a request that has no body and is no text retrieval. `known` is its key if it was
+/// hashed before.
+pub(super) fn execute(
+    context: &mut Context,
+    request: &Request<'_>,
+    known: Option<Key<'_>>,
+    replies: &mut Replies,
+) -> Done {
     match request {
         Request::MetaGet(command) => {
-            if !meta::get(context, command, replies) {
+            let sent = context.with_key(known, &command.key, |context, key| {
+                meta::get(context, key, command, replies)
+            });
+            if !sent {
                 return Done::Busy;
             }
         }
-        Request::MetaDelete(command) => meta::delete(context, command, replies),
+        Request::MetaDelete(command) => context.with_key(known, &command.key, |context, key| {
+            meta::delete(context, key, command, replies);
+        }),
         Request::MetaArithmetic { meta: command, direction } => {
-            meta::arithmetic(context, command, *direction, replies);
+            context.with_key(known, &command.key, |context, key| {
+                meta::arithmetic(context, key, command, *direction, replies);
+            });
         }
-        Request::MetaDebug { key } => meta::debug(context, key, replies),
+        Request::MetaDebug { key: sent } => context.with_key(known, sent, |context, key| {
+            meta::debug(context, key, sent, replies);
+        }),
         Request::Delete { key, noreply } => {
-            let reply = delete(context, context.key(key));
-            put_unless(*noreply, reply, replies);
+            let key = known.unwrap_or_else(|| context.key(key));
+            put_unless(*noreply, delete(context, key), replies);
         }
         Request::Touch { key, expiry, noreply } => {
-            let reply = touch(context, context.key(key), *expiry);
-            put_unless(*noreply, reply, replies);
+            let key = known.unwrap_or_else(|| context.key(key));
+            put_unless(*noreply, touch(context, key, *expiry), replies);
         }
         Request::Arithmetic { key, direction, delta, noreply } => {
-            let key = context.key(key);
+            let key = known.unwrap_or_else(|| context.key(key));
             count(context, key, *direction, *delta, *noreply, replies);
         }
         other => return Done::Yes(admin::admin(context, other, replies)),

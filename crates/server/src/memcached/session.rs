@@ -196,13 +196,15 @@ impl Session {
             Work::Request(Request::Get(get)) => {
                 return self.get(context, get, planned, commands_left, replies);
             }
-            Work::Request(request) => match execute(context, request, replies) {
+            Work::Request(request) => match execute(context, request, planned.key, replies) {
                 Done::Busy => return Flow::Stop(Next::Retry),
                 Done::Yes(Then::Continue) => {}
                 Done::Yes(Then::Report(report)) => self.phase = Phase::Report { report, sent: 0 },
                 Done::Yes(Then::Finish) => self.phase = Phase::Finished,
             },
-            Work::Store(command, body) => self.store(context, command, *body, line, replies),
+            Work::Store(command, body) => {
+                self.store(context, command, *body, planned, line, replies)
+            }
             Work::Invalid { reply, then } => {
                 replies.put(reply);
                 match then {
@@ -223,11 +225,14 @@ impl Session {
         context: &mut Context,
         command: &StoreCommand<'_>,
         body: StoreBody<'_>,
+        planned: &Planned<'_>,
         line: &[u8],
         replies: &mut Replies,
     ) {
         match body {
-            StoreBody::Whole(value) => command.store(context, Body::Bytes(value), replies),
+            StoreBody::Whole(value) => {
+                command.store(context, planned.key, Body::Bytes(value), replies);
+            }
             StoreBody::Malformed => command.refuse_data(replies),
             StoreBody::Coming => {
                 let then = upload::begin(context, line, command, replies);

@@ -99,6 +99,10 @@ struct Forms<'b> {
 pub(super) fn store(worker: &mut Worker, order: &Order<'_>, body: Body<'_>) -> Outcome {
     let mut verdict = Outcome::NotStored;
     let result = match body {
+        Body::Bytes(bytes) if order.condition == Condition::Always => {
+            verdict = Outcome::Stored { token: 0, value_len: bytes.len() as u64 };
+            worker.set(order.key, &order.put(Value::Bytes(bytes))).map(Some)
+        }
         Body::Bytes(bytes) => {
             let forms = Forms {
                 whole: Value::Bytes(bytes),
@@ -143,20 +147,22 @@ pub(super) fn fail(worker: &mut Worker, order: &Order<'_>, error: StoreError) ->
 }
 
 impl Order<'_> {
+    fn put<'b>(&self, value: Value<'b>) -> Put<'b> {
+        Put {
+            client_flags: self.client_flags,
+            expiry_ms: self.expiry_ms,
+            token: self.token,
+            ..Put::new(value)
+        }
+    }
+
     fn decide<'b>(
         &self,
         view: Option<&View<'_>>,
         forms: Forms<'b>,
         verdict: &mut Outcome,
     ) -> Decision<'b> {
-        let put = Put {
-            value: forms.whole,
-            client_flags: self.client_flags,
-            expiry_ms: self.expiry_ms,
-            token: self.token,
-            stale: false,
-            win_sent: false,
-        };
+        let put = self.put(forms.whole);
         let judged = match view {
             None => self.judge_missing(put).map(|put| (put, forms.len)),
             Some(view) => self.judge_present(&view.meta(), put, forms),

@@ -70,7 +70,7 @@ pub(super) fn receive(
         InflowState::Open => Then::More(receiving),
         InflowState::Complete => {
             let Receiving { line, upload, .. } = *receiving;
-            command_of(&line, &limits).store(context, Body::Upload(upload), replies);
+            command_of(&line, &limits).store(context, None, Body::Upload(upload), replies);
             Then::Swallow(0)
         }
         InflowState::Malformed => {

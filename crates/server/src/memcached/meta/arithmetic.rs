@@ -1,9 +1,8 @@
 //! `ma`.
 
+use cache::Key;
 use wire::memcached::{
-    Direction, KeyRoom, Meta,
-    limits::KEY_LEN_MAX,
-    lines,
+    Direction, Meta, lines,
     reply::{Facts, Status},
 };
 
@@ -17,12 +16,11 @@ use crate::memcached::{
 /// Answers `ma`.
 pub(in crate::memcached) fn arithmetic(
     context: &mut Context,
+    key: Key<'_>,
     command: &Meta<'_>,
     direction: Direction,
     replies: &mut Replies,
 ) {
-    let mut room: KeyRoom = [0; KEY_LEN_MAX];
-    let key = context.key(command.key.bytes(&mut room));
     let deadline = |expiry| context.deadline_ms(expiry);
     let expiry_ms = command.expiry.map(deadline);
     let create_ms = command.vivify.map(|_| deadline(command.expiry_of_created()));

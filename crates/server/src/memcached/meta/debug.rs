@@ -1,7 +1,7 @@
 //! `me`.
 
-use cache::Change;
-use wire::memcached::{KeyRoom, MetaKey, limits::KEY_LEN_MAX, lines};
+use cache::{Change, Key};
+use wire::memcached::{MetaKey, lines};
 
 use super::{Expiries, facts};
 use crate::memcached::{
@@ -11,14 +11,17 @@ use crate::memcached::{
 };
 
 /// Answers `me`.
-pub(in crate::memcached) fn debug(context: &mut Context, key: &MetaKey<'_>, replies: &mut Replies) {
-    let mut room: KeyRoom = [0; KEY_LEN_MAX];
-    let bytes = key.bytes(&mut room);
+pub(in crate::memcached) fn debug(
+    context: &mut Context,
+    key: Key<'_>,
+    sent: &MetaKey<'_>,
+    replies: &mut Replies,
+) {
     let now_ms = context.worker.now_ms();
     let mut found = None;
     context
         .worker
-        .update(context.worker.key(bytes), |view| {
+        .update(key, |view| {
             found = view.map(|view| {
                 let meta = view.meta();
                 facts(&meta, Expiries::of(meta.expiry_ms, None), view.age_ms(), now_ms)
@@ -30,8 +33,8 @@ pub(in crate::memcached) fn debug(context: &mut Context, key: &MetaKey<'_>, repl
     match found {
         None => replies.put(lines::META_DEBUG_MISS),
         Some(facts) => {
-            let size = bytes.len() as u64 + u64::from(facts.value_len);
-            put_line(replies, |writer| writer.meta_debug(key, &facts, CLASS, size));
+            let size = key.bytes().len() as u64 + u64::from(facts.value_len);
+            put_line(replies, |writer| writer.meta_debug(sent, &facts, CLASS, size));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `md`.
 
-use cache::{Change, Decision, Edit, Put, Token, Value};
-use wire::memcached::{KeyRoom, Meta, limits::KEY_LEN_MAX, lines, reply::Status};
+use cache::{Change, Decision, Edit, Key, Put, Token, Value};
+use wire::memcached::{Meta, lines, reply::Status};
 
 use super::new_token;
 use crate::memcached::{
@@ -13,11 +13,10 @@ use crate::memcached::{
 /// Answers `md`.
 pub(in crate::memcached) fn delete(
     context: &mut Context,
+    key: Key<'_>,
     command: &Meta<'_>,
     replies: &mut Replies,
 ) {
-    let mut room: KeyRoom = [0; KEY_LEN_MAX];
-    let key = context.key(command.key.bytes(&mut room));
     let expiry_ms = command.expiry.map(|expiry| context.deadline_ms(expiry));
     let mut status = Status::NotFound;
     let result = context.worker.update(key, |view| {

@@ -2,8 +2,7 @@
 
 use cache::{Change, Decision, Edit, Get, Key, Pinned, Put, Value, View};
 use wire::memcached::{
-    KeyRoom, Meta,
-    limits::KEY_LEN_MAX,
+    Meta,
     lines::LINE_END,
     reply::{Facts, Renewal, Writer},
 };
@@ -18,11 +17,10 @@ use crate::memcached::{
 /// Answers `mg`. False if the value cannot be sent now; then nothing has happened.
 pub(in crate::memcached) fn get(
     context: &mut Context,
+    key: Key<'_>,
     command: &Meta<'_>,
     replies: &mut Replies,
 ) -> bool {
-    let mut room: KeyRoom = [0; KEY_LEN_MAX];
-    let key = context.key(command.key.bytes(&mut room));
     let found = if b"NTRluh".iter().any(|&flag| command.flags.has(flag)) {
         get_locked(context, key, command, replies)
     } else {
