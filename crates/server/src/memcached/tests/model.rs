@@ -263,7 +263,7 @@ impl Test {
                 assert_eq!(self.say(&line, None), "EN\n", "{line}");
                 return;
             };
-            let record = Record { expiry_ms, taken: true, ..Record::default() };
+            let record = Record { expiry_ms, taken: true, fetched: !peek, ..Record::default() };
             let ttl = self.model.ttl(&record).map_or("-1".to_owned(), |ttl| ttl.to_string());
             self.model.records.insert(key, record);
             assert_eq!(self.say(&line, None), format!("VA 0 f0 s0 h0 t{ttl} W\n\n"), "{line}");
