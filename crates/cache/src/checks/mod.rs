@@ -4,10 +4,14 @@
 //! runs long random schedules of whole workers against a model; miri looks for undefined
 //! behaviour; the torn-read test lets real cores race.
 
+#[cfg(loom)]
+mod loom;
 #[cfg(not(loom))]
 mod parallel;
 #[cfg(shuttle)]
 mod shuttle;
+#[cfg(not(any(loom, shuttle)))]
+mod threads;
 #[cfg(not(any(loom, shuttle, miri)))]
 mod torn;
 #[cfg(not(loom))]

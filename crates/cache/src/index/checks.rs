@@ -40,4 +40,13 @@ impl Index {
         let both = self.directory.iter().chain(&self.overflow);
         both.map(|at| at.load(Ordering::Relaxed) as usize).filter(|&block| block != 0).collect()
     }
+
+    /// Bucket and location of every entry that is in no overflow line.
+    pub(crate) fn buckets_of_entries(&self, arena: &Arena) -> Vec<(u64, usize)> {
+        let places = |number| (0..LINE_ENTRIES).map(move |place| (number, place));
+        let all = (0..self.buckets.load(Ordering::Relaxed)).flat_map(places);
+        let locations =
+            all.map(|(number, place)| (number, self.bucket(arena, number).entry(place).location()));
+        locations.filter(|&(_, location)| location != 0).collect()
+    }
 }

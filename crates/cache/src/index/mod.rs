@@ -22,7 +22,7 @@
 //!    locked.
 
 mod bucket;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod checks;
 mod displace;
 mod entry;

@@ -1,7 +1,7 @@
 //! A cache and the threads that use it.
 
 mod build;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod checks;
 mod maintain;
 mod read;

@@ -1,0 +1,227 @@
+//! Two threads over a few words, in every interleaving and with every value that weak memory
+//! allows.
+
+use base::{
+    clock::Clock,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        thread,
+    },
+};
+use loom::model::Builder;
+
+use crate::{
+    Cache, CacheConfig, Change, Get, Put, Value, Worker,
+    blocks::Blocks,
+    geometry::{ARENA_MIN_BLOCKS, BLOCK_BYTES},
+    qsbr::Qsbr,
+};
+
+/// Runs a model. `preemptions` bounds how often a thread is interrupted where it would not have
+/// waited; `LOOM_MAX_PREEMPTIONS` overrides it.
+fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.max_branches = 100_000;
+    builder.preemption_bound = builder.preemption_bound.or(preemptions);
+    builder.check(model);
+}
+
+fn cache(blocks: usize) -> Cache {
+    let config = CacheConfig {
+        memory_bytes: (blocks * (BLOCK_BYTES + 256)) as u64,
+        value_size_max: 1024,
+        value_share_divisor: 1,
+        writers: 1,
+        hash_seed: 7,
+    };
+    Cache::new(config, Clock::manual(1)).expect("a cache")
+}
+
+fn set(worker: &mut Worker, key: &[u8], value: &[u8]) {
+    worker.set(worker.key(key), &Put::new(Value::Bytes(value))).expect("memory");
+}
+
+fn remove(worker: &mut Worker, key: &[u8]) {
+    worker.update(worker.key(key), |_| Change::Remove.into()).expect("a removal needs no memory");
+}
+
+fn get(worker: &mut Worker, key: &[u8]) -> Option<Vec<u8>> {
+    let mut value = Vec::new();
+    match worker.get(worker.key(key), &mut value) {
+        Get::Miss => None,
+        Get::Hit(_) => Some(value),
+        Get::Large(_) | Get::Busy => panic!("a small value"),
+    }
+}
+
+const OLD: &[u8] = b"aaaaaaaaaaaaaaaa";
+const NEW: &[u8] = b"bbbbbbbbbbbbbbbb";
+
+#[test]
+fn loom_reader_and_writer_of_one_bucket() {
+    explore(Some(3), || {
+        let cache = cache(ARENA_MIN_BLOCKS);
+        let mut reader = cache.worker().expect("a place");
+        set(&mut reader, b"k", OLD);
+        let mut writer = cache.worker().expect("a place");
+        let writing = thread::spawn(move || set(&mut writer, b"k", NEW));
+        let value = get(&mut reader, b"k").expect("present key missed");
+        assert!(value == OLD || value == NEW, "torn read: {value:?}");
+        writing.join().expect("the writer ends");
+        assert_eq!(get(&mut reader, b"k").as_deref(), Some(NEW), "the old value after the new");
+    });
+}
+
+#[test]
+fn loom_reader_and_writer_of_a_reused_slot() {
+    explore(Some(2), || {
+        let cache = cache(ARENA_MIN_BLOCKS);
+        let mut reader = cache.worker().expect("a place");
+        set(&mut reader, b"k", OLD);
+        let mut writer = cache.worker().expect("a place");
+        let writing = thread::spawn(move || {
+            remove(&mut writer, b"k");
+            set(&mut writer, b"l", NEW);
+        });
+        if let Some(value) = get(&mut reader, b"k") {
+            assert!(value == OLD, "torn read: {value:?}");
+        }
+        writing.join().expect("the writer ends");
+        assert_eq!(get(&mut reader, b"k"), None, "a removed key");
+        assert_eq!(get(&mut reader, b"l").as_deref(), Some(NEW), "present key missed");
+    });
+}
+
+/// Names of small keys; with the fixed seed of the hash some of them lie in the bucket that is split
+/// next.
+const NAMES: &[u8] = b"abcdefghijklmnopqrstuvwx";
+
+/// A cache that is about to split a bucket, with everything supplied that growth needs, and a few
+/// records in it.
+fn growing() -> (Cache, Worker) {
+    let cache = cache(10);
+    let mut worker = cache.worker().expect("a place");
+    // Growth goes by the count of records.
+    cache.table().memory.records.store(10_000, Ordering::Relaxed);
+    for name in NAMES.chunks(1) {
+        set(&mut worker, name, OLD);
+    }
+    (cache, worker)
+}
+
+/// The key among [`NAMES`] that the next split moves.
+fn key_that_moves() -> u8 {
+    let found = std::sync::Arc::new(std::sync::Mutex::new(None));
+    let result = std::sync::Arc::clone(&found);
+    explore(None, move || {
+        let (cache, mut worker) = growing();
+        let memory = &cache.table().memory;
+        let before = memory.index.buckets_of_entries(&memory.arena);
+        set(&mut worker, b"another", NEW);
+        let after = memory.index.buckets_of_entries(&memory.arena);
+        *result.lock().expect("one thread") = NAMES.iter().copied().find(|&name| {
+            let key = worker.key(std::slice::from_ref(&name));
+            let moved = |entry: &&(u64, usize)| {
+                memory.hash_at(entry.1) == Some(key.hash) && !after.contains(entry)
+            };
+            before.iter().find(moved).is_some()
+        });
+    });
+    let found = *found.lock().expect("one thread");
+    found.expect("some key moves")
+}
+
+#[test]
+fn loom_miss_during_move_to_a_split_bucket() {
+    let name = key_that_moves();
+    explore(Some(2), move || {
+        let (cache, mut reader) = growing();
+        let mut writer = cache.worker().expect("a place");
+        let growing = thread::spawn(move || set(&mut writer, b"another", NEW));
+        let value = get(&mut reader, &[name]);
+        assert!(value.is_some(), "present key missed");
+        growing.join().expect("the writer ends");
+        assert_eq!(get(&mut reader, &[name]).as_deref(), Some(OLD), "present key missed");
+    });
+}
+
+#[test]
+fn loom_miss_during_move_between_the_two_buckets() {
+    explore(Some(3), || {
+        let cache = cache(ARENA_MIN_BLOCKS);
+        let mut reader = cache.worker().expect("a place");
+        set(&mut reader, b"k", OLD);
+        let mover = cache.clone();
+        let moving = thread::spawn(move || {
+            // What a displacement does: to the second bucket, and back to the first.
+            let memory = &mover.table().memory;
+            for _ in 0..2 {
+                let pair = memory.index.lock(&memory.arena, memory.hasher.hash(b"k"));
+                let (first, second) = (pair.first(), pair.second());
+                let (from, to) = if first.len() == 1 { (first, second) } else { (second, first) };
+                let entry = from.word(0).swap(0, Ordering::Relaxed);
+                to.word(0).store(entry, Ordering::Relaxed);
+            }
+        });
+        assert!(get(&mut reader, b"k").is_some(), "present key missed");
+        moving.join().expect("the mover ends");
+        assert_eq!(get(&mut reader, b"k").as_deref(), Some(OLD), "present key missed");
+    });
+}
+
+/// One block, linked from one place; a reader that goes online, looks twice and goes offline.
+#[test]
+fn loom_reclaim_waits_for_a_reader_that_goes_online() {
+    explore(None, || {
+        let ground =
+            Arc::new((Qsbr::new(), Blocks::new(2, 0), AtomicU64::new(0), AtomicU64::new(1)));
+        let (qsbr, blocks, link, content) = &*ground;
+        let block = blocks.take(qsbr).expect("one is free");
+        link.store(u64::from(block), Ordering::Relaxed);
+        let reading = Arc::clone(&ground);
+        let reader = thread::spawn(move || {
+            let (qsbr, _, link, content) = &*reading;
+            let place = qsbr.register().expect("a place");
+            qsbr.online(place);
+            for _ in 0..2 {
+                if link.load(Ordering::Relaxed) != 0 {
+                    let seen = content.load(Ordering::Relaxed);
+                    assert_eq!(seen, 1, "reused under a reader");
+                }
+                qsbr.quiesce(place);
+            }
+            qsbr.offline(place);
+        });
+        link.store(0, Ordering::Relaxed);
+        blocks.retire(qsbr, block);
+        if blocks.take(qsbr).is_some() {
+            content.store(2, Ordering::Relaxed);
+        }
+        reader.join().expect("the reader ends");
+    });
+}
+
+#[test]
+fn loom_pin_keeps_a_value_that_is_removed() {
+    const LEN: usize = 60;
+    explore(Some(2), || {
+        let cache = cache(8);
+        let mut reader = cache.worker().expect("a place");
+        set(&mut reader, b"k", &[b'a'; LEN]);
+        let mut writer = cache.worker().expect("a place");
+        let writing = thread::spawn(move || {
+            remove(&mut writer, b"k");
+            set(&mut writer, b"l", &[b'b'; LEN]);
+        });
+        let read = reader.get(reader.key(b"k"), &mut Vec::new());
+        if let Get::Large(pinned) = read {
+            for _ in 0..2 {
+                let value: Vec<u8> = pinned.slices().flatten().copied().collect();
+                assert!(value == [b'a'; LEN], "a pinned value has changed: {value:?}");
+                thread::yield_now();
+            }
+        }
+        writing.join().expect("the writer ends");
+    });
+}
