@@ -156,7 +156,7 @@ impl Index {
     }
 
     /// Under the lock of `found.bucket`: the entry as it is now, if it still leads to the same
-    /// record from the same place. An overflow line may have been given to another bucket meanwhile.
+    /// record from the same place. An overflow line may be another bucket's by now.
     #[inline]
     pub(crate) fn confirm<'a>(&self, arena: &'a Arena, found: &Found<'a>) -> Option<Found<'a>> {
         let entry = found.line.entry(found.place);

@@ -76,8 +76,8 @@ impl Index {
         Ok(())
     }
 
-    /// Takes an entry out, if it still leads to the record that was found. The caller holds the lock
-    /// of `found.bucket`. Only who gets `true` may free the record.
+    /// Takes an entry out, if it still leads to the record that was found. The caller holds the
+    /// lock of `found.bucket`. Only who gets `true` may free the record.
     pub(crate) fn remove<'a>(&self, arena: &'a Arena, found: &Found<'a>) -> bool {
         // Under the lock only counters change, so a store is as good as a compare-and-swap: a
         // reader that counts a hit meanwhile either did so before, or fails.

@@ -7,7 +7,8 @@ use super::{
     write::{Body, Draft, NoRoom, check_key, choose, fill, find_key, publish, rewrite, settle},
 };
 use crate::{
-    Change, Decision, Edit, Key, Put, StoreError, Token, Upload, Value, extent,
+    Change, Decision, Edit, Key, Put, StoreError, Token, Upload, Value,
+    extent::{self, Parts},
     geometry::{BLOCK_WORDS, INLINE_VALUE_MAX_BYTES, head_class, slot_class},
     index::{Found, Pair},
     record::{EXPIRY_BYTES, EXPIRY_MAX_MS, TOKEN_BYTES, patch},
@@ -149,12 +150,8 @@ impl Worker {
                 return Ok(Turn::Done(None));
             }
             Change::Remove => {
-                let old = stored.as_ref().map(|view| *view.found());
-                let gone = old.filter(|found| memory.index.remove(&memory.arena, found));
-                drop(pair);
-                if let Some(found) = gone {
-                    table.free_record(found.entry.location());
-                }
+                let found = stored.as_ref().map(|view| *view.found());
+                remove(table, pair, found);
                 return Ok(Turn::Done(None));
             }
             Change::Edit(edit) => {
@@ -174,12 +171,10 @@ impl Worker {
         if len > max {
             return Err(StoreError::ValueTooLarge { len, max });
         }
-        let uploaded = matches!(put.value, Value::Uploaded);
-        let body = if len > INLINE_VALUE_MAX_BYTES || uploaded {
-            match (&made.built, &*upload) {
-                (_, Some(upload)) if uploaded => Body::Parts(upload.parts()),
-                (Some(built), _) if built.is_for(live) => Body::Parts(built.parts()),
-                _ => return Ok(Turn::Build),
+        let body = if len > INLINE_VALUE_MAX_BYTES || matches!(put.value, Value::Uploaded) {
+            match made.parts(&put, live, upload.as_ref()) {
+                Some(parts) => Body::Parts(parts),
+                None => return Ok(Turn::Build),
             }
         } else {
             Body::Inline(assemble(scratch, live, &put))
@@ -205,6 +200,31 @@ impl Worker {
             }
         }
         Ok(turn.map_or_else(|need| need, |(token, _)| Turn::Done(Some(token))))
+    }
+}
+
+impl Made {
+    /// The parts of the value that a put makes, if they are there.
+    fn parts(
+        &self,
+        put: &Put<'_>,
+        live: Option<&View<'_>>,
+        upload: Option<&Upload>,
+    ) -> Option<Parts> {
+        match put.value {
+            Value::Uploaded => upload.map(Upload::parts),
+            _ => self.built.as_ref().filter(|built| built.is_for(live)).map(Built::parts),
+        }
+    }
+}
+
+/// Takes a record out and frees it when the locks are released.
+fn remove<'a>(table: &'a Table, pair: Pair<'a>, found: Option<Found<'a>>) {
+    let memory = &table.memory;
+    let gone = found.filter(|found| memory.index.remove(&memory.arena, found));
+    drop(pair);
+    if let Some(found) = gone {
+        table.free_record(found.entry.location());
     }
 }
 
