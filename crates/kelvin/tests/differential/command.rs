@@ -104,11 +104,8 @@ fn base64(bytes: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Bytes of a value: numbers most of the time, so that arithmetic has work. None holds an `M`,
-/// which keeps them apart from the `MN` that ends the reply of a batch, and none is all blanks:
-/// memcached then takes what lies in memory behind it for the number.
+/// Bytes of a value: numbers most of the time, so that arithmetic has work. See [`bytes`].
 pub(crate) fn value(rng: &mut Rng, dialect: Dialect) -> Vec<u8> {
-    const BYTES: &[u8] = b"abc \r\n\x00\xff019-";
     let length = match rng.below(100) {
         0..60 => return number(rng, dialect).into_bytes(),
         60..70 => 0,
@@ -116,11 +113,35 @@ pub(crate) fn value(rng: &mut Rng, dialect: Dialect) -> Vec<u8> {
         95..99 => 4080 + rng.below(40),
         _ => 60_000 + rng.below(20_000),
     };
-    let mut data: Vec<u8> = (0..length).map(|_| BYTES[rng.below(BYTES.len())]).collect();
-    if data.iter().all(u8::is_ascii_whitespace) {
-        data.fill(b'b');
+    bytes(rng, length)
+}
+
+/// Bytes to put behind a value: few. Kelvin looks for a number in values of up to 4096 bytes only,
+/// so none that begins with one may grow beyond.
+pub(crate) fn tail(rng: &mut Rng, dialect: Dialect) -> Vec<u8> {
+    if rng.chance(60) {
+        return number(rng, dialect).into_bytes();
     }
-    data
+    let length = rng.below(60);
+    bytes(rng, length)
+}
+
+/// Bytes to put in front of a value, and no number: the value may be long.
+pub(crate) fn front(rng: &mut Rng) -> Vec<u8> {
+    let length = rng.below(60);
+    bytes(rng, length)
+}
+
+/// Bytes that do not begin with a number. None is an `M`, which keeps them apart from the `MN` that
+/// ends the reply of a batch, and they are not all blanks: memcached then takes what lies in memory
+/// behind them for a number.
+fn bytes(rng: &mut Rng, length: usize) -> Vec<u8> {
+    const BYTES: &[u8] = b"abc \r\n\x00\xff019-";
+    let mut bytes: Vec<u8> = (0..length).map(|_| BYTES[rng.below(BYTES.len())]).collect();
+    if let Some(first) = bytes.first_mut() {
+        *first = b'b';
+    }
+    bytes
 }
 
 /// A number. 1.6.18 refuses one of 2^63 and more if a `-` lies anywhere in memory behind it.

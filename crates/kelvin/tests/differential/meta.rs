@@ -1,6 +1,6 @@
 //! Random commands of the meta protocol, with any of their flags in any order.
 
-use crate::command::{BINARY_KEYS, Command, Part, TEXT_KEYS, value};
+use crate::command::{BINARY_KEYS, Command, Part, TEXT_KEYS, front, tail, value};
 use crate::generate::{Context, Dialect, delta, is_past};
 use crate::harness::rng::Rng;
 use crate::text::push_token;
@@ -138,8 +138,8 @@ fn set(rng: &mut Rng, context: &Context) -> Command {
     } else {
         flags.maybe(4, "I");
     }
-    if flags.rng.chance(50) {
-        let mode = *flags.rng.pick(&[&"ME", &"MA", &"MP", &"MR", &"MS", &"MA"]);
+    let mode = *flags.rng.pick(&[&"", &"", &"ME", &"MA", &"MP", &"MR", &"MS", &"MA"]);
+    if !mode.is_empty() {
         flags.add(mode);
     }
     if flags.rng.chance(30) {
@@ -152,7 +152,11 @@ fn set(rng: &mut Rng, context: &Context) -> Command {
         flags.maybe(15, "s");
     }
     flags.chosen_token(context, 10);
-    let data = value(flags.rng, context.dialect);
+    let data = match mode {
+        "MA" => tail(flags.rng, context.dialect),
+        "MP" => front(flags.rng),
+        _ => value(flags.rng, context.dialect),
+    };
     let mut command = flags.command("ms", &format!(" {}", data.len()));
     command.push(data);
     command.push("\r\n");
@@ -191,23 +195,26 @@ fn arithmetic(rng: &mut Rng, context: &Context) -> Command {
     // 1.6.18 does not keep quiet about what it creates.
     let quiet = flags.maybe(15, "q") && context.dialect == Dialect::Common;
     let mut has_ttl = quiet || flags.expiry('N', 25, context);
-    has_ttl &= flags.expiry('T', 15, context);
-    if has_ttl {
-        flags.maybe(20, "t");
-    }
     if flags.rng.chance(20) {
         let initial = delta(flags.rng, context.dialect);
         flags.add(format!("J{initial}"));
     }
-    if flags.rng.chance(40) {
+    if flags.rng.chance(30) {
+        // A number that gets longer loses what these set: a known difference.
+        flags.add("D0");
+        has_ttl &= flags.expiry('T', 50, context);
+        flags.chosen_token(context, 30);
+    } else if flags.rng.chance(40) {
         let delta = delta(flags.rng, context.dialect);
         flags.add(format!("D{delta}"));
     }
-    if flags.rng.chance(50) {
-        let mode = *flags.rng.pick(&[&"MI", &"M+", &"MD", &"M-"]);
+    if has_ttl {
+        flags.maybe(20, "t");
+    }
+    let mode = *flags.rng.pick(&[&"", &"", &"MI", &"M+", &"MD", &"M-"]);
+    if !mode.is_empty() {
         flags.add(mode);
     }
-    flags.chosen_token(context, 10);
     let mut command = flags.command("ma", "");
     command.lookups = 1;
     command

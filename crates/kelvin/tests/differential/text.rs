@@ -1,6 +1,6 @@
 //! Random commands of the text protocol.
 
-use crate::command::{Command, Part, TEXT_KEYS, value};
+use crate::command::{Command, Part, TEXT_KEYS, front, tail, value};
 use crate::generate::{Context, Dialect, delta};
 use crate::harness::rng::Rng;
 
@@ -67,7 +67,11 @@ fn storage(rng: &mut Rng, context: &Context) -> Command {
         "set", "set", "set", "add", "add", "replace", "append", "append", "prepend", "cas", "cas",
     ]);
     let key = rng.below(TEXT_KEYS);
-    let data = value(rng, context.dialect);
+    let data = match name {
+        "append" => tail(rng, context.dialect),
+        "prepend" => front(rng),
+        _ => value(rng, context.dialect),
+    };
     let flags = rng.pick(&["0", "0", "1", "65535", "4294967295", "007"]);
     let expiry = context.expiry(rng);
     let mut command = Command::with_key(&format!("{name} @ {flags} {expiry} {}", data.len()), key);
