@@ -1,13 +1,13 @@
 //! The state of one connection, and its turns.
 
 use base::sync::atomic::Ordering;
+use cache::Key;
 use reactor::{Burst, Input, Next};
-use wire::memcached::{self as protocol, Get, KeysStep, Request, lines, parse_keys};
+use wire::memcached::{self as protocol, Get, Keys, KeysStep, Request, lines, parse_keys};
 
 use super::{
     admin::Then,
     burst::{End, Planned, StoreBody, Work, plan, prefetch},
-    command::StoreCommand,
     context::Context,
     execute::{Done, execute},
     large::LargeValue,
@@ -53,11 +53,38 @@ enum Phase {
     Finished,
 }
 
+/// What one turn of a connection works with.
+struct Turn<'t> {
+    context: &'t mut Context,
+    replies: &'t mut Replies,
+    /// Commands, and keys of retrievals, that it may still do.
+    commands_left: usize,
+}
+
 /// Whether a turn goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     On,
     Stop(Next),
+}
+
+/// How far a phase came.
+struct Advance {
+    /// Bytes of the input that it took.
+    consumed: usize,
+    /// Bytes of the input, counted behind those, without which nothing goes on, if that is known.
+    needed: Option<usize>,
+    flow: Flow,
+}
+
+impl Advance {
+    fn on(consumed: usize) -> Self {
+        Self { consumed, needed: None, flow: Flow::On }
+    }
+
+    fn stop(consumed: usize, next: Next) -> Self {
+        Self { consumed, needed: None, flow: Flow::Stop(next) }
+    }
 }
 
 /// Serves all connections of a turn.
@@ -86,16 +113,15 @@ impl Session {
     ) -> Next {
         let read_before = input.bytes().len();
         let written_before = replies.len();
-        let mut commands_left = TURN_COMMANDS_MAX;
+        let mut turn = Turn { context, replies, commands_left: TURN_COMMANDS_MAX };
         let next = loop {
-            let (consumed, needed, flow) =
-                self.step(context, input.bytes(), &mut commands_left, replies);
+            let Advance { consumed, needed, flow } = self.advance(&mut turn, input.bytes());
             input.consume(consumed);
             if let Some(needed) = needed {
                 input.need(needed);
             }
             match flow {
-                Flow::On => context.worker.quiesce(),
+                Flow::On => turn.context.worker.quiesce(),
                 Flow::Stop(next) => break next,
             }
         };
@@ -111,134 +137,96 @@ impl Session {
         next
     }
 
-    /// One phase. Returns bytes consumed, bytes needed to go on if known, and whether to go on.
-    fn step(
-        &mut self,
-        context: &mut Context,
-        input: &[u8],
-        commands_left: &mut usize,
-        replies: &mut Replies,
-    ) -> (usize, Option<usize>, Flow) {
+    /// One phase.
+    fn advance(&mut self, turn: &mut Turn<'_>, input: &[u8]) -> Advance {
         match std::mem::replace(&mut self.phase, Phase::Line) {
-            Phase::Line => self.lines(context, input, commands_left, replies),
-            Phase::Keys(retrieval) => {
-                let (consumed, flow) = self.keys(context, retrieval, input, commands_left, replies);
-                (consumed, None, flow)
-            }
+            Phase::Line => self.lines(turn, input),
+            Phase::Keys(retrieval) => self.keys(turn, retrieval, input),
             Phase::Value(receiving) if input.is_empty() => {
                 self.phase = Phase::Value(receiving);
-                (0, None, Flow::Stop(Next::Read))
+                Advance::stop(0, Next::Read)
             }
             Phase::Value(receiving) => {
-                let (consumed, then) = upload::receive(context, receiving, input, replies);
+                let (consumed, then) =
+                    upload::receive(turn.context, receiving, input, turn.replies);
                 self.follow(then);
-                (consumed, None, Flow::On)
+                Advance::on(consumed)
+            }
+            Phase::Swallow(bytes) if bytes > input.len() as u64 => {
+                self.phase = Phase::Swallow(bytes - input.len() as u64);
+                Advance::stop(input.len(), Next::Read)
             }
             Phase::Swallow(bytes) => {
-                let dropped = bytes.min(input.len() as u64);
-                let left = bytes - dropped;
-                let flow = if left == 0 { Flow::On } else { Flow::Stop(Next::Read) };
-                if left > 0 {
-                    self.phase = Phase::Swallow(left);
-                }
-                (usize::try_from(dropped).expect("invariant: at most input"), None, flow)
+                Advance::on(usize::try_from(bytes).expect("invariant: at most the input"))
             }
-            Phase::Report { report, sent } => (0, None, self.report(report, sent, replies)),
+            Phase::Report { report, sent } => self.report(turn, report, sent),
             Phase::Finished => {
                 self.phase = Phase::Finished;
-                (input.len(), None, Flow::Stop(Next::Finish))
+                Advance::stop(input.len(), Next::Finish)
             }
         }
     }
 
     /// A burst of lines.
-    fn lines(
-        &mut self,
-        context: &mut Context,
-        input: &[u8],
-        commands_left: &mut usize,
-        replies: &mut Replies,
-    ) -> (usize, Option<usize>, Flow) {
-        let burst = plan(input, &context.limits, &context.worker, *commands_left);
-        prefetch(&burst, &context.worker);
+    fn lines(&mut self, turn: &mut Turn<'_>, input: &[u8]) -> Advance {
+        let Context { limits, worker, .. } = &*turn.context;
+        let burst = plan(input, limits, worker, turn.commands_left);
+        prefetch(&burst, worker);
         let mut consumed = 0;
         for planned in &burst.planned {
-            if !replies.has_room() {
-                return (consumed, None, Flow::Stop(Next::Blocked));
+            if !turn.replies.has_room() {
+                return Advance::stop(consumed, Next::Blocked);
             }
             let line = &input[consumed..consumed + planned.consumed];
-            let flow = self.perform(context, planned, line, commands_left, replies);
-            match flow {
+            match self.perform(turn, planned, line) {
                 Flow::On => consumed += planned.consumed,
-                Flow::Stop(_) => return (consumed, None, flow),
+                Flow::Stop(next) => return Advance::stop(consumed, next),
+            }
+            if !matches!(self.phase, Phase::Line) {
+                return Advance::on(consumed);
             }
         }
         match burst.end {
             End::Incomplete { needed } => {
                 let needed = needed.map(|needed| needed - consumed);
-                (consumed, needed, Flow::Stop(Next::Read))
+                Advance { needed, ..Advance::stop(consumed, Next::Read) }
             }
-            End::Pause if *commands_left == 0 => (consumed, None, Flow::Stop(Next::Yield)),
-            End::Pause => (consumed, None, Flow::On),
+            End::Pause if turn.commands_left == 0 => Advance::stop(consumed, Next::Yield),
+            End::Pause => Advance::on(consumed),
         }
     }
 
     /// Does what one line asks for, or stops before it.
-    fn perform(
-        &mut self,
-        context: &mut Context,
-        planned: &Planned<'_>,
-        line: &[u8],
-        commands_left: &mut usize,
-        replies: &mut Replies,
-    ) -> Flow {
+    fn perform(&mut self, turn: &mut Turn<'_>, planned: &Planned<'_>, line: &[u8]) -> Flow {
+        let Turn { context, replies, .. } = turn;
         match &planned.work {
-            Work::Request(Request::Get(get)) => {
-                return self.get(context, get, planned, commands_left, replies);
-            }
+            Work::Request(Request::Get(get)) => return self.get(turn, get, planned.key),
             Work::Request(request) => match execute(context, request, planned.key, replies) {
                 Done::Busy => return Flow::Stop(Next::Retry),
                 Done::Yes(Then::Continue) => {}
                 Done::Yes(Then::Report(report)) => self.phase = Phase::Report { report, sent: 0 },
                 Done::Yes(Then::Finish) => self.phase = Phase::Finished,
             },
-            Work::Store(command, body) => {
-                self.store(context, command, *body, planned, line, replies)
+            Work::Store(command, StoreBody::Whole(value)) => {
+                command.store(context, planned.key, Body::Bytes(value), replies);
+            }
+            Work::Store(command, StoreBody::Malformed) => command.refuse_data(replies),
+            Work::Store(command, StoreBody::Coming) => {
+                self.follow(upload::begin(context, line, command, replies));
             }
             Work::Invalid { reply, then } => {
                 replies.put(reply);
-                match then {
-                    protocol::Then::Continue => {}
-                    protocol::Then::Swallow { bytes } => {
-                        self.phase = Phase::Swallow((*bytes).into())
-                    }
-                    protocol::Then::Close => self.phase = Phase::Finished,
-                }
+                self.phase = match then {
+                    // Records were sent before a retrieval turned out to be wrong.
+                    _ if self.keys_done > 0 => Phase::Finished,
+                    protocol::Then::Continue => Phase::Line,
+                    protocol::Then::Swallow { bytes } => Phase::Swallow((*bytes).into()),
+                    protocol::Then::Close => Phase::Finished,
+                };
             }
         }
-        *commands_left = commands_left.saturating_sub(1);
+        turn.commands_left = turn.commands_left.saturating_sub(1);
         Flow::On
-    }
-
-    fn store(
-        &mut self,
-        context: &mut Context,
-        command: &StoreCommand<'_>,
-        body: StoreBody<'_>,
-        planned: &Planned<'_>,
-        line: &[u8],
-        replies: &mut Replies,
-    ) {
-        match body {
-            StoreBody::Whole(value) => {
-                command.store(context, planned.key, Body::Bytes(value), replies);
-            }
-            StoreBody::Malformed => command.refuse_data(replies),
-            StoreBody::Coming => {
-                let then = upload::begin(context, line, command, replies);
-                self.follow(then);
-            }
-        }
     }
 
     fn follow(&mut self, then: upload::Then) {
@@ -248,65 +236,62 @@ impl Session {
         };
     }
 
-    fn get(
-        &mut self,
-        context: &mut Context,
-        get: &Get<'_>,
-        planned: &Planned<'_>,
-        commands_left: &mut usize,
-        replies: &mut Replies,
-    ) -> Flow {
+    /// A retrieval; `only` is its key if there is just one.
+    fn get(&mut self, turn: &mut Turn<'_>, get: &Get<'_>, only: Option<Key<'_>>) -> Flow {
         let retrieval = Retrieval {
             with_token: get.with_token,
-            touch_ms: get.touch.map(|expiry| context.deadline_ms(expiry)),
+            touch_ms: get.touch.map(|expiry| turn.context.deadline_ms(expiry)),
         };
-        if let Some(key) = planned.key {
-            if !send(context, retrieval, key, replies) {
-                return Flow::Stop(Next::Retry);
-            }
-            *commands_left = commands_left.saturating_sub(1);
-        } else {
-            let done = &mut self.keys_done;
-            let progress = send_all(context, retrieval, get.keys, done, commands_left, replies);
-            if let Some(next) = stops(progress) {
-                return Flow::Stop(next);
-            }
-            self.keys_done = 0;
+        let Some(key) = only else {
+            return self.send_keys(turn, retrieval, get.keys, get.complete);
+        };
+        if !send(turn.context, retrieval, key, turn.replies) {
+            return Flow::Stop(Next::Retry);
         }
-        if get.complete {
-            replies.put(lines::END);
-        } else {
-            self.phase = Phase::Keys(retrieval);
-        }
+        turn.commands_left = turn.commands_left.saturating_sub(1);
+        turn.replies.put(lines::END);
         Flow::On
     }
 
     /// More keys of a long line.
-    fn keys(
-        &mut self,
-        context: &mut Context,
-        retrieval: Retrieval,
-        input: &[u8],
-        commands_left: &mut usize,
-        replies: &mut Replies,
-    ) -> (usize, Flow) {
-        let (keys, consumed, complete) = match parse_keys(input, &context.limits) {
+    fn keys(&mut self, turn: &mut Turn<'_>, retrieval: Retrieval, input: &[u8]) -> Advance {
+        let (keys, consumed, complete) = match parse_keys(input, &turn.context.limits) {
             KeysStep::Part { keys, consumed, complete } => (keys, consumed, complete),
             KeysStep::Incomplete => {
                 self.phase = Phase::Keys(retrieval);
-                return (0, Flow::Stop(Next::Read));
+                return Advance::stop(0, Next::Read);
             }
             KeysStep::TooLong => {
-                replies.put(lines::BAD_FORMAT);
+                turn.replies.put(lines::BAD_FORMAT);
                 self.phase = Phase::Finished;
-                return (0, Flow::On);
+                return Advance::on(0);
             }
         };
+        match self.send_keys(turn, retrieval, keys, complete) {
+            Flow::On => Advance::on(consumed),
+            Flow::Stop(next) => {
+                self.phase = Phase::Keys(retrieval);
+                Advance::stop(0, next)
+            }
+        }
+    }
+
+    /// Sends records, from where it stopped the last time. Behind the last keys of a line comes
+    /// the end of the reply, behind others come more keys.
+    fn send_keys(
+        &mut self,
+        turn: &mut Turn<'_>,
+        retrieval: Retrieval,
+        keys: Keys<'_>,
+        complete: bool,
+    ) -> Flow {
+        let Turn { context, replies, commands_left } = turn;
         let done = &mut self.keys_done;
-        let progress = send_all(context, retrieval, keys, done, commands_left, replies);
-        if let Some(next) = stops(progress) {
-            self.phase = Phase::Keys(retrieval);
-            return (0, Flow::Stop(next));
+        match send_all(context, retrieval, keys, done, commands_left, replies) {
+            Progress::Complete => {}
+            Progress::NoRoom => return Flow::Stop(Next::Blocked),
+            Progress::TurnOver => return Flow::Stop(Next::Yield),
+            Progress::Busy => return Flow::Stop(Next::Retry),
         }
         self.keys_done = 0;
         if complete {
@@ -314,29 +299,19 @@ impl Session {
         } else {
             self.phase = Phase::Keys(retrieval);
         }
-        (consumed, Flow::On)
-    }
-
-    fn report(&mut self, report: Vec<u8>, mut sent: usize, replies: &mut Replies) -> Flow {
-        while sent < report.len() {
-            if !replies.has_room() {
-                self.phase = Phase::Report { report, sent };
-                return Flow::Stop(Next::Blocked);
-            }
-            let part = &report[sent..report.len().min(sent + REPORT_PART_BYTES)];
-            replies.put(part);
-            sent += part.len();
-        }
         Flow::On
     }
-}
 
-/// What a turn ends with when a retrieval does not come to its end.
-fn stops(progress: Progress) -> Option<Next> {
-    match progress {
-        Progress::Complete => None,
-        Progress::NoRoom => Some(Next::Blocked),
-        Progress::TurnOver => Some(Next::Yield),
-        Progress::Busy => Some(Next::Retry),
+    fn report(&mut self, turn: &mut Turn<'_>, report: Vec<u8>, mut sent: usize) -> Advance {
+        while sent < report.len() {
+            if !turn.replies.has_room() {
+                self.phase = Phase::Report { report, sent };
+                return Advance::stop(0, Next::Blocked);
+            }
+            let part = &report[sent..report.len().min(sent + REPORT_PART_BYTES)];
+            turn.replies.put(part);
+            sent += part.len();
+        }
+        Advance::on(0)
     }
 }

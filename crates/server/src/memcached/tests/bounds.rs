@@ -141,6 +141,23 @@ fn a_long_key_in_a_later_part_of_a_line_ends_the_connection() {
 }
 
 #[test]
+fn a_long_key_behind_records_that_were_sent_ends_the_connection() {
+    let mut server = Server::new();
+    let mut client = server.client();
+    ask(&mut server, &["set a 0 0 1", "x"]);
+    let begun = format!("get{}", " a".repeat(10_000));
+    feed(&server, &mut client, begun.as_bytes());
+    assert_eq!(serve(&mut server, &mut client), Next::Yield);
+    let one = "VALUE a 0 1\r\nx\r\n";
+    assert_eq!(read_all(&mut client).len(), TURN_COMMANDS_MAX * one.len());
+    let rest = format!(" {}\r\nget a\r\n", "k".repeat(300));
+    feed(&server, &mut client, rest.as_bytes());
+    let (reply, next) = server.run(&mut client);
+    assert_eq!(next, Next::Finish);
+    assert_eq!(reply, b"CLIENT_ERROR bad command line format\r\n");
+}
+
+#[test]
 fn a_reply_of_many_large_values_pins_a_few_at_a_time() {
     let mut server = Server::new();
     let mut client = server.client();
