@@ -11,7 +11,7 @@ use crate::harness::server::Server;
 const MEMORY: &str = "64MiB";
 const MEMORY_BYTES: u64 = 64 << 20;
 /// The program itself, its threads' stacks and what the allocator keeps back.
-const PROGRAM_BYTES_MAX: u64 = 24 << 20;
+const PROGRAM_BYTES_MAX: u64 = 12 << 20;
 /// Between two looks at the resident set.
 const SAMPLE: Duration = Duration::from_millis(5);
 

@@ -14,6 +14,7 @@ mod meta;
 mod pair;
 mod shrink;
 mod text;
+mod tokens;
 
 use generate::Dialect;
 use harness::server::Server;

@@ -113,7 +113,8 @@ impl Conn {
     }
 
     /// Sends `pieces` as packets of their own and reads until `done` says so of what came, the
-    /// server closes, or nothing comes for [`REPLY_TIMEOUT`]. Returns the bytes and whether it closed.
+    /// server closes, or nothing comes for [`REPLY_TIMEOUT`]. Returns the bytes and whether it
+    /// closed.
     pub(crate) fn exchange(
         &mut self,
         pieces: &[&[u8]],

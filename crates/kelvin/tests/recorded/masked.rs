@@ -100,3 +100,25 @@ fn names(reply: &[u8]) -> Vec<u8> {
     }
     stats.into_iter().chain(others).collect::<String>().into_bytes()
 }
+
+#[test]
+fn tokens_are_named_by_first_appearance_and_nothing_else_is_changed() {
+    let mut tokens = Tokens::default();
+    tokens.note_chosen(b"ms a 1 c E77 k\r\nx\r\n");
+    let reply =
+        b"VALUE a 5 12 31\r\nHD c99\r\nx 7\r\n\r\nHD c30 s3 kc99 Oc9\r\nEX c0\r\nHD c77\r\n\
+        VA 1 c31 t99\r\nc\r\nME c1 exp=5 la=2 cas=31 fetch=no cls=4 size=88\r\nEND\r\nHD c3";
+    let expected = "VALUE a 5 12 <cas1>\r\nHD c99\r\nx 7\r\n\r\nHD c<cas2> s3 kc99 Oc9\r\nEX c0\r\n\
+        HD c77\r\nVA 1 c<cas1> t99\r\nc\r\nME c1 exp=5 la=2 cas=<cas1> fetch=no cls=* size=*\r\n\
+        END\r\nHD c3";
+    assert_eq!(String::from_utf8_lossy(&masked(reply, false, &mut tokens)), expected);
+    assert_eq!((tokens.seen.as_slice(), tokens.order()), (&[31, 30][..], vec![2, 1]));
+}
+
+#[test]
+fn of_reports_only_names_are_left() {
+    let reply = b"STAT pid 5\r\nSTAT 12:addr tcp\r\nSTAT 3:addr x\r\nSTAT a b c\r\nEND\r\n";
+    let names = masked(reply, true, &mut Tokens::default());
+    let expected = "STAT *:addr\r\nSTAT a\r\nSTAT pid\r\nEND\r\n";
+    assert_eq!(String::from_utf8_lossy(&names), expected);
+}
