@@ -159,11 +159,14 @@ impl Order<'_> {
         };
         let meta = view.meta();
         let len = meta.value_len as usize;
-        if len == 0 || len > INLINE_VALUE_MAX_BYTES {
+        if len == 0 {
             return over(Change::Keep, Outcome::NotNumeric);
         }
         if self.compare != 0 && self.compare != meta.token {
             return over(Change::Keep, Outcome::Exists);
+        }
+        if len > INLINE_VALUE_MAX_BYTES {
+            return over(Change::Keep, Outcome::NotNumeric);
         }
         let mut prefix = [0; PREFIX_BYTES];
         let copied = view.copy_prefix(&mut prefix);

@@ -13,9 +13,12 @@ pub(super) use get::get;
 pub(super) use store::{order as store_order, reply as store_reply};
 
 use cache::Token;
-use wire::memcached::{Meta, reply::Facts};
+use wire::memcached::{Expiry, Meta, reply::Facts};
 
-use super::deadline::seconds_left;
+use super::{
+    context::Context,
+    deadline::{NEVER_MS, seconds_left},
+};
 
 /// What a command does to the expiry of a record, in milliseconds; 0 is never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +72,38 @@ fn facts(record: &cache::Meta, expiries: Expiries, age_ms: u64, now_ms: u64) -> 
     }
 }
 
-/// What a reply can tell about a record that the command created.
-fn facts_of_created(token: u64, expiry_ms: u64, now_ms: u64) -> Facts {
-    Facts { token, ttl_s: ttl_s(expiry_ms, now_ms), created: true, ..Facts::default() }
+/// What a command gives to a record that it creates.
+#[derive(Clone, Copy, Debug)]
+struct Creation {
+    /// The record's expiry in milliseconds; 0 is never.
+    expiry_ms: u64,
+    /// The expiry as of the place of `t`.
+    shown_ms: u64,
+}
+
+impl Creation {
+    /// Of a record that expires never until `N` and `T` say otherwise, one after the other as
+    /// they stand on the line. None if the command creates nothing.
+    fn of(command: &Meta<'_>, context: &Context) -> Option<Self> {
+        command.vivify?;
+        let deadline =
+            |expiry: Option<Expiry>| expiry.map_or(NEVER_MS, |at| context.deadline_ms(at));
+        let mut expiry_ms = NEVER_MS;
+        let mut shown_ms = NEVER_MS;
+        for token in command.tokens() {
+            match token[0] {
+                b'N' => expiry_ms = deadline(command.vivify),
+                b'T' => expiry_ms = deadline(command.expiry),
+                b't' => shown_ms = expiry_ms,
+                _ => {}
+            }
+        }
+        Some(Self { expiry_ms, shown_ms })
+    }
+
+    /// What a reply can tell about the record.
+    fn facts(&self, token: u64, now_ms: u64) -> Facts {
+        let ttl_s = ttl_s(self.shown_ms, now_ms);
+        Facts { token, ttl_s, ttl_before_s: ttl_s, ..Facts::default() }
+    }
 }

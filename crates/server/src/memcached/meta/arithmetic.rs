@@ -6,7 +6,7 @@ use wire::memcached::{
     reply::{Facts, Status},
 };
 
-use super::{Expiries, facts_of_created, new_token, ttl_s};
+use super::{Creation, Expiries, new_token, ttl_s};
 use crate::memcached::{
     arithmetic::{Create, Order, Outcome, count},
     context::Context,
@@ -23,7 +23,7 @@ pub(in crate::memcached) fn arithmetic(
 ) {
     let deadline = |expiry| context.deadline_ms(expiry);
     let expiry_ms = command.expiry.map(deadline);
-    let create_ms = command.vivify.map(|_| deadline(command.expiry_of_created()));
+    let creation = Creation::of(command, context);
     let order = Order {
         key,
         direction,
@@ -31,7 +31,8 @@ pub(in crate::memcached) fn arithmetic(
         compare: command.compare.unwrap_or(0),
         token: new_token(command),
         expiry_ms,
-        create: create_ms.map(|expiry_ms| Create { number: command.initial, expiry_ms }),
+        create: creation
+            .map(|creation| Create { number: command.initial, expiry_ms: creation.expiry_ms }),
     };
     let outcome = count(context, &order);
     let now_ms = context.worker.now_ms();
@@ -43,7 +44,8 @@ pub(in crate::memcached) fn arithmetic(
             (number, Facts { token, ttl_s, ttl_before_s, ..Facts::default() })
         }
         Outcome::Created { token } => {
-            (command.initial, facts_of_created(token, create_ms.unwrap_or(0), now_ms))
+            let creation = creation.expect("invariant: it told what to create");
+            (command.initial, creation.facts(token, now_ms))
         }
         Outcome::Missing => return fail(command, Status::NotFound, replies),
         Outcome::Exists => return fail(command, Status::Exists, replies),

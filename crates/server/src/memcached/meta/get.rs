@@ -7,7 +7,7 @@ use wire::memcached::{
     reply::{Facts, Renewal, Writer},
 };
 
-use super::{Expiries, facts, facts_of_created, new_token};
+use super::{Creation, Expiries, facts, new_token};
 use crate::memcached::{
     context::Context,
     deadline::is_due,
@@ -106,14 +106,14 @@ fn get_locked(
         expiry_ms: command.expiry.map(|expiry| context.deadline_ms(expiry)),
         renew_ms: command.renew.map(|expiry| context.deadline_ms(expiry)),
     };
-    let create_ms = command.vivify.map(|_| context.deadline_ms(command.expiry_of_created()));
+    let creation = Creation::of(command, context);
     let mut locked = Locked::Missing;
     let hit = !command.flags.has(b'u');
     let mark = replies.mark();
     let result = context.worker.update(key, |view| {
         replies.rewind(mark);
         let Some(view) = view else {
-            let Some(expiry_ms) = create_ms else {
+            let Some(Creation { expiry_ms, .. }) = creation else {
                 locked = Locked::Missing;
                 return Change::Keep.into();
             };
@@ -143,7 +143,8 @@ fn get_locked(
         }
         (Ok(token), Locked::Created) => {
             context.counters.total_items.add(1);
-            let facts = facts_of_created(token.unwrap_or(0), create_ms.unwrap_or(0), now_ms);
+            let creation = creation.expect("invariant: it told what to create");
+            let facts = creation.facts(token.unwrap_or(0), now_ms);
             let renewal = Renewal { won: true, ..Renewal::default() };
             put_line(replies, |writer| {
                 if writer.meta_get_hit(command, &facts, renewal) {

@@ -40,6 +40,17 @@ fn a_number_in_a_wide_value_keeps_its_width() {
 }
 
 #[test]
+fn a_value_in_parts_is_no_number_but_its_token_is_looked_at_first() {
+    let mut server = Server::new();
+    let long = format!("1{}", " ".repeat(4_096));
+    ask(&mut server, &["ms n 4097 E5", &long]);
+    assert_eq!(
+        ask(&mut server, &["ma n C6", "ma n C5", "mg n s"]),
+        "EX\nCLIENT_ERROR cannot increment or decrement non-numeric value\nHD s4097\n"
+    );
+}
+
+#[test]
 fn what_is_no_number_stays() {
     for value in ["abc", "", "1x", "-1", "18446744073709551616"] {
         let reply = counted(value, "incr n 1");

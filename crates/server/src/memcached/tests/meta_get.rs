@@ -68,6 +68,8 @@ fn vivify_creates_once_and_lets_one_win() {
     assert_eq!(ask(&mut server, &["ms a 1 T60", "x", "mg a N30 v t"]), "HD\nVA 1 t60\nx\n");
     assert_eq!(ask(&mut server, &["mg b N30 E9 c", "mg b c"]), "HD c9 W\nHD c9 Z\n");
     assert_eq!(ask(&mut server, &["mg c N30 T60 t", "mg d T60 N30 t"]), "HD t60 W\nHD t30 W\n");
+    let reply = ask(&mut server, &["mg e N2 t T0", "mg e t", "mg f t N100", "mg g T50 t N100"]);
+    assert_eq!(reply, "HD t2 W\nHD t-1 Z\nHD t-1 W\nHD t50 W\n");
     server.advance(30_000);
     assert_eq!(ask(&mut server, &["mg d N10 t"]), "HD t10 W\n");
 }

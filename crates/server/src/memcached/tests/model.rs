@@ -64,6 +64,13 @@ impl Test {
         String::from_utf8(reply).expect("text").replace("\r\n", "\n")
     }
 
+    /// Sends, and compares the reply; of long values only the beginnings are shown.
+    fn expect(&mut self, line: &str, body: Option<&[u8]>, expected: &str) {
+        let reply = self.say(line, body);
+        let start = |text: &str| text.chars().take(200).collect::<String>();
+        assert!(reply == expected, "{line}\n{}\n{}", start(&reply), start(expected));
+    }
+
     /// Stores with a text verb or the mode of `ms` that is the same; expects a text word.
     fn store(
         &mut self,
@@ -86,7 +93,7 @@ impl Test {
             let (flags_ttl, after) = rest.0.split_once('|').unwrap_or((rest.0, ""));
             (format!("{} k{key} {flags_ttl} {} {after}", verb.0, value.len()), expected)
         };
-        assert_eq!(self.say(&line, Some(value)), format!("{expected}\n"), "{line}");
+        self.expect(&line, Some(value), &format!("{expected}\n"));
     }
 
     fn token(&mut self, key: u8) -> u64 {
@@ -114,7 +121,7 @@ impl Test {
                 for key in keys {
                     expected += &self.value_line(*key);
                 }
-                assert_eq!(self.say(&format!("get{line}"), None), expected + "END\n");
+                self.expect(&format!("get{line}"), None, &(expected + "END\n"));
             }
             Op::Gat { key, ttl_s } => {
                 let expected = self.value_line(*key) + "END\n";
@@ -122,7 +129,7 @@ impl Test {
                 if let Some(record) = self.model.get(*key) {
                     record.expiry_ms = expiry_ms;
                 }
-                assert_eq!(self.say(&format!("gat {ttl_s} k{key}"), None), expected);
+                self.expect(&format!("gat {ttl_s} k{key}"), None, &expected);
             }
             Op::MetaGet { key, touch, vivify, renew, peek } => {
                 self.meta_get(*key, *touch, *vivify, *renew, *peek)
@@ -134,7 +141,7 @@ impl Test {
                     record.fetched = true;
                 });
                 let expected = if found.is_some() { "TOUCHED\n" } else { "NOT_FOUND\n" };
-                assert_eq!(self.say(&format!("touch k{key} {ttl_s}"), None), expected);
+                self.expect(&format!("touch k{key} {ttl_s}"), None, expected);
             }
             Op::Delete { key, meta } => {
                 let there = self.model.get(*key).is_some();
@@ -144,7 +151,7 @@ impl Test {
                 } else {
                     ("delete", ["NOT_FOUND\n", "DELETED\n"])
                 };
-                assert_eq!(self.say(&format!("{line} k{key}"), None), words[usize::from(there)]);
+                self.expect(&format!("{line} k{key}"), None, words[usize::from(there)]);
             }
             Op::Invalidate { key, ttl_s, empty } => self.invalidate(*key, *ttl_s, *empty),
             Op::Count { key, up, delta, meta, vivify } => {
@@ -152,7 +159,7 @@ impl Test {
             }
             Op::Flush => {
                 self.model.records.clear();
-                assert_eq!(self.say("flush_all", None), "OK\n");
+                self.expect("flush_all", None, "OK\n");
             }
             Op::Wait { ms } => {
                 self.server.advance(*ms);
@@ -260,13 +267,13 @@ impl Test {
         let created_expiry = vivify.map(|ttl_s| self.model.expiry(ttl_s));
         if self.model.get(key).is_none() {
             let Some(expiry_ms) = created_expiry else {
-                assert_eq!(self.say(&line, None), "EN\n", "{line}");
+                self.expect(&line, None, "EN\n");
                 return;
             };
             let record = Record { expiry_ms, taken: true, fetched: !peek, ..Record::default() };
             let ttl = self.model.ttl(&record).map_or("-1".to_owned(), |ttl| ttl.to_string());
             self.model.records.insert(key, record);
-            assert_eq!(self.say(&line, None), format!("VA 0 f0 s0 h0 t{ttl} W\n\n"), "{line}");
+            self.expect(&line, None, &format!("VA 0 f0 s0 h0 t{ttl} W\n\n"));
             return;
         }
         let record = self.model.get(key).expect("checked");
@@ -290,7 +297,7 @@ impl Test {
         expected += &format!("\n{}\n", String::from_utf8(record.value.clone()).expect("text"));
         record.taken |= won;
         record.fetched |= !peek;
-        assert_eq!(self.say(&line, None), expected, "{line}");
+        self.expect(&line, None, &expected);
     }
 
     fn invalidate(&mut self, key: u8, ttl_s: Option<u32>, empty: bool) {
@@ -307,7 +314,7 @@ impl Test {
         let ttl = ttl_s.map(|ttl_s| format!(" T{ttl_s}")).unwrap_or_default();
         let line = format!("md k{key} I{ttl}{}", if empty { " x" } else { "" });
         let expected = if found.is_some() { "HD\n" } else { "NF\n" };
-        assert_eq!(self.say(&line, None), expected, "{line}");
+        self.expect(&line, None, expected);
     }
 
     fn count(&mut self, key: u8, up: bool, delta: u64, meta: bool, vivify: bool) {
@@ -358,7 +365,7 @@ impl Test {
                 }
             }
         };
-        assert_eq!(self.say(&line, None), expected, "{line}");
+        self.expect(&line, None, &expected);
     }
 }
 
