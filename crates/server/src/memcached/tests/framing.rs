@@ -1,5 +1,6 @@
 //! Requests cut into pieces: wherever the cuts are, the replies are the same.
 
+use proptest::prelude::*;
 use reactor::Next;
 
 use super::{Server, ask};
@@ -139,4 +140,51 @@ fn a_line_without_end_is_cut_off() {
     let mut client = server.client();
     assert_eq!(server.send_until(&mut client, &[b'x'; 2_048]), (vec![], Next::Read));
     assert_eq!(server.send_until(&mut client, b"x"), (vec![], Next::Finish));
+}
+
+/// Lines that are right, nearly right, and noise.
+fn fragments() -> impl Strategy<Value = Vec<u8>> {
+    let line = |line: &'static str| Just([line.as_bytes(), b"\r\n"].concat());
+    let stored = |len: usize, sent: usize| {
+        // Read as lines, by mistake, it has to have ends: those without are cut off.
+        let value: Vec<u8> = b"vvvvvv\n".iter().copied().cycle().take(sent).collect();
+        Just([format!("set b 1 0 {len}\r\n").as_bytes(), &value, b"\r\n"].concat())
+    };
+    prop_oneof![
+        4 => prop_oneof![
+            line("set a 0 0 2\r\n12"), line("ms a 3 MA s c\r\n345"), line("incr a 1"),
+            line("get a b c"), line("gats 9 b a"), line("mg a v t k q O1"), line("mg c N30 t"),
+            line("md a I"), line("ma a N0 v"), line("delete a"), line("touch b 3"), line("mn"),
+            line("flush_all"), line("stats sizes"), line("cas a 0 0 1 3\r\nx"), line("quip"),
+            line("set a 0 0 1 noreply\r\ny"), line("ms b 0\r\n"), line(""), line("set a 0 0"),
+        ],
+        1 => stored(4_096, 4_096),
+        1 => stored(4_097, 4_097),
+        1 => stored(9_000, 9_000),
+        1 => prop_oneof![stored(5_000, 4_999), stored(5_000, 5_001), stored(2_000_000, 100)],
+        1 => prop::collection::vec(any::<u8>(), 0..40),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 300 }))]
+
+    #[test]
+    fn noise_in_random_pieces_gets_the_same_replies(
+        fragments in prop::collection::vec(fragments(), 1..30),
+        sizes in prop::collection::vec(prop_oneof![3 => 1_usize..50, 1 => 50_usize..3_000], 1..20),
+    ) {
+        let request = fragments.concat();
+        let mut pieces = Vec::new();
+        let mut rest = &request[..];
+        for size in sizes.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (piece, later) = rest.split_at(rest.len().min(*size));
+            pieces.push(piece);
+            rest = later;
+        }
+        prop_assert!(in_pieces(&pieces) == in_pieces(&[&request]));
+    }
 }
