@@ -23,6 +23,9 @@ pub(crate) fn command() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
     let effective = settings::effective(matches)?;
     log_to_stderr(effective.config().log);
+    for name in settings::unknown_variables() {
+        tracing::warn!(name, "this environment variable sets nothing");
+    }
     // Signals are caught before anything starts, so that none is lost.
     let signals = Signals::new([SIGTERM, SIGINT]).context("catching signals")?;
     let running = Running::start(effective.config(), &Clock::system())?;

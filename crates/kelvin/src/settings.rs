@@ -50,3 +50,13 @@ pub(crate) fn effective(matches: &ArgMatches) -> Result<Effective> {
     })?);
     Ok(Effective::new(layers)?)
 }
+
+/// Variables of the environment that look like settings and are none: misspelt, perhaps.
+pub(crate) fn unknown_variables() -> Vec<String> {
+    let known: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
+    std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| name.starts_with("KELVIN_") && name != FILE_VARIABLE)
+        .filter(|name| !known.contains(name))
+        .collect()
+}

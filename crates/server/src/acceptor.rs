@@ -13,6 +13,7 @@ use wire::memcached::lines;
 use crate::{
     Error,
     listener::Listener,
+    running::Ready,
     stats::ServerStats,
     thread::{Load, Order},
 };
@@ -47,7 +48,7 @@ pub(crate) struct Acceptor {
 
 impl Acceptor {
     /// Accepts until told to end.
-    pub(crate) fn run(self) -> Result<(), Error> {
+    pub(crate) fn run(self, ready: Ready) -> Result<(), Error> {
         let failed = |source| Error::Loop { thread: NAME.to_owned(), source };
         let pool = Pool::new(BUFFER_BYTES);
         let mut driver = Epoll::new(pool.clone(), self.mailbox.waker()).map_err(failed)?;
@@ -69,6 +70,7 @@ impl Acceptor {
             stats: self.stats,
             connections_max: self.connections_max,
         };
+        ready.tell();
         Loop::new(LoopConfig::default(), driver, reception, self.mailbox, pool, self.clock)
             .run()
             .map(drop)

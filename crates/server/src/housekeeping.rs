@@ -7,7 +7,7 @@ use std::{
 
 use cache::Cache;
 
-use crate::Error;
+use crate::{Error, running::Ready};
 
 /// The thread's name.
 pub(crate) const NAME: &str = "housekeeping";
@@ -22,8 +22,9 @@ const BLOCKS_PER_STEP: usize = 64;
 const STEP_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Sweeps until the other end of `stop` is dropped.
-pub(crate) fn run(cache: &Cache, stop: &Receiver<()>) -> Result<(), Error> {
+pub(crate) fn run(cache: &Cache, stop: &Receiver<()>, ready: Ready) -> Result<(), Error> {
     let mut worker = cache.worker()?;
+    ready.tell();
     let mut pause = ROUND_INTERVAL;
     loop {
         match worker.offline(|| stop.recv_timeout(pause)) {

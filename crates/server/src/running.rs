@@ -103,7 +103,15 @@ impl Running {
             clock.clone(),
         )?;
         let stats = ServerStats::new(settings(config, &listeners, threads), clock.clone());
-        announce(config, &listeners, &budget, threads);
+        tracing::info!(
+            memory = %config.memory,
+            records = %ByteSize(budget.record_bytes),
+            buffers = %ByteSize(budget.buffer_bytes),
+            connections = %ByteSize(budget.connection_bytes),
+            threads,
+            "starting"
+        );
+        let doors: Vec<_> = listeners.iter().map(Door::of).collect();
         let (sender, stops) = mpsc::sync_channel(STOPS_WAITING_MAX);
         let mut running = Self {
             addresses: listeners.iter().filter_map(Listener::address).collect(),
@@ -116,7 +124,10 @@ impl Running {
             housekeeping: None,
         };
         match running.start_threads(config, &cache, &budget, threads, listeners) {
-            Ok(()) => Ok(running),
+            Ok(()) => {
+                doors.iter().for_each(Door::announce);
+                Ok(running)
+            }
             Err(error) => {
                 running.end(Stop::Now)?;
                 Err(error)
@@ -151,19 +162,18 @@ impl Running {
                 buffer_bytes: budget.buffer_bytes_per_thread(threads),
                 idle_timeout_ms: config.idle_timeout.0,
             };
-            let handle = self.spawn(name, || thread.run())?;
+            let handle = self.spawn(&name, |ready| thread.run(ready))?;
             self.data.push((orders.clone(), handle));
             recipients.push(Recipient { orders, load });
         }
         let (stop, stopped) = mpsc::sync_channel(0);
         let their_cache = cache.clone();
-        let handle = self.spawn(housekeeping::NAME.to_owned(), move || {
-            housekeeping::run(&their_cache, &stopped)
+        let handle = self.spawn(housekeeping::NAME, move |ready| {
+            housekeeping::run(&their_cache, &stopped, ready)
         })?;
         self.housekeeping = Some((stop, handle));
-        let name = acceptor::NAME.to_owned();
-        let (end, inbox) =
-            mailbox(1).map_err(|source| Error::Loop { thread: name.clone(), source })?;
+        let (end, inbox) = mailbox(1)
+            .map_err(|source| Error::Loop { thread: acceptor::NAME.to_owned(), source })?;
         let acceptor = Acceptor {
             listeners,
             recipients,
@@ -172,25 +182,31 @@ impl Running {
             mailbox: inbox,
             clock: cache.clock().clone(),
         };
-        let handle = self.spawn(name, || acceptor.run())?;
+        let handle = self.spawn(acceptor::NAME, |ready| acceptor.run(ready))?;
         self.acceptor = Some((end, handle));
         Ok(())
     }
 
-    /// Starts a thread whose end, by an error or a panic, ends the server.
+    /// Starts a thread whose end, by an error or a panic, ends the server, and waits until it is
+    /// ready or has failed.
     fn spawn(
         &self,
-        name: String,
-        run: impl FnOnce() -> Result<(), Error> + Send + 'static,
+        name: &str,
+        run: impl FnOnce(Ready) -> Result<(), Error> + Send + 'static,
     ) -> Result<Thread, Error> {
         let last_will = LastWill(self.control.clone());
-        thread::Builder::new()
-            .name(name.clone())
+        let (ready, is_ready) = mpsc::sync_channel(1);
+        let handle = thread::Builder::new()
+            .name(name.to_owned())
             .spawn(move || {
                 let _last_will = last_will;
-                run()
+                run(Ready(ready))
             })
-            .map_err(|source| Error::Thread { thread: name, what: "start", source })
+            .map_err(|source| Error::Thread { thread: name.to_owned(), what: "start", source })?;
+        match is_ready.recv() {
+            Ok(()) => Ok(handle),
+            Err(_) => Err(join(handle).expect_err("invariant: it is ready or has an error")),
+        }
     }
 
     /// The addresses of the TCP listeners, with the ports that the system chose.
@@ -276,6 +292,18 @@ impl Running {
     }
 }
 
+/// How a thread says that it has all it needs.
+#[derive(Debug)]
+pub(crate) struct Ready(SyncSender<()>);
+
+impl Ready {
+    /// Says it.
+    pub(crate) fn tell(self) {
+        // There is room for one, and it is told once.
+        let _ = self.0.try_send(());
+    }
+}
+
 /// Says that a thread has ended, however it did.
 #[derive(Debug)]
 struct LastWill(StopControl);
@@ -313,20 +341,22 @@ fn settings(config: &Config, listeners: &[Listener], threads: usize) -> Settings
     }
 }
 
-fn announce(config: &Config, listeners: &[Listener], budget: &Budget, threads: usize) {
-    tracing::info!(
-        memory = %config.memory,
-        records = %ByteSize(budget.record_bytes),
-        buffers = %ByteSize(budget.buffer_bytes),
-        connections = %ByteSize(budget.connection_bytes),
-        threads,
-        "starting"
-    );
-    for listener in listeners {
-        tracing::info!(address = listener.name(), "listening");
-        if listener.is_exposed() {
+/// A listener, as it is announced when everything behind it is ready.
+struct Door {
+    name: String,
+    exposed: bool,
+}
+
+impl Door {
+    fn of(listener: &Listener) -> Self {
+        Self { name: listener.name().to_owned(), exposed: listener.is_exposed() }
+    }
+
+    fn announce(&self) {
+        tracing::info!(address = self.name, "listening");
+        if self.exposed {
             tracing::warn!(
-                address = listener.name(),
+                address = self.name,
                 "nobody has to log in: everybody who reaches this address can read and change \
                  everything"
             );

@@ -20,6 +20,7 @@ use reactor::{
 use crate::{
     Error, cpus,
     memcached::{self, Context, LargeValue, Session},
+    running::Ready,
     stats::{OpenConnection, ServerStats},
 };
 
@@ -71,7 +72,7 @@ pub(crate) struct DataThread {
 
 impl DataThread {
     /// Serves until told to end.
-    pub(crate) fn run(self) -> Result<(), Error> {
+    pub(crate) fn run(self, ready: Ready) -> Result<(), Error> {
         let failed = |source| Error::Loop { thread: self.name.clone(), source };
         if let Some(cpu) = self.cpu {
             cpus::pin(&self.name, cpu)?;
@@ -85,6 +86,7 @@ impl DataThread {
             Server { context: Context::new(worker, &self.stats, self.control), load: self.load };
         let config = LoopConfig { idle_timeout_ms: self.idle_timeout_ms };
         let name = self.name;
+        ready.tell();
         Loop::new(config, driver, server, self.mailbox, pool, clock)
             .run()
             .map(drop)
