@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod byte_size;
+pub mod config_file;
 mod memcached;
 pub mod memcached_cuts;
 pub mod memcached_requests;
@@ -32,6 +33,7 @@ macro_rules! targets {
 
 targets! {
     byte_size,
+    config_file,
     memcached_cuts,
     memcached_requests,
 }
