@@ -12,8 +12,8 @@ mod player;
 mod recording;
 mod script;
 
-use harness::rng::Rng;
 use harness::server::Server;
+use player::Way;
 use recording::Recording;
 use script::Script;
 use std::sync::Mutex;
@@ -41,7 +41,7 @@ fn for_each_script(scripts: Vec<Script>, work: impl Fn(&Script) + Sync) {
     });
 }
 
-fn replay_all(seed: Option<u64>) {
+fn replay_all(way: Way) {
     let failures = Mutex::new(Vec::new());
     for_each_script(Script::all(), |script| {
         let recorded = Recording::load(&script.name);
@@ -50,7 +50,7 @@ fn replay_all(seed: Option<u64>) {
         let mut problems = Vec::new();
         for _ in 0..if script.counts_seconds { ATTEMPTS } else { 1 } {
             let server = Server::kelvin(&[]);
-            problems = player::replay(script, &recorded, &server, seed.map(Rng::new));
+            problems = player::replay(script, &recorded, &server, way);
             if problems.is_empty() {
                 return;
             }
@@ -59,18 +59,18 @@ fn replay_all(seed: Option<u64>) {
         failures.lock().expect("no worker panics with the lock").push(all);
     });
     let failures = failures.into_inner().expect("no worker panics with the lock");
-    assert!(failures.is_empty(), "seed {seed:?}\n{}", failures.join("\n"));
+    assert!(failures.is_empty(), "{way:?}\n{}", failures.join("\n"));
 }
 
 #[test]
 fn replies_are_memcacheds() {
-    replay_all(None);
+    replay_all(Way { unix: false, cut_seed: None });
 }
 
 #[test]
 fn replies_are_memcacheds_however_packets_are_cut() {
     for seed in 1..=CUT_ROUNDS {
-        replay_all(Some(seed));
+        replay_all(Way { unix: seed % 2 == 1, cut_seed: Some(seed) });
     }
 }
 

@@ -19,7 +19,7 @@ const PIECES_MAX: usize = 12;
 
 /// Plays a script and records what comes. Both connections of a script start with the first use.
 pub(crate) fn record(script: &Script, server: &Server) -> Recording {
-    let mut player = Player::new(server, None);
+    let mut player = Player::new(server, false);
     let mut recording = Recording::default();
     player.play(script, |conn, burst, request, tokens| {
         conn.send(request);
@@ -31,18 +31,27 @@ pub(crate) fn record(script: &Script, server: &Server) -> Recording {
     recording
 }
 
+/// How a replay reaches the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    /// Over the Unix socket.
+    pub(crate) unix: bool,
+    /// Cuts the bursts into packets.
+    pub(crate) cut_seed: Option<u64>,
+}
+
 /// Plays a script and compares with what memcached said, or with the row of the table of
-/// differences. `rng` cuts the bursts into packets. Returns what does not fit.
+/// differences. Returns what does not fit.
 pub(crate) fn replay(
     script: &Script,
     recorded: &Recording,
     server: &Server,
-    rng: Option<Rng>,
+    way: Way,
 ) -> Vec<String> {
     let mut problems = Vec::new();
     let mut replies = recorded.replies.iter();
-    let mut player = Player::new(server, rng);
-    let mut cutter = player.rng.clone();
+    let mut player = Player::new(server, way.unix);
+    let mut cutter = way.cut_seed.map(Rng::new);
     player.play(script, |conn, burst, request, tokens| {
         let Some(reply) = replies.next() else {
             return problems.push(format!("line {}: not recorded", burst.line));
@@ -135,12 +144,12 @@ struct Player<'a> {
     server: &'a Server,
     conns: BTreeMap<String, Conn>,
     tokens: Tokens,
-    rng: Option<Rng>,
+    unix: bool,
 }
 
 impl<'a> Player<'a> {
-    fn new(server: &'a Server, rng: Option<Rng>) -> Self {
-        Player { server, conns: BTreeMap::new(), tokens: Tokens::default(), rng }
+    fn new(server: &'a Server, unix: bool) -> Self {
+        Player { server, conns: BTreeMap::new(), tokens: Tokens::default(), unix }
     }
 
     fn play(
@@ -154,9 +163,9 @@ impl<'a> Player<'a> {
                 Step::Wait(time) => std::thread::sleep(*time),
                 Step::Use(name) => current.clone_from(name),
                 Step::Burst(burst) => {
-                    let server = self.server;
-                    let conn =
-                        self.conns.entry(current.clone()).or_insert_with(|| server.connect());
+                    let (server, unix) = (self.server, self.unix);
+                    let connect = || if unix { server.connect_unix() } else { server.connect() };
+                    let conn = self.conns.entry(current.clone()).or_insert_with(connect);
                     let request = burst.bytes(&self.tokens.seen);
                     self.tokens.note_chosen(&request);
                     burst_played(conn, burst, &request, &mut self.tokens);
