@@ -344,8 +344,9 @@ impl Test {
                 }
             }
             Some(record) => {
-                let text = std::str::from_utf8(&record.value).expect("text").trim_end();
-                match text.parse::<u64>().ok().filter(|_| record.value.len() <= 20) {
+                let text = std::str::from_utf8(&record.value).expect("text");
+                let text = text.split(' ').next().unwrap_or_default();
+                match text.parse::<u64>().ok().filter(|_| record.value.len() <= 4_096) {
                     None => "CLIENT_ERROR cannot increment or decrement non-numeric value\n".into(),
                     Some(number) => {
                         let number = if up {
