@@ -208,12 +208,16 @@ impl Table {
 
     /// After a sub-table evicted a block's worth: takes a block for it from the one whose records
     /// stay longest, if they stay much longer than its own.
+    #[cold]
     fn rebalance(&self, number: usize, now_ms: u64) {
-        let own = self.sub_tables[number].residence_ms(&self.memory, now_ms);
-        if let Some(donor) = self.donor(&[number], FLOOR_BYTES, now_ms)
-            && donor.residence_ms(&self.memory, now_ms) / RESIDENCE_RATIO > own.max(1)
+        let own = self.sub_tables[number].residence_ms(&self.memory, now_ms).max(1);
+        if self.sub_tables[number].may_take()
+            && let Some(donor) = self.donor(&[number], FLOOR_BYTES, now_ms)
+            && donor.residence_ms(&self.memory, now_ms) / RESIDENCE_RATIO > own
+            && self.take_from(donor)
+            && let Some(block) = self.memory.blocks.take_reserved(&self.memory.qsbr)
         {
-            self.take_from(donor);
+            self.sub_tables[number].supply(&self.memory, block, now_ms);
         }
         self.refill_reserve(Some(number), now_ms);
         self.keep_ghosts(now_ms);

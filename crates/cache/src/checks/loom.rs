@@ -1,5 +1,9 @@
 //! Two threads over a few words, in every interleaving and with every value that weak memory
 //! allows.
+//!
+//! The reader is the spawned thread, the writer the first: loom forgets a conflict with a load when
+//! the writer itself loads the word before it stores it, and so finds the interleavings from the
+//! reader's side only.
 
 use base::{
     clock::Clock,
@@ -65,11 +69,13 @@ fn loom_reader_and_writer_of_one_bucket() {
         let mut reader = cache.worker().expect("a place");
         set(&mut reader, b"k", OLD);
         let mut writer = cache.worker().expect("a place");
-        let writing = thread::spawn(move || set(&mut writer, b"k", NEW));
-        let value = get(&mut reader, b"k").expect("present key missed");
-        assert!(value == OLD || value == NEW, "torn read: {value:?}");
-        writing.join().expect("the writer ends");
-        assert_eq!(get(&mut reader, b"k").as_deref(), Some(NEW), "the old value after the new");
+        let reading = thread::spawn(move || {
+            let value = get(&mut reader, b"k").expect("present key missed");
+            assert!(value == OLD || value == NEW, "torn read: {value:?}");
+        });
+        set(&mut writer, b"k", NEW);
+        reading.join().expect("the reader ends");
+        assert_eq!(get(&mut writer, b"k").as_deref(), Some(NEW), "the old value after the new");
     });
 }
 
@@ -80,69 +86,71 @@ fn loom_reader_and_writer_of_a_reused_slot() {
         let mut reader = cache.worker().expect("a place");
         set(&mut reader, b"k", OLD);
         let mut writer = cache.worker().expect("a place");
-        let writing = thread::spawn(move || {
-            remove(&mut writer, b"k");
-            set(&mut writer, b"l", NEW);
+        let reading = thread::spawn(move || {
+            if let Some(value) = get(&mut reader, b"k") {
+                assert!(value == OLD, "torn read: {value:?}");
+            }
         });
-        if let Some(value) = get(&mut reader, b"k") {
-            assert!(value == OLD, "torn read: {value:?}");
-        }
-        writing.join().expect("the writer ends");
-        assert_eq!(get(&mut reader, b"k"), None, "a removed key");
-        assert_eq!(get(&mut reader, b"l").as_deref(), Some(NEW), "present key missed");
+        remove(&mut writer, b"k");
+        set(&mut writer, b"l", NEW);
+        reading.join().expect("the reader ends");
+        assert_eq!(get(&mut writer, b"k"), None, "a removed key");
+        assert_eq!(get(&mut writer, b"l").as_deref(), Some(NEW), "present key missed");
     });
 }
 
-/// Names of small keys; with the fixed seed of the hash some of them lie in the bucket that is split
-/// next.
-const NAMES: &[u8] = b"abcdefghijklmnopqrstuvwx";
-
-/// A cache that is about to split a bucket, with everything supplied that growth needs, and a few
-/// records in it.
-fn growing() -> (Cache, Worker) {
-    let cache = cache(10);
+/// A cache with a few records whose index has grown by some buckets, and grows by another one with
+/// the next new record.
+fn growing(splits: u8) -> (Cache, Worker) {
+    let cache = cache(16);
     let mut worker = cache.worker().expect("a place");
+    for name in b'a'..=b'z' {
+        set(&mut worker, &[name], OLD);
+    }
     // Growth goes by the count of records.
     cache.table().memory.records.store(10_000, Ordering::Relaxed);
-    for name in NAMES.chunks(1) {
-        set(&mut worker, name, OLD);
+    for name in 0..splits {
+        set(&mut worker, &[name], NEW);
     }
     (cache, worker)
 }
 
-/// The key among [`NAMES`] that the next split moves.
-fn key_that_moves() -> u8 {
+/// A number of splits, and a key that the next one moves: found by trying.
+fn split_that_moves() -> (u8, u8) {
     let found = std::sync::Arc::new(std::sync::Mutex::new(None));
     let result = std::sync::Arc::clone(&found);
     explore(None, move || {
-        let (cache, mut worker) = growing();
-        let memory = &cache.table().memory;
-        let before = memory.index.buckets_of_entries(&memory.arena);
-        set(&mut worker, b"another", NEW);
-        let after = memory.index.buckets_of_entries(&memory.arena);
-        *result.lock().expect("one thread") = NAMES.iter().copied().find(|&name| {
-            let key = worker.key(std::slice::from_ref(&name));
-            let moved = |entry: &&(u64, usize)| {
-                memory.hash_at(entry.1) == Some(key.hash) && !after.contains(entry)
+        *result.lock().expect("one thread") = (1..12).find_map(|splits| {
+            let (cache, mut worker) = growing(splits);
+            let memory = &cache.table().memory;
+            let before = memory.index.buckets_of_entries(&memory.arena);
+            set(&mut worker, b"another", NEW);
+            let after = memory.index.buckets_of_entries(&memory.arena);
+            let moved = |hash| {
+                let is_it = |at: &&(u64, usize)| memory.hash_at(at.1) == Some(hash);
+                before.iter().find(is_it).map(|at| at.0) != after.iter().find(is_it).map(|at| at.0)
             };
-            before.iter().find(moved).is_some()
+            let mut names = b'a'..=b'z';
+            names.find(|&name| moved(worker.key(&[name]).hash)).map(|name| (splits, name))
         });
     });
     let found = *found.lock().expect("one thread");
-    found.expect("some key moves")
+    found.expect("some split moves a key")
 }
 
 #[test]
 fn loom_miss_during_move_to_a_split_bucket() {
-    let name = key_that_moves();
+    let (splits, name) = split_that_moves();
     explore(Some(2), move || {
-        let (cache, mut reader) = growing();
+        let (cache, mut reader) = growing(splits);
         let mut writer = cache.worker().expect("a place");
-        let growing = thread::spawn(move || set(&mut writer, b"another", NEW));
-        let value = get(&mut reader, &[name]);
-        assert!(value.is_some(), "present key missed");
-        growing.join().expect("the writer ends");
-        assert_eq!(get(&mut reader, &[name]).as_deref(), Some(OLD), "present key missed");
+        let reading = thread::spawn(move || {
+            let value = get(&mut reader, &[name]);
+            assert!(value.is_some(), "present key missed");
+        });
+        set(&mut writer, b"another", NEW);
+        reading.join().expect("the reader ends");
+        assert_eq!(get(&mut writer, &[name]).as_deref(), Some(OLD), "present key missed");
     });
 }
 
@@ -152,21 +160,25 @@ fn loom_miss_during_move_between_the_two_buckets() {
         let cache = cache(ARENA_MIN_BLOCKS);
         let mut reader = cache.worker().expect("a place");
         set(&mut reader, b"k", OLD);
-        let mover = cache.clone();
-        let moving = thread::spawn(move || {
-            // What a displacement does: to the second bucket, and back to the first.
-            let memory = &mover.table().memory;
-            for _ in 0..2 {
-                let pair = memory.index.lock(&memory.arena, memory.hasher.hash(b"k"));
-                let (first, second) = (pair.first(), pair.second());
-                let (from, to) = if first.len() == 1 { (first, second) } else { (second, first) };
-                let entry = from.word(0).swap(0, Ordering::Relaxed);
-                to.word(0).store(entry, Ordering::Relaxed);
-            }
+        let memory = &cache.table().memory;
+        let key = memory.hasher.hash(b"k");
+        // What a displacement does.
+        let displace = || {
+            let pair = memory.index.lock(&memory.arena, key);
+            let (first, second) = (pair.first(), pair.second());
+            let (from, to) = if first.len() == 1 { (first, second) } else { (second, first) };
+            let entry = from.word(0).swap(0, Ordering::Relaxed);
+            to.word(0).store(entry, Ordering::Relaxed);
+        };
+        displace();
+        let mut observer = cache.worker().expect("a place");
+        let reading = thread::spawn(move || {
+            assert!(get(&mut reader, b"k").is_some(), "present key missed");
         });
-        assert!(get(&mut reader, b"k").is_some(), "present key missed");
-        moving.join().expect("the mover ends");
-        assert_eq!(get(&mut reader, b"k").as_deref(), Some(OLD), "present key missed");
+        // From the second bucket to the first.
+        displace();
+        reading.join().expect("the reader ends");
+        assert_eq!(get(&mut observer, b"k").as_deref(), Some(OLD), "present key missed");
     });
 }
 
@@ -210,18 +222,20 @@ fn loom_pin_keeps_a_value_that_is_removed() {
         let mut reader = cache.worker().expect("a place");
         set(&mut reader, b"k", &[b'a'; LEN]);
         let mut writer = cache.worker().expect("a place");
-        let writing = thread::spawn(move || {
-            remove(&mut writer, b"k");
-            set(&mut writer, b"l", &[b'b'; LEN]);
-        });
-        let read = reader.get(reader.key(b"k"), &mut Vec::new());
-        if let Get::Large(pinned) = read {
-            for _ in 0..2 {
-                let value: Vec<u8> = pinned.slices().flatten().copied().collect();
-                assert!(value == [b'a'; LEN], "a pinned value has changed: {value:?}");
-                thread::yield_now();
+        let reading = thread::spawn(move || {
+            let read = reader.get(reader.key(b"k"), &mut Vec::new());
+            if let Get::Large(pinned) = read {
+                for _ in 0..2 {
+                    let value: Vec<u8> = pinned.slices().flatten().copied().collect();
+                    assert!(value == [b'a'; LEN], "a pinned value has changed: {value:?}");
+                    thread::yield_now();
+                }
             }
-        }
-        writing.join().expect("the writer ends");
+        });
+        remove(&mut writer, b"k");
+        // What it was made of is used again, if it may be.
+        let mut upload = writer.upload(LEN).expect("allowed");
+        upload.push(&mut writer, &[b'b'; LEN]).expect("memory");
+        reading.join().expect("the reader ends");
     });
 }

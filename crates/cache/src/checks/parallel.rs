@@ -64,17 +64,22 @@ impl Random {
     }
 }
 
-/// Runs a scenario to its end and looks everything over.
-pub(super) fn run(scenario: Scenario, seed: u64) {
-    let memory_bytes = (scenario.blocks * (BLOCK_BYTES + 256)) as u64;
+/// A cache with this many blocks, or a few less.
+pub(super) fn cache(blocks: usize, seed: u64) -> Cache {
+    let memory_bytes = (blocks * (BLOCK_BYTES + 256)) as u64;
     let config = CacheConfig {
         memory_bytes,
-        value_size_max: scenario.value_max.max(1),
+        value_size_max: memory_bytes / 2,
         value_share_divisor: 1,
         writers: 1,
         hash_seed: u128::from(seed) << 64 | 0x9e37_79b9_7f4a_7c15,
     };
-    let cache = Cache::new(config, Clock::manual(1_000_000)).expect("a cache");
+    Cache::new(config, Clock::manual(1_000_000)).expect("a cache")
+}
+
+/// Runs a scenario to its end and looks everything over.
+pub(super) fn run(scenario: Scenario, seed: u64) {
+    let cache = cache(scenario.blocks, seed);
     let known = Arc::new(Known {
         acknowledged: std::array::from_fn(|_| AtomicU64::new(0)),
         increments: AtomicU64::new(0),

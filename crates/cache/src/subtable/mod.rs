@@ -12,16 +12,17 @@
 
 mod drain;
 mod evict;
+mod pace;
 mod runs;
 mod sweep;
 
 use base::sync::{
     Mutex,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicUsize, Ordering},
     lock,
 };
 
-use self::runs::Runs;
+use self::{pace::Pace, runs::Runs};
 use crate::{
     blocks::Owner,
     geometry::{BLOCK_BYTES, BLOCK_WORDS, RUN_MIN_BYTES, WORD_BYTES, class_slot_bytes, run_bytes},
@@ -36,10 +37,8 @@ pub(crate) struct SubTable {
     state: Mutex<State>,
     /// Blocks it owns, for those who look for one to take from.
     blocks: AtomicUsize,
-    /// When a block's worth of bytes had last been evicted, in milliseconds.
-    lap_at_ms: AtomicU64,
-    /// How long a record that is not hit stays, as the last lap suggests, in milliseconds.
-    residence_ms: AtomicU64,
+    /// How fast it turns over.
+    pace: Pace,
 }
 
 /// A sub-table in numbers, to be summed. Counters since start.
@@ -107,8 +106,7 @@ impl SubTable {
                 sweep_cursor: 0,
             }),
             blocks: AtomicUsize::new(0),
-            lap_at_ms: AtomicU64::new(0),
-            residence_ms: AtomicU64::new(0),
+            pace: Pace::default(),
         }
     }
 
@@ -117,12 +115,15 @@ impl SubTable {
         self.blocks() * BLOCK_BYTES + memory.value_bytes[self.number].load(Ordering::Relaxed)
     }
 
-    /// How long a record that is not hit stays here, in milliseconds: what the last lap suggested,
-    /// or longer when nothing has been evicted for longer.
+    /// How long a record that is not hit stays here, in milliseconds, as far as can be told.
     pub(crate) fn residence_ms(&self, memory: &Memory, now_ms: u64) -> u64 {
-        let since = now_ms.saturating_sub(self.lap_at_ms.load(Ordering::Relaxed));
-        let idle = since.saturating_mul((self.bytes(memory) / BLOCK_BYTES) as u64);
-        self.residence_ms.load(Ordering::Relaxed).max(idle)
+        self.pace.residence_ms((self.bytes(memory) / BLOCK_BYTES) as u64, now_ms)
+    }
+
+    /// Whether its pace has been measured since it last took a block from another one; if so, it
+    /// is measured anew from here.
+    pub(crate) fn may_take(&self) -> bool {
+        self.pace.may_take()
     }
 
     /// What happened here, and what it holds.
@@ -164,15 +165,9 @@ impl SubTable {
         let lap = state.evicted_bytes >= BLOCK_BYTES;
         if lap {
             state.evicted_bytes -= BLOCK_BYTES;
-            self.note_lap(memory, newcomer.now_ms);
+            self.pace.lap(newcomer.now_ms);
         }
         Ok((location, lap))
-    }
-
-    fn note_lap(&self, memory: &Memory, now_ms: u64) {
-        let since = now_ms.saturating_sub(self.lap_at_ms.swap(now_ms, Ordering::Relaxed));
-        let blocks = (self.bytes(memory) / BLOCK_BYTES) as u64;
-        self.residence_ms.store(since.saturating_mul(blocks), Ordering::Relaxed);
     }
 
     /// Adds a block to the sub-table.
@@ -186,8 +181,7 @@ impl SubTable {
         let added = state.runs.add_block(block, Partition::Temporary);
         assert_eq!(added, first_run, "a block's runs are where its owner says");
         if self.blocks.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.lap_at_ms.store(now_ms, Ordering::Relaxed);
-            self.residence_ms.store(0, Ordering::Relaxed);
+            self.pace.start(now_ms);
         }
     }
 

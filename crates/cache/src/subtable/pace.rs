@@ -1,0 +1,104 @@
+//! How fast a sub-table turns over: what decides who gives a block to whom.
+//!
+//! A lap is the eviction of a block's worth of bytes. Laps are noisy, and taking a block for a
+//! difference that is only noise evicts what nobody would have missed, so the time of a lap is
+//! averaged, and a sub-table measures some laps before it takes another block.
+
+use base::sync::atomic::{AtomicU64, Ordering};
+
+/// Laps measured before another block is taken.
+const LAPS_MIN: u64 = 8;
+/// The average moves by one part in so many with every lap.
+const AVERAGE_SHIFT: u32 = 3;
+/// Times are kept in this fraction of a millisecond, as a shift.
+const FRACTION_SHIFT: u32 = 8;
+
+/// The laps of a sub-table. Written under its lock, read without.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// When the last lap ended, or the first block came.
+    lap_at_ms: AtomicU64,
+    /// Average time of a lap, in fractions of a millisecond.
+    lap_fractions: AtomicU64,
+    laps: AtomicU64,
+    /// Laps when it last took a block.
+    taken_at_lap: AtomicU64,
+}
+
+impl Pace {
+    /// The sub-table has got its first block.
+    pub(super) fn start(&self, now_ms: u64) {
+        self.lap_at_ms.store(now_ms, Ordering::Relaxed);
+        self.laps.store(0, Ordering::Relaxed);
+        self.taken_at_lap.store(0, Ordering::Relaxed);
+    }
+
+    /// A block's worth has been evicted.
+    pub(super) fn lap(&self, now_ms: u64) {
+        let since_ms = now_ms.saturating_sub(self.lap_at_ms.swap(now_ms, Ordering::Relaxed));
+        let laps = self.laps.fetch_add(1, Ordering::Relaxed);
+        let new = since_ms << FRACTION_SHIFT;
+        let old = self.lap_fractions.load(Ordering::Relaxed);
+        // The first one began when the sub-table did, and says nothing; the second is taken whole.
+        let average = match laps {
+            0 => return,
+            1 => new,
+            _ => old - (old >> AVERAGE_SHIFT) + (new >> AVERAGE_SHIFT),
+        };
+        self.lap_fractions.store(average, Ordering::Relaxed);
+    }
+
+    /// How long a record that is not hit stays in a sub-table of so many blocks: as long as the
+    /// average lap suggests, and no less than since the last one.
+    pub(super) fn residence_ms(&self, blocks: u64, now_ms: u64) -> u64 {
+        let since_ms = now_ms.saturating_sub(self.lap_at_ms.load(Ordering::Relaxed));
+        if self.laps.load(Ordering::Relaxed) < 2 {
+            return since_ms;
+        }
+        let lap = self.lap_fractions.load(Ordering::Relaxed);
+        (lap.saturating_mul(blocks) >> FRACTION_SHIFT).max(since_ms)
+    }
+
+    /// Whether enough laps have been measured; if so, the next ones count from here.
+    pub(super) fn may_take(&self) -> bool {
+        let laps = self.laps.load(Ordering::Relaxed);
+        let may = laps >= self.taken_at_lap.load(Ordering::Relaxed) + LAPS_MIN;
+        if may {
+            self.taken_at_lap.store(laps, Ordering::Relaxed);
+        }
+        may
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn residence_follows_the_average_lap_and_idleness() {
+        let pace = Pace::default();
+        pace.start(1_000);
+        assert_eq!(pace.residence_ms(10, 1_500), 500, "it has evicted nothing so far");
+        pace.lap(60_000);
+        for lap in 1..=40 {
+            pace.lap(60_000 + lap * 10);
+        }
+        assert_eq!(pace.residence_ms(50, 60_400), 500);
+        pace.lap(60_400 + 90);
+        let residence_ms = pace.residence_ms(50, 60_490);
+        assert!((500..=1_000).contains(&residence_ms), "one slow lap: {residence_ms}");
+        assert_eq!(pace.residence_ms(50, 70_490), 10_000, "idle since");
+    }
+
+    #[test]
+    fn a_block_is_taken_only_after_some_laps() {
+        let pace = Pace::default();
+        pace.start(0);
+        for lap in 0..LAPS_MIN {
+            assert!(!pace.may_take(), "{lap}");
+            pace.lap(lap);
+        }
+        assert!(pace.may_take());
+        assert!(!pace.may_take());
+    }
+}
