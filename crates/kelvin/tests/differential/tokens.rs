@@ -51,6 +51,7 @@ impl Tokens {
             match (*our_part, *their_part) {
                 (Part::Token(a), Part::Token(b)) => self.relate(a, b, our.line)?,
                 (Part::Ttl(a), Part::Ttl(b)) if same_ttl(a, b) => {}
+                (Part::Age(_), Part::Age(_)) => {}
                 (Part::Internal(a, _), Part::Internal(b, _)) if a == b => {}
                 (a, b) if a == b => {}
                 _ => return Err("the lines differ".into()),

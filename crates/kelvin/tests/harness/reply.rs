@@ -44,6 +44,8 @@ pub(crate) enum Part<'a> {
     Token(u64),
     /// Seconds that remain.
     Ttl(i64),
+    /// Seconds since something was done to the record.
+    Age(u64),
     /// Internals of a server: a name with its equals sign, and the value.
     Internal(&'a [u8], &'a [u8]),
 }
@@ -83,8 +85,10 @@ fn word<'a>(first: &[u8], index: usize, word: &'a [u8], all: &mut Vec<Part<'a>>)
         _ if first == b"VALUE" && index == 4 => token(word, 0, all),
         (b'c', _) if is_meta => token(word, 1, all),
         (b't', _) if is_meta => ttl(word, 1, all),
+        (b'l', _) if is_meta => age(word, 1, all),
         (_, b"cas=") if is_debug && !is_dump => token(word, name_bytes, all),
         (_, b"exp=") if is_debug => ttl(word, name_bytes, all),
+        (_, b"la=") if is_debug && !is_dump => age(word, name_bytes, all),
         (_, b"la=" | b"cls=" | b"size=" | b"cas=") if is_debug && !value.is_empty() => {
             all.push(Part::Internal(name, value));
         }
@@ -93,15 +97,25 @@ fn word<'a>(first: &[u8], index: usize, word: &'a [u8], all: &mut Vec<Part<'a>>)
 }
 
 fn token<'a>(word: &'a [u8], skip: usize, all: &mut Vec<Part<'a>>) {
-    match std::str::from_utf8(&word[skip..]).map(str::parse) {
-        Ok(Ok(number)) => all.extend([Part::Text(&word[..skip]), Part::Token(number)]),
-        _ => all.push(Part::Text(word)),
-    }
+    number(word, skip, Part::Token, all);
 }
 
 fn ttl<'a>(word: &'a [u8], skip: usize, all: &mut Vec<Part<'a>>) {
+    number(word, skip, Part::Ttl, all);
+}
+
+fn age<'a>(word: &'a [u8], skip: usize, all: &mut Vec<Part<'a>>) {
+    number(word, skip, Part::Age, all);
+}
+
+fn number<'a, T: std::str::FromStr>(
+    word: &'a [u8],
+    skip: usize,
+    part: fn(T) -> Part<'a>,
+    all: &mut Vec<Part<'a>>,
+) {
     match std::str::from_utf8(&word[skip..]).map(str::parse) {
-        Ok(Ok(number)) => all.extend([Part::Text(&word[..skip]), Part::Ttl(number)]),
+        Ok(Ok(number)) => all.extend([Part::Text(&word[..skip]), part(number)]),
         _ => all.push(Part::Text(word)),
     }
 }

@@ -7,6 +7,8 @@
 //! 3. `cls=` and `size=`, and in dumps `la=` (a date there) and `cas=`, become `*`.
 //! 4. Where only names count, `STAT name value` becomes `STAT name`, sorted; numbers in names,
 //!    which are slab classes and file descriptors, become `*`.
+//! 5. Seconds since the last access (`l`, `la=` of `me`) stay 0 or become `+`: servers begin to
+//!    count at different moments.
 //!
 //! Data blocks are copied, whatever they hold.
 
@@ -74,13 +76,12 @@ pub(crate) fn masked(reply: &[u8], names_only: bool, tokens: &mut Tokens) -> Vec
 }
 
 fn mask_line(line: &[u8], out: &mut Vec<u8>, tokens: &mut Tokens) {
-    let is_dump = line.starts_with(b"key=");
     for part in parts(line) {
         match part {
             Part::Text(text) => out.extend_from_slice(text),
             Part::Token(number) => tokens.mask(number, out),
             Part::Ttl(seconds) => out.extend(seconds.to_string().bytes()),
-            Part::Internal(b"la=", age_s) if !is_dump => out.extend([b"la=", age_s].concat()),
+            Part::Age(seconds) => out.push(if seconds == 0 { b'0' } else { b'+' }),
             Part::Internal(name, _) => out.extend([name, b"*"].concat()),
         }
     }
@@ -109,7 +110,7 @@ fn tokens_are_named_by_first_appearance_and_nothing_else_is_changed() {
         b"VALUE a 5 12 31\r\nHD c99\r\nx 7\r\n\r\nHD c30 s3 kc99 Oc9\r\nEX c0\r\nHD c77\r\n\
         VA 1 c31 t99\r\nc\r\nME c1 exp=5 la=2 cas=31 fetch=no cls=4 size=88\r\nEND\r\nHD c3";
     let expected = "VALUE a 5 12 <cas1>\r\nHD c99\r\nx 7\r\n\r\nHD c<cas2> s3 kc99 Oc9\r\nEX c0\r\n\
-        HD c77\r\nVA 1 c<cas1> t99\r\nc\r\nME c1 exp=5 la=2 cas=<cas1> fetch=no cls=* size=*\r\n\
+        HD c77\r\nVA 1 c<cas1> t99\r\nc\r\nME c1 exp=5 la=+ cas=<cas1> fetch=no cls=* size=*\r\n\
         END\r\nHD c3";
     assert_eq!(String::from_utf8_lossy(&masked(reply, false, &mut tokens)), expected);
     assert_eq!((tokens.seen.as_slice(), tokens.order()), (&[31, 30][..], vec![2, 1]));
