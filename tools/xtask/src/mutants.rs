@@ -66,8 +66,8 @@ const MUTANTS: [Mutant; 7] = [
         name: "length_unchecked",
         suite: Suite::Test,
         package: "cache",
-        filter: "length",
-        symptom: "out of range",
+        filter: "length_that_leads_out",
+        symptom: "a torn length was believed",
     },
     Mutant {
         name: "evictor_frees_without_winning",

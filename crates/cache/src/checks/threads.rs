@@ -13,7 +13,7 @@ use crate::{
 /// Memory is short, and everything is asked for.
 const SHORT: Scenario = Scenario {
     threads: 2,
-    steps: if cfg!(miri) { 12 } else { 20_000 },
+    steps: if cfg!(miri) { 8 } else { 20_000 },
     blocks: if cfg!(miri) { 14 } else { 48 },
     prefilled: 0,
     own: if cfg!(miri) { 8 } else { 200 },
@@ -35,8 +35,8 @@ fn miri_workers_short_of_memory_serve_what_was_stored() {
 
 #[test]
 fn miri_workers_with_enough_memory_lose_nothing() {
-    let blocks = if cfg!(miri) { 40 } else { 2048 };
-    let own = if cfg!(miri) { 4 } else { 100 };
+    let blocks = if cfg!(miri) { 24 } else { 2048 };
+    let own = if cfg!(miri) { 3 } else { 100 };
     run_anew(Scenario { blocks, own, lossy: false, flushes: false, ..SHORT });
 }
 
@@ -44,11 +44,11 @@ fn miri_workers_with_enough_memory_lose_nothing() {
 const LENGTH_MASK: u64 = 0x1fff << 8;
 
 #[test]
-fn miri_length_that_leads_out_of_the_block_is_not_believed() {
+fn length_that_leads_out_of_the_block_is_not_believed() {
     let cache = cache(24, 7);
     let mut worker = cache.worker().expect("a place");
     let memory = &cache.table().memory;
-    // As many as fill a block: one of them is the last in it.
+    // As many as fill a block and more: one of them is the last in it.
     for number in 0..BLOCK_BYTES / INLINE_VALUE_MAX_BYTES {
         let name = number.to_le_bytes();
         let key = worker.key(&name);
