@@ -131,8 +131,7 @@ pub enum Change<'v> {
 pub struct Decision<'v> {
     /// What happens.
     pub change: Change<'v>,
-    /// Counts as a hit. With a put: the new value continues the one before, and is as fetched as
-    /// that was.
+    /// Counts as a hit. With a put: the new value counts as read.
     pub hit: bool,
 }
 

@@ -19,7 +19,7 @@ use crate::{
     extent::Pieces,
     geometry::{ARENA_MIN_BLOCKS, BLOCK_BYTES, BLOCK_WORDS, CLASSES, is_head_class},
     ghosts::Ghosts,
-    history::History,
+    history::{History, STEP_MS},
     index::{Index, Need},
     memory::{Counters, Memory},
     policy::Htr,
@@ -52,6 +52,8 @@ pub(crate) struct Table {
     /// The one order of all writes; the next one to draw.
     sequence: AtomicU64,
     history: Mutex<History>,
+    /// When the history was last added to, in milliseconds.
+    noted_ms: AtomicU64,
     /// When the table is to be flushed, in milliseconds; 0 for never.
     flush_at_ms: AtomicU64,
     /// How far the sweep has come. Held by the thread that sweeps.
@@ -95,7 +97,8 @@ impl Table {
             flushes: AtomicU64::new(0),
             arena,
         };
-        Ok(Self {
+        let now_ms = clock.now_ms();
+        let table = Self {
             memory,
             config,
             clock,
@@ -103,10 +106,13 @@ impl Table {
             shard_bits: shards.ilog2(),
             sequence: AtomicU64::new(1),
             history: Mutex::new(History::default()),
+            noted_ms: AtomicU64::new(0),
             flush_at_ms: AtomicU64::new(0),
             sweep: Mutex::new(SweepRound::default()),
             swept_flushes: AtomicU64::new(0),
-        })
+        };
+        table.note_time(now_ms);
+        Ok(table)
     }
 
     /// Sequences drawn so far.
@@ -115,7 +121,17 @@ impl Table {
     }
 
     /// Remembers that the next sequence is drawn at this time or later.
+    #[inline]
     pub(crate) fn note_time(&self, now_ms: u64) {
+        let noted_ms = self.noted_ms.load(Ordering::Relaxed);
+        if now_ms >= noted_ms + STEP_MS {
+            self.note_step(now_ms);
+        }
+    }
+
+    #[cold]
+    fn note_step(&self, now_ms: u64) {
+        self.noted_ms.store(now_ms, Ordering::Relaxed);
         lock(&self.history).note(self.sequence.load(Ordering::Relaxed), now_ms);
     }
 

@@ -79,12 +79,16 @@ impl Entry {
         Self(self.0 & !((1 << LOCATION_BITS) - 1) | location as u64)
     }
 
-    /// The same key after a put: a hit, and a value that nobody has read unless `fetched` says
-    /// that it continues the one before.
+    /// The same key after a put, which is a hit; whether its value counts as read is said.
     #[inline]
     pub(crate) fn put(self, fetched: bool) -> Self {
-        let kept = if fetched { FETCHED } else { 0 };
-        Self(self.touched().0 & !FETCHED | self.0 & kept)
+        self.touched().with_fetched(fetched)
+    }
+
+    /// The same record, its value read or not.
+    #[inline]
+    pub(crate) fn with_fetched(self, fetched: bool) -> Self {
+        Self(self.0 & !FETCHED | if fetched { FETCHED } else { 0 })
     }
 
     /// The same record after a read.
@@ -114,7 +118,7 @@ mod tests {
         let moved = read.moved(5).with_counter(1).put(false).with_counter(1);
         assert_eq!((moved.location(), moved.counter(), moved.fetched()), (5, 1, false));
         assert_eq!(moved.tag(), tag);
-        assert!(read.put(true).fetched() && !entry.put(true).fetched());
+        assert!(entry.put(true).fetched() && !read.put(false).fetched());
         assert!(Entry::new(1, Tag::of(0)).matches(Tag::of(0)), "a hash of 0 has a tag");
         assert!(!Entry(0).matches(Tag::of(0)));
     }

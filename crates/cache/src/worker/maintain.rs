@@ -17,7 +17,6 @@ impl Worker {
     fn sweep_on(&self, blocks_max: usize) -> bool {
         let table = &self.cache.table;
         let memory = &table.memory;
-        table.note_time(self.now_ms);
         let mut round = lock(&table.sweep);
         if round.next == 0 {
             round.flushes = memory.flushes.load(Ordering::Acquire);

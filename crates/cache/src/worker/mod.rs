@@ -114,6 +114,7 @@ impl Worker {
         let table = &self.cache.table;
         table.memory.qsbr.quiesce(self.place);
         self.now_ms = table.clock.now_ms();
+        table.note_time(self.now_ms);
         if table.take_due_flush(self.now_ms) {
             self.begin_generation();
         }

@@ -179,15 +179,12 @@ impl Worker {
         } else {
             Body::Inline(assemble(scratch, live, &put))
         };
-        // Which turn is the last one is known only now: a hit counts once.
+        // An edit leaves the value what it is: one that was read stays so.
         let edits = matches!(change, Change::Edit(_));
-        let found = stored.as_ref().map(|view| match hit && edits {
-            true => Found { entry: view.found().entry.read(), ..*view.found() },
-            false => *view.found(),
-        });
-        let continues = hit || edits;
+        let was_read = edits && live.is_some_and(|view| view.meta().fetched);
         let in_parts = matches!(body, Body::Parts(_));
-        let draft = Draft::new(table, key, &put, len).with(in_parts, continues);
+        let draft = Draft::new(table, key, &put, len).with(in_parts, hit || was_read);
+        let found = stored.as_ref().map(|view| *view.found());
         let turn = store(table, &pair, found, &draft, &body, made.slot);
         if let Ok((_, old)) = turn {
             drop(pair);

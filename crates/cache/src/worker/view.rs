@@ -72,7 +72,8 @@ impl<'r> View<'r> {
             .then(|| Pinned::new(Arc::clone(self.table), location, self.meta()))
     }
 
-    /// Milliseconds since the record was last stored or changed, to about a second.
+    /// Milliseconds since the record's token was drawn: since it was stored. Right to a tenth of a
+    /// second for recent records; of no meaning for a token that a client chose.
     ///
     /// Reading writes nothing, so nobody knows when a record was last read.
     #[must_use]

@@ -98,8 +98,8 @@ pub(super) struct Draft<'k> {
     pub(super) key: Key<'k>,
     pub(super) layout: Layout,
     token: Token,
-    /// The value continues the present one, and is as fetched as that was.
-    continues: bool,
+    /// The value counts as read.
+    fetched: bool,
 }
 
 impl<'k> Draft<'k> {
@@ -115,12 +115,12 @@ impl<'k> Draft<'k> {
             epoch: table.memory.epoch(),
             in_parts: false,
         };
-        Self { key, layout, token: put.token, continues: false }
+        Self { key, layout, token: put.token, fetched: false }
     }
 
-    /// The same record, its value in parts or continuing the present one.
-    pub(super) fn with(self, in_parts: bool, continues: bool) -> Self {
-        Self { layout: Layout { in_parts, ..self.layout }, continues, ..self }
+    /// The same record, its value in parts or read already.
+    pub(super) fn with(self, in_parts: bool, fetched: bool) -> Self {
+        Self { layout: Layout { in_parts, ..self.layout }, fetched, ..self }
     }
 }
 
@@ -152,7 +152,7 @@ pub(super) fn rewrite(table: &Table, found: &Found<'_>, draft: &Draft<'_>, value
     layout.write_front(&mut sink, draft.key.bytes, token);
     sink.push_bytes(value);
     sink.finish();
-    let new = found.entry.put(draft.continues);
+    let new = found.entry.put(draft.fetched);
     if new != found.entry {
         found.line.word(found.place).store(new.0, Ordering::Relaxed);
     }
@@ -240,12 +240,12 @@ pub(super) fn publish<'a>(
     }
     let old = match found {
         Some(found) => {
-            let new = found.entry.moved(location).put(draft.continues);
+            let new = found.entry.moved(location).put(draft.fetched);
             found.line.word(found.place).store(new.0, Ordering::Release);
             Some(found.entry.location())
         }
         None => {
-            let entry = Entry::new(location, Tag::of(key.hash));
+            let entry = Entry::new(location, Tag::of(key.hash)).with_fetched(draft.fetched);
             memory.index.insert(&memory.arena, pair, entry).map_err(|_| NoRoom)?;
             None
         }
