@@ -29,8 +29,10 @@ fn write(words: &[AtomicU64], layout: &Layout, key: &[u8], token: u64, value: &[
 
 #[test]
 fn miri_what_is_written_is_read_at_every_alignment() {
-    for key_len in 1..=14 {
-        for value_len in 0..=34 {
+    // miri takes 50 ms a shape.
+    let (key_step, value_step) = if cfg!(miri) { (4, 11) } else { (1, 1) };
+    for key_len in (1..=14).step_by(key_step) {
+        for value_len in (0..=34).step_by(value_step) {
             for fields in 0..4 {
                 let key: Vec<u8> = (1..=key_len).collect();
                 let value: Vec<u8> = (100..100 + value_len).collect();
