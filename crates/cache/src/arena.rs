@@ -63,8 +63,10 @@ impl Arena {
         #[cfg(any(loom, shuttle, miri))]
         {
             let heap = (0..blocks * BLOCK_WORDS).map(|_| AtomicU64::new(0)).collect();
-            let plain = std::iter::repeat_with(|| std::cell::UnsafeCell::new(0));
-            let plain = plain.take(blocks * BLOCK_WORDS * WORD_BYTES).collect();
+            let plain = vec![0u8; blocks * BLOCK_WORDS * WORD_BYTES].into_boxed_slice();
+            let plain = Box::into_raw(plain) as *mut [std::cell::UnsafeCell<u8>];
+            // SAFETY: the box was just given up, and a cell of a byte has the layout of a byte.
+            let plain = unsafe { Box::from_raw(plain) };
             Ok(Self { heap, plain, blocks })
         }
     }

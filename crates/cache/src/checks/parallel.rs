@@ -100,7 +100,10 @@ pub(super) fn run(scenario: Scenario, seed: u64) {
     assert!(ended.all(|ended| ended.is_ok()), "another thread has failed");
     first.finish();
     drop(first);
-    cache.table().validate();
+    // miri takes seconds for it, and has nothing to find there.
+    if !cfg!(miri) {
+        cache.table().validate();
+    }
 }
 
 /// One thread.
