@@ -7,6 +7,7 @@ use base::sync::atomic::Ordering;
 use super::{Bucket, Entry, Index, LINE_ENTRIES, Tag};
 use crate::arena::Arena;
 
+#[cfg_attr(loom, expect(dead_code, reason = "loom looks at single entries only"))]
 impl Index {
     /// Every entry. Panics on one that is in no line of its hash.
     pub(crate) fn entries(&self, arena: &Arena, hash_of: impl Fn(usize) -> u64) -> Vec<Entry> {
@@ -40,7 +41,10 @@ impl Index {
         let both = self.directory.iter().chain(&self.overflow);
         both.map(|at| at.load(Ordering::Relaxed) as usize).filter(|&block| block != 0).collect()
     }
+}
 
+#[cfg_attr(shuttle, expect(dead_code, reason = "for tests that look at single entries"))]
+impl Index {
     /// Bucket and location of every entry that is in no overflow line.
     pub(crate) fn buckets_of_entries(&self, arena: &Arena) -> Vec<(u64, usize)> {
         let places = |number| (0..LINE_ENTRIES).map(move |place| (number, place));
