@@ -5,6 +5,38 @@ use std::fmt::Display;
 use super::Report;
 use crate::stats::ServerStats;
 
+/// What no option changes; mostly what memcached tunes and this server has no part for.
+const FIXED: [(&str, &str); 28] = [
+    ("hash_algorithm", "polymur"),
+    ("lru_maintainer_thread", "no"),
+    ("lru_segmented", "yes"),
+    ("hot_lru_pct", "0"),
+    ("warm_lru_pct", "0"),
+    ("hot_max_factor", "0.00"),
+    ("warm_max_factor", "0.00"),
+    ("temp_lru", "no"),
+    ("temporary_ttl", "0"),
+    ("watcher_logbuf_size", "0"),
+    ("worker_logbuf_size", "0"),
+    ("read_buf_mem_limit", "0"),
+    ("track_sizes", "no"),
+    ("inline_ascii_response", "no"),
+    ("ext_item_size", "0"),
+    ("ext_item_age", "0"),
+    ("ext_low_ttl", "0"),
+    ("ext_recache_rate", "0"),
+    ("ext_wbuf_size", "0"),
+    ("ext_compact_under", "0"),
+    ("ext_drop_under", "0"),
+    ("ext_max_sleep", "0"),
+    ("ext_max_frag", "0.00"),
+    ("slab_automove_freeratio", "0.000"),
+    ("ext_drop_unread", "no"),
+    ("num_napi_ids", "0"),
+    ("memory_file", "NULL"),
+    ("client_flags_size", "4"),
+];
+
 /// `stats settings`. Settings that memcached has and this server has not show what best describes
 /// what it does.
 pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
@@ -49,35 +81,10 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("tail_repair_time", &0);
     set("flush_enabled", &"yes");
     set("dump_enabled", &"no");
-    set("hash_algorithm", &"polymur");
-    set("lru_maintainer_thread", &"no");
-    set("lru_segmented", &"yes");
-    set("hot_lru_pct", &0);
-    set("warm_lru_pct", &0);
-    set("hot_max_factor", &"0.00");
-    set("warm_max_factor", &"0.00");
-    set("temp_lru", &"no");
-    set("temporary_ttl", &0);
     set("idle_timeout", &settings.idle_timeout_s);
-    set("watcher_logbuf_size", &0);
-    set("worker_logbuf_size", &0);
-    set("read_buf_mem_limit", &0);
-    set("track_sizes", &"no");
-    set("inline_ascii_response", &"no");
-    set("ext_item_size", &0);
-    set("ext_item_age", &0);
-    set("ext_low_ttl", &0);
-    set("ext_recache_rate", &0);
-    set("ext_wbuf_size", &0);
-    set("ext_compact_under", &0);
-    set("ext_drop_under", &0);
-    set("ext_max_sleep", &0);
-    set("ext_max_frag", &"0.00");
-    set("slab_automove_freeratio", &"0.000");
-    set("ext_drop_unread", &"no");
-    set("num_napi_ids", &0);
-    set("memory_file", &null());
-    set("client_flags_size", &4);
+    for (name, value) in FIXED {
+        set(name, &value);
+    }
     report.end()
 }
 
