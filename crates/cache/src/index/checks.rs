@@ -20,7 +20,7 @@ impl Index {
                     return;
                 }
                 let hash = hash_of(entry.location());
-                assert_eq!(entry.tag(), Tag::of(hash), "an entry with another key's tag");
+                assert_eq!(entry.tag(), Tag::of(hash), "slot shared: another key's record");
                 let pair = self.lock(arena, hash);
                 let is = |home: Bucket<'_>| std::ptr::eq(home.word(0), bucket.word(0));
                 let at_home = is(pair.first()) || (is(pair.second()) && !in_overflow);
