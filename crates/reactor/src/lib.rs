@@ -19,8 +19,8 @@
 //! and what a connection receives may come in a buffer that the driver chose. Regular files can
 //! join as further operations.
 //!
-//! Thread safety: a loop and everything in it belongs to one thread. Only [`mailbox`] ends cross
-//! threads.
+//! Thread safety: a loop and everything in it belongs to one thread. Only the ends of a
+//! [`mailbox()`] cross threads.
 //!
 //! Invariants:
 //! 1. A connection that has nothing to say or to send holds no buffer.

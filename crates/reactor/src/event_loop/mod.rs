@@ -10,7 +10,7 @@
 //! 1. A connection is in the queue to be served at most once (`queued`), and in the queue for
 //!    memory at most once (`hungry`).
 //! 2. While a connection has neither a receive, a send, a place in a queue nor a session that
-//!    waits ([`Next::Wait`]), it is being closed.
+//!    waits ([`Next::Wait`](crate::Next::Wait)), it is being closed.
 //! 3. Each connection has at most one deadline on the wheel.
 
 mod lifetime;
