@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Bucket, Entry, Index, LINE_ENTRIES, Tag, Version};
+use super::{Bucket, Entry, Index, LINE_ENTRIES, LINE_WORDS, Tag, Version};
 use crate::arena::Arena;
 
 /// An entry and the bucket whose version guards it.
@@ -57,11 +57,14 @@ impl Index {
         let tag = Tag::of(hash);
         let candidates = self.candidates(hash);
         let first = self.bucket(arena, candidates.first());
+        // One hit in four is in the second bucket: its miss overlaps with the first one's.
+        let second = self.bucket_at(candidates.second());
+        arena.prefetch(second);
         let Some(first_version) = first.version() else { return Attempt::Again };
         if let Some(attempt) = probe(first, first, first_version, tag, read) {
             return attempt;
         }
-        let second = self.bucket(arena, candidates.second());
+        let second = Bucket::new(arena.slice(second, LINE_WORDS));
         let Some(second_version) = second.version() else { return Attempt::Again };
         if let Some(attempt) = probe(second, second, second_version, tag, read) {
             return attempt;

@@ -43,8 +43,8 @@ impl Index {
             let low_lock = self.bucket(arena, low).lock();
             let high_lock = (low != high).then(|| self.bucket(arena, high).lock());
             // A bucket may have been split while this thread waited for it.
-            let now = self.candidates(hash);
-            if (now.first(), now.second()) == numbers {
+            let now = if self.is_current(candidates) { candidates } else { self.candidates(hash) };
+            if now == candidates || (now.first(), now.second()) == numbers {
                 let (first, second) = match high_lock {
                     Some(high_lock) if low != numbers.0 => (high_lock, Some(low_lock)),
                     second => (low_lock, second),

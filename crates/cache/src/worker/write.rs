@@ -64,10 +64,10 @@ impl Worker {
         let draft = Draft::new(table, key, put, value.len());
         let class =
             slot_class(draft.layout.bytes()).expect("invariant: an inline record has a class");
-        // Both buckets and the ghosts are wanted soon: their misses overlap.
-        self.prefetch_index(key);
-        // A look without a lock says where the key is; the lock then says whether it still is.
+        // The key's ghosts are wanted soon: their miss overlaps with the buckets'.
         let memory = &table.memory;
+        memory.ghosts.prefetch(&memory.arena, key.hash);
+        // A look without a lock says where the key is; the lock then says whether it still is.
         let found = memory
             .index
             .read(&memory.arena, key.hash, |found| has_key(memory, found.entry, key).then_some(()));
