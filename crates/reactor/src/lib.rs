@@ -27,8 +27,10 @@
 //! 2. A connection holds at most [`INPUT_BYTES_MAX`] of input and, beyond the unit in which a
 //!    session writes, [`OUTPUT_BYTES_HIGH`] of replies and [`EXTERNAL_BYTES_HIGH`] of memory that
 //!    lies elsewhere (one value more, if that is larger).
-//! 3. A thread's buffers take at most the pool's limit and one such unit.
-//! 4. Nothing is read for a connection whose replies wait.
+//! 3. A thread's buffers take at most the pool's limit, one such unit, and
+//!    [`OWN_BYTES_PER_CONNECTION`] for each connection; within the latter a connection is served
+//!    whatever others hold.
+//! 4. Nothing is read for a connection whose replies wait at the bound.
 //!
 //! Idea: the symmetric multi-process event-driven model, pooled buffers that adapt and a path
 //! without malloc are Bullet Cache's (Voras 2012); one loop a core with one pool is UKV's (An et
@@ -62,4 +64,6 @@ pub use output::{
     Chain, EXTERNAL_BYTES_HIGH, External, Gather, Mark, OUTPUT_BYTES_HIGH, OUTPUT_UNIT_BYTES_MAX,
     Output,
 };
-pub use pool::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Buffer, Pool, PoolStats};
+pub use pool::{
+    BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Buffer, OWN_BYTES_PER_CONNECTION, Pool, PoolStats,
+};

@@ -78,7 +78,7 @@ fn a_line_that_is_too_long_is_refused() {
 #[test]
 fn thousands_of_connections_hold_no_buffer_while_they_are_silent() {
     let served = Served::start(Setup::default());
-    let count = 2000.min(descriptors() / 2 - 100);
+    let count = 2000.min(harness::descriptors() / 2 - 100);
     let mut streams: Vec<_> = (0..count).map(|_| served.connect()).collect();
     let report = served.wait_for("all connections", |report| report.connections == count);
     assert_eq!(report.pool.used_bytes, 0);
@@ -96,16 +96,6 @@ fn thousands_of_connections_hold_no_buffer_while_they_are_silent() {
     drop(streams);
     let report = served.wait_for("all ends", |report| report.connections == 0);
     assert_eq!(report.reasons, [("Finished".to_owned(), count)].into());
-}
-
-fn descriptors() -> usize {
-    let (soft, _) = {
-        let text = std::fs::read_to_string("/proc/self/limits").expect("Linux");
-        let line = text.lines().find(|line| line.starts_with("Max open files")).expect("a limit");
-        let mut words = line.split_whitespace().skip(3);
-        (words.next().map(str::to_owned), words.next().map(str::to_owned))
-    };
-    soft.and_then(|soft| soft.parse().ok()).unwrap_or(1024)
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use harness::{Served, Setup, ask, expect, value_byte};
-use reactor::{OUTPUT_BYTES_HIGH, OUTPUT_UNIT_BYTES_MAX};
+use reactor::{OUTPUT_BYTES_HIGH, OUTPUT_UNIT_BYTES_MAX, OWN_BYTES_PER_CONNECTION};
 
 #[test]
 fn a_client_that_does_not_read_costs_bounded_memory() {
@@ -37,6 +37,33 @@ fn a_client_that_does_not_read_costs_bounded_memory() {
         }
     }
     served.wait_for("all buffers", |report| report.pool.used_bytes == 0);
+}
+
+#[test]
+fn a_thousand_clients_that_do_not_read_leave_room_for_others() {
+    let count = 1000.min(harness::descriptors() / 2 - 100);
+    let served = Served::start(Setup {
+        pool_bytes: 1 << 20,
+        send_buffer_bytes: Some(64 << 10),
+        ..Setup::default()
+    });
+    let mut streams: Vec<_> = (0..count).map(|_| served.connect()).collect();
+    for stream in &mut streams {
+        stream.write_all("many 10000\n".repeat(400).as_bytes()).expect("the loop reads");
+    }
+    served.wait_for("many blocked sends", |report| report.served as usize >= 2 * count);
+    let mut worst = Duration::ZERO;
+    for _ in 0..50 {
+        let mut other = served.connect();
+        let before = Instant::now();
+        ask(&mut other, format!("echo {}\n", "x".repeat(1500)).as_bytes(), &[b'x'; 1500]);
+        worst = worst.max(before.elapsed());
+    }
+    assert!(worst < Duration::from_secs(3), "{worst:?}");
+    let report = served.report();
+    let bound = (1 << 20) + OUTPUT_UNIT_BYTES_MAX + (count + 50) * OWN_BYTES_PER_CONNECTION;
+    assert!(report.pool.used_bytes_max <= bound, "{report:?}");
+    assert_eq!(report.reasons.get("Starved"), None);
 }
 
 #[test]
@@ -101,7 +128,8 @@ fn hoarders_of_half_lines_do_not_keep_others_from_speaking() {
         ask(&mut other, format!("echo {i}\n").as_bytes(), format!("{i}\n").as_bytes());
     }
     let report = served.report();
-    assert!(report.pool.used_bytes_max <= (1 << 20) + OUTPUT_UNIT_BYTES_MAX, "{report:?}");
+    let bound = (1 << 20) + OUTPUT_UNIT_BYTES_MAX + 41 * OWN_BYTES_PER_CONNECTION;
+    assert!(report.pool.used_bytes_max <= bound, "{report:?}");
     // Those that wait longer than they may are told so, and free what they held.
     let report = served.wait_for("refusals", |report| {
         report.reasons.get("Finished").is_some_and(|count| *count > 0)
@@ -118,10 +146,9 @@ fn hoarders_of_half_lines_do_not_keep_others_from_speaking() {
     ask(&mut other, b"echo end\n", b"end\n");
 }
 
-/// Five connections that hold 32 KiB each and want 64: 224 of 256 KiB, more than the three
-/// quarters that are for large buffers.
+/// Five connections that hold 32 KiB each and want 64, of 192.
 fn stuck() -> (Served, Vec<TcpStream>) {
-    let served = Served::start(Setup { pool_bytes: 256 << 10, ..Setup::default() });
+    let served = Served::start(Setup { pool_bytes: 192 << 10, ..Setup::default() });
     let mut hoarders = Vec::new();
     for i in 1..=5 {
         let mut hoarder = served.connect();

@@ -131,7 +131,6 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
             (Phase::Open, Next::Yield) => self.queue(id),
             (Phase::Open, Next::Retry) => self.retry.push(id),
             (Phase::Open, Next::Blocked) if has_room => self.queue(id),
-            (Phase::Open, Next::Blocked) if idle => self.starve(id),
             // What is on its way brings it on.
             (Phase::Open, Next::Read | Next::Blocked) => {}
             (Phase::Open, Next::Finish | Next::Abort) => {
@@ -201,17 +200,12 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
     pub(super) fn feed(&mut self, id: ConnId) -> bool {
         let pool = self.pool.clone();
         let Some(connection) = self.connection(id) else { return false };
-        let blocked = connection.next == Next::Blocked;
-        let fed = if blocked { pool.has_memory() } else { connection.input.can_receive(&pool) };
-        if fed {
-            connection.state.starved_since_ms = None;
-            if blocked {
-                self.queue(id);
-            } else {
-                self.receive(id);
-            }
+        if !connection.input.can_receive(&pool) {
+            return false;
         }
-        fed
+        connection.state.starved_since_ms = None;
+        self.receive(id);
+        true
     }
 
     pub(super) fn draining(&self) -> bool {

@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::pool::{Appetite, BUFFER_BYTES_MAX, Buffer, Class, Pool};
+use crate::pool::{Appetite, BUFFER_BYTES_MAX, Buffer, Class, Pool, Share};
 
 /// Most bytes a connection's input can hold. A session that has so many and still cannot use any
 /// is closed.
@@ -127,9 +127,10 @@ impl Input {
 
     /// Whether the pool has memory for the next receive.
     pub(crate) fn can_receive(&self, pool: &Pool) -> bool {
-        let held = self.bytes().len();
-        let least = Class::for_bytes(self.needed.max(held + 1)).unwrap_or(Class::MAX);
-        pool.allows(least) || self.buffer.as_ref().is_some_and(|held| held.class() >= least)
+        let least = needed_class(self.needed, self.bytes().len());
+        least == Class::MIN
+            || pool.has_room(least)
+            || self.buffer.as_ref().is_some_and(|held| held.class() >= least)
     }
 
     /// What the next receive needs, with the bytes that the new ones go behind.
@@ -160,11 +161,11 @@ impl Receive {
     /// The request itself when the pool has no such buffer now.
     pub fn into_buffer(self, pool: &Pool) -> Result<Buffer, Self> {
         let held_bytes = self.held.as_ref().map_or(0, |held| held.bytes().len());
-        let least = Class::for_bytes(self.needed.max(held_bytes + 1)).unwrap_or(Class::MAX);
+        let least = needed_class(self.needed, held_bytes);
         let wanted = self.class.max(least);
         match self.held {
             Some(held) if held.class() >= wanted => Ok(held),
-            held => match (pool.take(wanted, least), held) {
+            held => match (take(wanted, least, pool), held) {
                 (Some(mut buffer), held) => {
                     if let Some(held) = held {
                         buffer.append(held.bytes());
@@ -194,10 +195,24 @@ impl Receive {
     }
 }
 
+/// The smallest class that will do for `held` bytes and at least one more, or for `needed`.
+fn needed_class(needed: usize, held: usize) -> Class {
+    Class::for_bytes(needed.max(held + 1)).unwrap_or(Class::MAX)
+}
+
+/// A buffer of `wanted`, or less if greed says so, but at least of `least`. The smallest is the
+/// connection's own.
+fn take(wanted: Class, least: Class, pool: &Pool) -> Option<Buffer> {
+    match pool.temper(wanted).max(least) {
+        Class::MIN => Some(pool.take_always(Class::MIN, Share::Own)),
+        class => pool.take(class),
+    }
+}
+
 /// A copy of `bytes` in a buffer smaller than `class`, if they fit one and there is one.
 fn copy_below(class: Class, bytes: &[u8], pool: &Pool) -> Option<Buffer> {
     let fitting = Class::for_bytes(bytes.len()).filter(|fitting| *fitting < class)?;
-    let mut copy = pool.take(fitting, fitting)?;
+    let mut copy = take(fitting, fitting, pool)?;
     copy.append(bytes);
     Some(copy)
 }

@@ -1,5 +1,5 @@
 use super::{INPUT_BYTES_MAX, Input, Receive};
-use crate::pool::Pool;
+use crate::pool::{Class, Pool, Share};
 
 /// Feeds all of `bytes` without anything being consumed in between.
 fn feed_all(input: &mut Input, pool: &Pool, mut bytes: &[u8]) {
@@ -141,9 +141,10 @@ fn without_memory_nothing_is_lost() {
     let pool = Pool::new(8 << 10);
     let mut input = Input::new();
     let sent = pattern(10_000);
+    // The first buffer is the connection's own.
+    let hog = pool.take(Class::fixed(8 << 10)).expect("all of it");
+    assert!(input.can_receive(&pool));
     feed_all(&mut input, &pool, &sent[..2048]);
-    let hog = pool.take_always(crate::pool::Class::MIN);
-    // 4 KiB beside 4 KiB would be more than three quarters of 8 KiB.
     assert!(!input.can_receive(&pool));
     assert_eq!(input.feed(&sent[2048..], &pool), 0);
     assert_eq!(input.bytes(), &sent[..2048]);
@@ -152,25 +153,24 @@ fn without_memory_nothing_is_lost() {
     assert!(input.can_receive(&pool));
     assert_eq!(input.feed(&sent[2048..], &pool), 2048);
     assert_eq!(input.bytes(), &sent[..4096]);
+    assert_eq!((pool.stats().common_bytes, pool.stats().used_bytes), (4096, 4096));
 }
 
 #[test]
-fn a_smaller_buffer_is_better_than_none() {
-    let pool = Pool::new(16 << 10);
+fn greed_ends_where_memory_is_scarce() {
+    let pool = Pool::new(64 << 10);
     let mut input = Input::new();
-    for _ in 0..3 {
+    for _ in 0..6 {
         let count = input.feed(&[0; 1 << 20], &pool);
         input.consume(count);
         input.settle(&pool);
     }
-    // The connection is used to more than the scarce pool gives.
-    let hogs: Vec<_> = std::iter::from_fn(|| {
-        (!pool.is_scarce()).then(|| pool.take_always(crate::pool::Class::MIN))
-    })
-    .collect();
-    assert_eq!(hogs.len(), 6);
-    assert!(input.can_receive(&pool));
-    assert_eq!(input.feed(&[0; 1 << 20], &pool), 2048);
+    // It would take 64 KiB; an eighth is 8.
+    assert_eq!(input.feed(&[0; 1 << 20], &pool), 8 << 10);
+    input.consume(8 << 10);
+    input.settle(&pool);
+    let _hog = pool.take_always(Class::fixed(64 << 10), Share::Common);
+    assert_eq!(input.feed(&[0; 1 << 20], &pool), 2 << 10);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, io::IoSlice};
 
 use super::Weight;
-use crate::pool::{Buffer, Class};
+use crate::pool::{Buffer, Class, Share};
 
 /// Places for queued buffers and pieces that an empty chain keeps, so that a steady load does not
 /// allocate and an idle connection costs little: 8 x 40 bytes and 8 times a piece.
@@ -72,6 +72,22 @@ impl<'a, 's> Gather<'a, 's> {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
+}
+
+impl Weight {
+    fn add(&mut self, buffer: &Buffer) {
+        self.buffer_bytes += buffer.capacity();
+        self.own_bytes += own_bytes(buffer);
+    }
+
+    fn remove(&mut self, buffer: &Buffer) {
+        self.buffer_bytes -= buffer.capacity();
+        self.own_bytes -= own_bytes(buffer);
+    }
+}
+
+fn own_bytes(buffer: &Buffer) -> usize {
+    if buffer.share() == Share::Own { buffer.capacity() } else { 0 }
 }
 
 /// What is sent next from a chain.
@@ -218,7 +234,7 @@ impl<E: External> Chain<E> {
                 return;
             }
             count -= left;
-            self.weight.buffer_bytes -= first.capacity();
+            self.weight.remove(first);
             self.buffers.pop_front();
             self.buffer_sent = 0;
         }
@@ -263,7 +279,7 @@ impl<E: External> Chain<E> {
     }
 
     pub(super) fn push_buffer(&mut self, buffer: Buffer) {
-        self.weight.buffer_bytes += buffer.capacity();
+        self.weight.add(&buffer);
         self.buffers.push_back(buffer);
     }
 
@@ -299,7 +315,7 @@ impl<E: External> Chain<E> {
         while self.buffers.len() > buffers {
             let last = self.buffers.pop_back().expect("invariant: counted");
             removed += last.bytes().len();
-            self.weight.buffer_bytes -= last.capacity();
+            self.weight.remove(&last);
         }
         if let Some(last) = self.buffers.back_mut() {
             removed += last.bytes().len() - last_len;

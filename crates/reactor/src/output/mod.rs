@@ -15,7 +15,7 @@ mod tests;
 
 pub use chain::{Chain, External, Gather};
 
-use crate::pool::{Appetite, BUFFER_BYTES_MAX, Class, Pool};
+use crate::pool::{Appetite, BUFFER_BYTES_MAX, Buffer, Class, OWN_OUTPUT_BYTES, Pool, Share};
 
 /// Bytes of buffers that may be queued for one connection before its session has to stop.
 pub const OUTPUT_BYTES_HIGH: usize = 64 << 10;
@@ -27,8 +27,9 @@ pub const EXTERNAL_BYTES_HIGH: usize = 1 << 20;
 /// External values that may be queued for one connection: 1 MiB of the shortest, of 4 KiB.
 pub(crate) const EXTERNALS_HIGH: usize = 256;
 
-/// Most bytes a session may write between two calls of [`Output::has_room`].
-pub const OUTPUT_UNIT_BYTES_MAX: usize = 64 << 10;
+/// Most bytes a session may write between two calls of [`Output::has_room`]: what each connection
+/// has of its own, so that one unit can always be written.
+pub const OUTPUT_UNIT_BYTES_MAX: usize = OWN_OUTPUT_BYTES;
 
 const OUTPUT_CLASS_MAX: Class = Class::fixed(OUTPUT_BYTES_HIGH);
 
@@ -47,6 +48,8 @@ pub struct Output<E> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
     pub(crate) buffer_bytes: usize,
+    /// The part of it that is the connection's own.
+    pub(crate) own_bytes: usize,
     pub(crate) external_bytes: usize,
     pub(crate) externals: usize,
 }
@@ -69,13 +72,15 @@ impl<E: External> Output<E> {
         }
     }
 
-    /// Whether another unit may be written: less than the bound waits to be sent, and there is
-    /// memory. While memory is scarce, one unit at a time. When not, the session returns
-    /// [`crate::Next::Blocked`] and is called again when
-    /// there is.
+    /// Whether another unit may be written: nothing waits to be sent, or less than the bound and
+    /// less than the pool can spare. When not, the session returns [`crate::Next::Blocked`] and is
+    /// called again when there is.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.below_bound() && self.pool.has_memory() && (!self.pool.is_scarce() || self.is_idle())
+        self.is_idle()
+            || (self.below_bound()
+                && self.chain.weight().buffer_bytes + self.in_flight.buffer_bytes
+                    < self.pool.greed_bytes())
     }
 
     /// Appends `bytes`.
@@ -96,15 +101,32 @@ impl<E: External> Output<E> {
     /// Panics when `len` exceeds [`BUFFER_BYTES_MAX`].
     pub fn room(&mut self, len: usize) -> &mut [u8] {
         if self.chain.room_len() < len {
-            let least = Class::for_bytes(len).expect("invariant: a unit fits a buffer");
-            // What is queued already was too small, so more is to come.
-            let wanted = self.chain.last_class().map_or(self.appetite.class(), Class::larger);
-            let class = wanted.min(OUTPUT_CLASS_MAX).max(least);
-            let buffer =
-                self.pool.take(class, least).unwrap_or_else(|| self.pool.take_always(least));
+            let buffer = self.take(Class::for_bytes(len).expect("invariant: it fits a buffer"));
             self.chain.push_buffer(buffer);
         }
         self.chain.room()
+    }
+
+    /// One more buffer, of at least `least`: from the connection's own memory while that
+    /// suffices, else from the common one.
+    fn take(&self, least: Class) -> Buffer {
+        // What is queued already was too small, so more is to come.
+        let wanted = self.chain.last_class().map_or(self.appetite.class(), Class::larger);
+        let (queued, flying) = (self.chain.weight(), self.in_flight);
+        let left_bytes =
+            OUTPUT_BYTES_HIGH.saturating_sub(queued.buffer_bytes + flying.buffer_bytes);
+        let class = self.pool.temper(wanted.min(Class::within(left_bytes))).max(least);
+        let taken_bytes = queued.own_bytes + flying.own_bytes;
+        let is_own = |class: Class| taken_bytes + class.bytes() <= OWN_OUTPUT_BYTES;
+        if !is_own(class) && self.pool.has_room(class) {
+            self.pool.take_always(class, Share::Common)
+        } else if is_own(class) || is_own(least) {
+            let class = if is_own(class) { class } else { least };
+            self.pool.take_always(class, Share::Own)
+        } else {
+            // The rest of a unit that was begun.
+            self.pool.take_always(least, Share::Common)
+        }
     }
 
     /// Appends the first `count` bytes of the room.

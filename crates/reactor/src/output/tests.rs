@@ -1,7 +1,9 @@
 use std::{io::IoSlice, rc::Rc};
 
-use super::{Chain, EXTERNAL_BYTES_HIGH, External, Gather, OUTPUT_BYTES_HIGH, Output};
-use crate::pool::{BUFFER_BYTES_MAX, Pool};
+use super::{
+    Chain, EXTERNAL_BYTES_HIGH, External, Gather, OUTPUT_BYTES_HIGH, OUTPUT_UNIT_BYTES_MAX, Output,
+};
+use crate::pool::{BUFFER_BYTES_MAX, Class, Pool, Share};
 
 /// A value in slices of seven bytes, that counts its life.
 #[derive(Debug)]
@@ -176,13 +178,16 @@ fn large_puts_are_cut_to_buffers() {
 
 #[test]
 fn a_bound_of_buffers_and_one_of_external_memory() {
-    let (mut output, _pool) = output(8 << 20);
+    let (mut output, pool) = output(8 << 20);
     let mut lines = 0;
     while output.has_room() {
         output.put(&[0; 1024]);
         lines += 1;
     }
-    assert!((32..=OUTPUT_BYTES_HIGH / 1024 + 32).contains(&lines), "{lines}");
+    assert!((48..=OUTPUT_BYTES_HIGH / 1024).contains(&lines), "{lines}");
+    assert!(pool.stats().used_bytes <= OUTPUT_BYTES_HIGH, "{:?}", pool.stats());
+    output.put(&[0; OUTPUT_UNIT_BYTES_MAX]);
+    assert!(pool.stats().used_bytes <= OUTPUT_BYTES_HIGH + OUTPUT_UNIT_BYTES_MAX);
     // What is on its way counts until it has landed.
     let mut chain = output.launch();
     assert!(!output.has_room());
@@ -206,19 +211,41 @@ fn a_bound_of_buffers_and_one_of_external_memory() {
 }
 
 #[test]
-fn scarce_memory_allows_one_unit_and_no_memory_none() {
+fn without_common_memory_a_connection_writes_one_unit_at_a_time() {
     let (mut output, pool) = output(16 << 10);
-    let mut hogs: Vec<_> = (0..6).map(|_| pool.take_always(crate::pool::Class::MIN)).collect();
-    assert!(pool.is_scarce() && output.has_room());
-    output.put(b"one unit");
-    assert!(!output.has_room());
-    drop(output.launch().take_bytes());
-    output.landed(Chain::default());
-    assert!(output.has_room());
-    hogs.extend((0..2).map(|_| pool.take_always(crate::pool::Class::MIN)));
-    assert!(!output.has_room());
-    output.put(b"the end of a unit is always possible");
-    assert_eq!(output.launch().take_bytes().len(), 36);
+    let _hog = pool.take_always(Class::fixed(16 << 10), Share::Common);
+    for unit in [&b"a line"[..], &[b'v'; 4500], &[b'w'; OUTPUT_UNIT_BYTES_MAX]] {
+        assert!(output.has_room(), "nothing waits");
+        output.put(unit);
+        assert!(!output.has_room());
+        let stats = pool.stats();
+        assert_eq!(stats.common_bytes, 16 << 10);
+        assert!(stats.used_bytes <= (16 << 10) + OUTPUT_UNIT_BYTES_MAX, "{stats:?}");
+        let mut chain = output.launch();
+        assert!(!output.has_room(), "it is on its way");
+        assert_eq!(chain.take_bytes(), unit);
+        output.landed(chain);
+    }
+    // A unit in pieces that do not fit is finished all the same.
+    output.put(&[b'x'; 3000]);
+    output.put(&[b'y'; 5000]);
+    assert_eq!(output.launch().take_bytes().len(), 8000);
+}
+
+#[test]
+fn greedy_connections_leave_something_for_others() {
+    let pool = Pool::new(1 << 20);
+    let mut outputs: Vec<Output<Value>> = (0..500).map(|_| Output::new(pool.clone())).collect();
+    for output in &mut outputs {
+        while output.has_room() {
+            output.put(&[0; 1024]);
+        }
+    }
+    let stats = pool.stats();
+    assert!(stats.common_bytes <= 1000 << 10, "{stats:?}");
+    assert!(stats.used_bytes <= stats.common_bytes + 500 * OUTPUT_UNIT_BYTES_MAX, "{stats:?}");
+    assert!(outputs[0].len() > 32 << 10, "the first had more");
+    assert!(outputs[499].len() >= 1024, "the last had something");
 }
 
 #[test]

@@ -4,12 +4,19 @@
 //! two sizes, go back to the pool when dropped, and are used again without going through the
 //! allocator. What a burst left behind is returned to the system by [`Pool::trim`].
 //!
+//! Memory is of two kinds. Each connection has a small part of its own, [`Share::Own`]: enough to
+//! receive a short request and to write one unit of a reply. It is always granted, so no
+//! connection can keep another from speaking. All else is shared, [`Share::Common`], within the
+//! pool's limit: for bursts, long lines, and fast connections. What is not needed but helps is
+//! granted up to an eighth of the common memory that is free, so that many greedy connections
+//! get less each and never everything (the rule of dynamic thresholds in switches, Choudhury and
+//! Hahne 1998).
+//!
 //! Thread safety: a pool and its buffers belong to one thread (they share it by `Rc`).
 //!
 //! Invariants:
-//! 1. `used + free` bytes are at most the limit, except for the overdraft of [`Pool::take_always`].
-//! 2. The last quarter of the limit is only for buffers of the smallest size: connections that
-//!    gather long lines cannot keep others from speaking.
+//! 1. Common buffers in use and free buffers take at most the limit, and one unit of a reply.
+//! 2. Own buffers take at most [`OWN_BYTES_PER_CONNECTION`] for each connection.
 
 mod appetite;
 #[cfg(test)]
@@ -55,6 +62,12 @@ impl Class {
         Self((bytes / BUFFER_BYTES_MIN).trailing_zeros() as u8)
     }
 
+    /// The largest class of at most `bytes`; the smallest if there is none.
+    pub(crate) fn within(bytes: usize) -> Self {
+        let units = (bytes / BUFFER_BYTES_MIN).max(1);
+        Self(u8::try_from(units.ilog2()).unwrap_or(u8::MAX)).min(Self::MAX)
+    }
+
     pub(crate) const fn bytes(self) -> usize {
         BUFFER_BYTES_MIN << self.0
     }
@@ -72,13 +85,34 @@ impl Class {
     }
 }
 
+/// Bytes of buffers that each connection may always have: one of the smallest for a request, and
+/// one unit of a reply.
+pub const OWN_BYTES_PER_CONNECTION: usize = BUFFER_BYTES_MIN + OWN_OUTPUT_BYTES;
+
+/// The part of that for replies.
+pub(crate) const OWN_OUTPUT_BYTES: usize = 8 << 10;
+
+/// The part of the free common memory that may be taken without need: an eighth. With `n` greedy
+/// connections `8 / (8 + n)` of it stay free: 3 % with 250.
+const GREED_DIVISOR: usize = 8;
+
+/// Whose memory a buffer is counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// The connection's own.
+    Own,
+    /// Everybody's.
+    Common,
+}
+
 /// The buffers of one thread. Cheap to clone; clones share everything.
 #[derive(Clone)]
 pub struct Pool(Rc<Shelves>);
 
 struct Shelves {
     limit_bytes: usize,
-    used_bytes: Cell<usize>,
+    common_bytes: Cell<usize>,
+    own_bytes: Cell<usize>,
     free_bytes: Cell<usize>,
     used_bytes_max: Cell<usize>,
     allocations: Cell<u64>,
@@ -97,9 +131,11 @@ struct Shelf {
 /// Numbers about a pool. Bytes are those of whole buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Bytes that may be used.
+    /// Bytes of common memory that may be used.
     pub limit_bytes: usize,
-    /// Bytes in use now.
+    /// Bytes of common memory in use now.
+    pub common_bytes: usize,
+    /// Bytes in use now, those that are connections' own included.
     pub used_bytes: usize,
     /// Most bytes that were in use at a time.
     pub used_bytes_max: usize,
@@ -112,12 +148,13 @@ pub struct PoolStats {
 }
 
 impl Pool {
-    /// An empty pool that hands out at most `limit_bytes` at a time.
+    /// An empty pool with `limit_bytes` of common memory.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
         Self(Rc::new(Shelves {
             limit_bytes,
-            used_bytes: Cell::new(0),
+            common_bytes: Cell::new(0),
+            own_bytes: Cell::new(0),
             free_bytes: Cell::new(0),
             used_bytes_max: Cell::new(0),
             allocations: Cell::new(0),
@@ -132,7 +169,8 @@ impl Pool {
         let shelves = &self.0;
         PoolStats {
             limit_bytes: shelves.limit_bytes,
-            used_bytes: shelves.used_bytes.get(),
+            common_bytes: shelves.common_bytes.get(),
+            used_bytes: shelves.used_bytes(),
             used_bytes_max: shelves.used_bytes_max.get(),
             free_bytes: shelves.free_bytes.get(),
             allocations: shelves.allocations.get(),
@@ -140,39 +178,42 @@ impl Pool {
         }
     }
 
-    /// Whether a buffer of the smallest size can be had.
-    #[must_use]
-    pub fn has_memory(&self) -> bool {
-        self.0.used_bytes.get() + BUFFER_BYTES_MIN <= self.0.limit_bytes
+    /// Bytes of common memory that a connection may have without need.
+    pub(crate) fn greed_bytes(&self) -> usize {
+        self.common_free_bytes() / GREED_DIVISOR
     }
 
-    /// A buffer of `class`, or of the largest smaller class down to `at_least` that the limit
-    /// allows.
-    pub(crate) fn take(&self, class: Class, at_least: Class) -> Option<Buffer> {
-        let mut class = class.max(at_least);
-        while !self.allows(class) {
-            if class == at_least {
-                self.0.refusals.set(self.0.refusals.get() + 1);
-                return None;
-            }
-            class = class.smaller();
+    /// Whether common memory has room for one more buffer of `class`.
+    pub(crate) fn has_room(&self, class: Class) -> bool {
+        class.bytes() <= self.common_free_bytes()
+    }
+
+    /// The largest class up to `class` that greed allows; the smallest is always allowed.
+    pub(crate) fn temper(&self, class: Class) -> Class {
+        class.min(Class::within(self.greed_bytes()))
+    }
+
+    /// A buffer of common memory, if there is room for it.
+    pub(crate) fn take(&self, class: Class) -> Option<Buffer> {
+        if self.has_room(class) {
+            return Some(self.take_always(class, Share::Common));
         }
-        Some(self.take_always(class))
+        self.0.refusals.set(self.0.refusals.get() + 1);
+        None
     }
 
-    /// A buffer of `class`, whatever the limit says. The caller has asked
-    /// [`Pool::has_memory`] before and takes a bounded number.
-    pub(crate) fn take_always(&self, class: Class) -> Buffer {
+    /// A buffer of `class`, whatever the limit says. The caller takes a bounded number.
+    pub(crate) fn take_always(&self, class: Class, share: Share) -> Buffer {
         let shelves = &self.0;
-        let used_bytes = shelves.used_bytes.get() + class.bytes();
-        shelves.used_bytes.set(used_bytes);
-        shelves.used_bytes_max.set(shelves.used_bytes_max.get().max(used_bytes));
+        let counter = shelves.counter(share);
+        counter.set(counter.get() + class.bytes());
+        shelves.used_bytes_max.set(shelves.used_bytes_max.get().max(shelves.used_bytes()));
         let memory = shelves.pop(class).unwrap_or_else(|| {
             shelves.make_room(class);
             shelves.allocations.set(shelves.allocations.get() + 1);
             vec![0; class.bytes()].into_boxed_slice()
         });
-        Buffer { memory, len: 0, class, home: Rc::clone(shelves) }
+        Buffer { memory, len: 0, class, share, home: Rc::clone(shelves) }
     }
 
     /// Gives half of the memory that was not needed since the last call back to the system, so
@@ -187,15 +228,8 @@ impl Pool {
         }
     }
 
-    /// Whether the limit allows one more buffer of `class`.
-    pub(crate) fn allows(&self, class: Class) -> bool {
-        let allowed = if class == Class::MIN { self.0.limit_bytes } else { self.0.ample_bytes() };
-        self.0.used_bytes.get() + class.bytes() <= allowed
-    }
-
-    /// Whether only the last quarter of the limit is left.
-    pub(crate) fn is_scarce(&self) -> bool {
-        self.0.used_bytes.get() >= self.0.ample_bytes()
+    fn common_free_bytes(&self) -> usize {
+        self.0.limit_bytes.saturating_sub(self.0.common_bytes.get())
     }
 }
 
@@ -206,8 +240,15 @@ impl fmt::Debug for Pool {
 }
 
 impl Shelves {
-    fn ample_bytes(&self) -> usize {
-        self.limit_bytes - self.limit_bytes / 4
+    fn counter(&self, share: Share) -> &Cell<usize> {
+        match share {
+            Share::Own => &self.own_bytes,
+            Share::Common => &self.common_bytes,
+        }
+    }
+
+    fn used_bytes(&self) -> usize {
+        self.own_bytes.get() + self.common_bytes.get()
     }
 
     fn pop(&self, class: Class) -> Option<Box<[u8]>> {
@@ -224,7 +265,7 @@ impl Shelves {
         let mut free = self.free.borrow_mut();
         for from in (0..CLASSES).rev().filter(|from| *from != class.index()) {
             let (shelf, bytes) = (&mut free[from], BUFFER_BYTES_MIN << from);
-            while self.used_bytes.get() + self.free_bytes.get() > self.limit_bytes {
+            while self.common_bytes.get() + self.free_bytes.get() > self.limit_bytes {
                 if shelf.buffers.pop().is_none() {
                     break;
                 }
@@ -234,12 +275,14 @@ impl Shelves {
         }
     }
 
-    fn put_back(&self, class: Class, memory: Box<[u8]>) {
-        self.used_bytes.set(self.used_bytes.get() - class.bytes());
-        if self.used_bytes.get() + self.free_bytes.get() + class.bytes() > self.limit_bytes {
-            return; // The overdraft goes back to the system.
+    fn put_back(&self, class: Class, share: Share, memory: Box<[u8]>) {
+        let counter = self.counter(share);
+        counter.set(counter.get() - class.bytes());
+        let kept_bytes = self.free_bytes.get() + class.bytes();
+        if self.common_bytes.get() + kept_bytes > self.limit_bytes {
+            return; // More than the limit goes back to the system.
         }
-        self.free_bytes.set(self.free_bytes.get() + class.bytes());
+        self.free_bytes.set(kept_bytes);
         self.free.borrow_mut()[class.index()].buffers.push(memory);
     }
 }
@@ -249,6 +292,7 @@ pub struct Buffer {
     memory: Box<[u8]>,
     len: usize,
     class: Class,
+    share: Share,
     home: Rc<Shelves>,
 }
 
@@ -306,11 +350,15 @@ impl Buffer {
     pub(crate) fn class(&self) -> Class {
         self.class
     }
+
+    pub(crate) fn share(&self) -> Share {
+        self.share
+    }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.home.put_back(self.class, std::mem::take(&mut self.memory));
+        self.home.put_back(self.class, self.share, std::mem::take(&mut self.memory));
     }
 }
 

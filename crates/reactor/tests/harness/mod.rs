@@ -344,3 +344,11 @@ pub(crate) fn expect_end(stream: &mut impl Read) {
     stream.read_to_end(&mut rest).expect("an orderly end");
     assert_eq!(rest, b"", "nothing but the end");
 }
+
+/// Descriptors that this process may have.
+pub(crate) fn descriptors() -> usize {
+    let text = std::fs::read_to_string("/proc/self/limits").expect("Linux");
+    let line = text.lines().find(|line| line.starts_with("Max open files")).expect("a limit");
+    let soft = line.split_whitespace().nth(3).expect("a number");
+    soft.parse().expect("a number")
+}

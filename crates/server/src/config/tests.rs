@@ -211,40 +211,43 @@ fn memory_is_divided_and_the_arithmetic_is_shown() {
         ..Config::default()
     };
     let mib = |mib: u64| mib << 20;
-    // 1024 connections: 8 MiB of buffers, 2 MiB of state.
+    // 1024 connections of 12 KiB, and 1 MiB a thread.
     let budget = Budget::new(&config(mib(64), 1024), 2).expect("enough");
-    let expected = Budget { buffer_bytes: mib(8), connection_bytes: mib(2), record_bytes: mib(54) };
+    let expected =
+        Budget { buffer_bytes: mib(2), connection_bytes: mib(12), record_bytes: mib(50) };
     assert_eq!(budget, expected);
-    assert_eq!(budget.buffer_bytes_per_thread(2), 4 << 20);
-    // A sixteenth of much memory; a quarter of little; one MiB a thread at least.
-    let budget = Budget::new(&config(mib(1024), 1024), 2).expect("enough");
-    assert_eq!(budget.buffer_bytes, mib(64));
-    let budget = Budget::new(&config(mib(64), 10_240), 2).expect("enough");
-    assert_eq!((budget.buffer_bytes, budget.connection_bytes), (mib(16), mib(20)));
-    let budget = Budget::new(&config(mib(64), 1), 20).expect("enough");
-    assert_eq!(budget.buffer_bytes, mib(20));
-
-    let least = 16 + 2 + 6;
-    assert!(Budget::new(&config(mib(least) + mib(2), 1024), 1).is_ok());
-    let message = refused("memory = \"20MiB\"\nnet_threads = 2");
+    assert_eq!(budget.buffer_bytes_per_thread(2), 1 << 20);
+    // A 32nd of the memory for buffers, from 1 to 64 MiB a thread.
+    for (memory, threads, buffers) in
+        [(1024, 2, 32), (1024, 40, 40), (65_536, 2, 128), (65_536, 100, 2048), (64, 256, 8)]
+    {
+        let budget = Budget::new(&config(mib(memory), 1), threads).expect("enough");
+        assert_eq!(budget.buffer_bytes, mib(buffers), "{memory} {threads}");
+        let sum = budget.buffer_bytes + budget.connection_bytes + budget.record_bytes;
+        assert_eq!(sum, mib(memory));
+    }
+    assert!(Budget::new(&config(mib(16 + 12 + 1), 1024), 1).is_ok());
+    let most_threads = Budget::new(&Config::default(), super::NET_THREADS_MAX).expect("enough");
+    assert!(most_threads.record_bytes >= mib(32), "{most_threads:?}");
+    let message = refused("memory = \"29MiB\"\nnet_threads = 2");
     assert_eq!(
         message,
-        "memory 20MiB is too small: 5MiB are for buffers of 2 threads, 2MiB for 1024 connections, \
-         which leaves 13MiB for records; at least 16MiB are needed"
+        "memory 29MiB is too small: 2MiB are for buffers of 2 threads, 12MiB for 1024 connections, \
+         which leaves 15MiB for records; at least 16MiB are needed"
     );
     assert!(refused("memory = 0").contains("leaves 0B for records"));
 }
 
 #[test]
 fn one_value_may_take_a_quarter_of_the_records_memory() {
-    let fits = "memory = \"64MiB\"\nvalue_size_max = 14155776";
+    let fits = "memory = \"64MiB\"\nnet_threads = 2\nvalue_size_max = 13107200";
     effective([file(fits)]);
-    let message = refused("memory = \"64MiB\"\nvalue_size_max = 14155777");
+    let message = refused("memory = \"64MiB\"\nnet_threads = 2\nvalue_size_max = 13107201");
     assert_eq!(
         message,
         format!(
-            "value_size_max, file {PATH}: 14155777B is more than a quarter of the 54MiB for \
-             records: at most 13824KiB, or more `memory`"
+            "value_size_max, file {PATH}: 13107201B is more than a quarter of the 50MiB for \
+             records: at most 12800KiB, or more `memory`"
         )
     );
 }

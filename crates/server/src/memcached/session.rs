@@ -23,7 +23,7 @@ use crate::stats::OpenConnection;
 pub const TURN_COMMANDS_MAX: usize = 512;
 
 /// Bytes of a report that are written at a time, at most [`reactor::OUTPUT_UNIT_BYTES_MAX`].
-const REPORT_PART_BYTES: usize = 16 << 10;
+const REPORT_PART_BYTES: usize = 8 << 10;
 
 const _: () = assert!(REPORT_PART_BYTES <= reactor::OUTPUT_UNIT_BYTES_MAX);
 

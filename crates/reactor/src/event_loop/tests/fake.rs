@@ -154,6 +154,9 @@ impl Driver<Blob> for Fake {
     }
 }
 
+/// Bytes of the request that begins with `N`.
+const NEED: usize = 4096;
+
 /// A handler whose session is told by each byte what to do: an upper-case letter says what is
 /// next, any other byte is echoed.
 #[derive(Default)]
@@ -180,6 +183,10 @@ impl Handler for Puppet {
             let Some(byte) = connection.input.bytes().first().copied() else { return Next::Read };
             if byte == b'.' && connection.input.bytes().len() < 3 && !connection.input.ended() {
                 return Next::Read; // Three bytes are one request.
+            }
+            if byte == b'N' && connection.input.bytes().len() < NEED && !connection.input.ended() {
+                connection.input.need(NEED);
+                return Next::Read;
             }
             connection.input.consume(1);
             match byte {

@@ -12,6 +12,7 @@ use crate::{
     driver::{Direction, Event},
     handler::Accepted,
     mailbox,
+    pool::{Class, Share},
 };
 use fake::{Asked, Fake, Order, Puppet};
 
@@ -204,42 +205,34 @@ fn accepting_pauses_when_descriptors_run_out() {
 
 #[test]
 fn who_finds_no_memory_waits_for_it_and_is_refused_in_the_end() {
-    let mut stage = Stage::new(4 << 10);
+    let mut stage = Stage::new(8 << 10);
     let (one, two) = (stage.open(1), stage.open(2));
-    let hogs = [(); 2].map(|()| stage.pool.take_always(crate::pool::Class::MIN));
     for conn in [one, two] {
+        assert_eq!(stage.says(conn, b"Need"), [Asked::Receive(conn)]);
+    }
+    let hog = stage.pool.take_always(Class::fixed(8 << 10), Share::Common);
+    let hunger = |stage: &Stage, conn| {
         let request = stage.fake.take_receive(conn);
         let request = request.into_buffer(&stage.pool).expect_err("no memory");
         stage.fake.happens(Event::NoMemory { conn, request });
-    }
+    };
+    hunger(&stage, one);
+    hunger(&stage, two);
     assert_eq!(stage.turn(), []);
     stage.clock.advance_ms(STARVED_MAX_MS - 100);
     assert_eq!(stage.turn(), []);
-    let [hog, _kept] = hogs;
     drop(hog);
     assert_eq!(stage.turn(), [Asked::Receive(one), Asked::Receive(two)]);
 
     // Once more, and nothing comes back.
-    let _hog = stage.pool.take_always(crate::pool::Class::MIN);
-    let request = stage.fake.take_receive(one);
-    stage.fake.happens(Event::NoMemory { conn: one, request });
+    let _hog = stage.pool.take_always(Class::fixed(8 << 10), Share::Common);
+    hunger(&stage, one);
     assert_eq!(stage.turn(), []);
-    stage.clock.advance_ms(STARVED_MAX_MS + 100);
+    stage.clock.advance_ms(STARVED_MAX_MS - 100);
+    assert_eq!(stage.turn(), []);
+    stage.clock.advance_ms(200);
     let asked = stage.turn();
     assert_eq!(asked[..2], [send(one, b"sorry"), Asked::Shutdown(one, Direction::Send)]);
-}
-
-#[test]
-fn a_session_without_memory_to_write_goes_on_when_there_is_some() {
-    let mut stage = Stage::new(8 << 10);
-    let conn = stage.open(1);
-    stage.fake.arrives(conn, b"hello", &stage.pool);
-    let hogs = [(); 3].map(|()| stage.pool.take_always(crate::pool::Class::MIN));
-    assert_eq!(stage.turn(), []);
-    assert_eq!(stage.turn(), []);
-    drop(hogs);
-    stage.turn();
-    assert_eq!(stage.turn(), [send(conn, b"hello"), Asked::Receive(conn)]);
 }
 
 #[test]
