@@ -46,6 +46,21 @@ pub(crate) const BINARY_KEYS: usize = 2;
 const LONG_KEY: usize = 2;
 const KEY_BYTES_MAX: usize = 250;
 
+/// A flush that comes later than its command: in the rest that follows.
+pub(crate) const LATER_FLUSH: &str = "flush_all 3";
+
+impl Step {
+    /// Whether a flush is left to come.
+    pub(crate) fn flushes_later(&self) -> bool {
+        let Step::Batch { commands, .. } = self else { return false };
+        let is_flush = |part: &Part| match part {
+            Part::Bytes(bytes) => bytes.starts_with(LATER_FLUSH.as_bytes()),
+            _ => false,
+        };
+        commands.iter().flat_map(|c| &c.parts).any(is_flush)
+    }
+}
+
 impl Command {
     /// A command from text, in which `@` is the key.
     pub(crate) fn with_key(text: &str, key: usize) -> Self {

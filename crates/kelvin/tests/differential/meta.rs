@@ -246,7 +246,7 @@ fn mistake(rng: &mut Rng, context: &Context) -> Command {
         "ms @ -1\r\n",
         "ms @ 1 MX\r\nx\r\n",
         "ma @ Dx\r\n",
-        "mg @ O0123456789012345678901234567890123456789\r\n",
+        "md @ O0123456789012345678901234567890123456789\r\n",
         "ms @ 1 Cx\r\nx\r\n",
         "mg @ Ex\r\n",
         "ms @ 1 Fx q\r\nx\r\n",

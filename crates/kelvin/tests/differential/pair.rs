@@ -24,6 +24,8 @@ pub(crate) struct Pair {
     conns: (Conn, Conn),
     tokens: Tokens,
     round_start: Instant,
+    /// A run before this one may have left a `flush_all` that is still to come.
+    flush_waits: bool,
 }
 
 /// What a run met.
@@ -57,11 +59,15 @@ impl Pair {
         }
         let conns = (kelvin.connect(), peer.connect());
         let tokens = Tokens::default();
-        Pair { kelvin, peer, conns, tokens, round_start: Instant::now() }
+        let round_start = Instant::now();
+        Pair { kelvin, peer, conns, tokens, round_start, flush_waits: false }
     }
 
     /// Runs the steps with keys of their own, up to the first difference.
     pub(crate) fn run(&mut self, steps: &[Step], salt: u32) -> (Tally, Option<Mismatch>) {
+        if std::mem::replace(&mut self.flush_waits, steps.iter().any(Step::flushes_later)) {
+            std::thread::sleep(REST);
+        }
         self.conns = (self.kelvin.connect(), self.peer.connect());
         self.tokens.forget_keys(salt);
         self.round_start = Instant::now();

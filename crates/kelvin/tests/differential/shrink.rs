@@ -14,7 +14,8 @@ const FIRST_SALT: u32 = 1;
 pub(crate) fn smallest(pair: &mut Pair, steps: &[Step], mismatch: Mismatch) -> String {
     let deadline = Instant::now() + SEARCH;
     let mut salt = FIRST_SALT;
-    let mut what = mismatch.what;
+    let first = mismatch.what;
+    let mut what = first.clone();
     let mut best = steps[..=mismatch.step].to_vec();
     let mut fails = |trial: &[Step], what: &mut String| {
         salt += 1;
@@ -50,7 +51,7 @@ pub(crate) fn smallest(pair: &mut Pair, steps: &[Step], mismatch: Mismatch) -> S
         best[index] = Step::Batch { commands: kept, cut_seed, short_times };
     }
     let trace: Vec<String> = best.iter().map(shown).collect();
-    format!("{what}\nafter\n{}", trace.join("\n"))
+    format!("{first}\nand again, {what}\nafter\n{}", trace.join("\n"))
 }
 
 /// Drops runs of `chunk` items, from the end, where the rest still fails.
