@@ -23,9 +23,9 @@ impl Pinned {
         Self { table, location, meta, parts }
     }
 
-    /// Whether the head is at a location.
-    pub(crate) fn is_at(&self, location: usize) -> bool {
-        self.location == location
+    /// Where its head is.
+    pub(crate) fn location(&self) -> usize {
+        self.location
     }
 
     /// The record's fields.

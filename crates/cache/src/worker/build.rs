@@ -24,7 +24,9 @@ impl Built {
                 now[..len] == bytes[..]
             }
             // While it is pinned nobody else's head can be in this slot.
-            (Present::Parts(pinned), Some(view)) => pinned.is_at(view.found().entry.location()),
+            (Present::Parts(pinned), Some(view)) => {
+                pinned.location() == view.found().entry.location()
+            }
             _ => false,
         }
     }
