@@ -26,8 +26,6 @@ pub enum Next {
     /// Something outside the connection is missing, such as memory that other threads must
     /// release: to be called again in the next turn, or a little later if nothing else happens.
     Retry,
-    /// An answer from elsewhere: to be called again by [`crate::Control::resume`].
-    Wait,
     /// The end, once what is queued has been sent. Bytes that still come are dropped.
     Finish,
     /// The end at once; what is queued is dropped.

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, os::fd::OwnedFd};
 
 use crate::{
-    connection::{ConnId, Connection, Next},
+    connection::{Connection, Next},
     output::External,
     pool::PoolStats,
 };
@@ -109,7 +109,6 @@ pub trait Handler {
 /// What a handler asks of its loop. Requests take effect when the handler returns.
 #[derive(Debug)]
 pub struct Control<S> {
-    now_ms: u64,
     pool: PoolStats,
     connections: usize,
     pub(crate) requests: Vec<Request<S>>,
@@ -118,20 +117,13 @@ pub struct Control<S> {
 #[derive(Debug)]
 pub(crate) enum Request<S> {
     Adopt(OwnedFd, S),
-    Resume(ConnId),
     Drain,
     Stop,
 }
 
 impl<S> Control<S> {
-    pub(crate) fn new(now_ms: u64, pool: PoolStats, connections: usize) -> Self {
-        Self { now_ms, pool, connections, requests: Vec::new() }
-    }
-
-    /// The time of this turn in milliseconds on the loop's clock.
-    #[must_use]
-    pub fn now_ms(&self) -> u64 {
-        self.now_ms
+    pub(crate) fn new(pool: PoolStats, connections: usize) -> Self {
+        Self { pool, connections, requests: Vec::new() }
     }
 
     /// Numbers about the loop's buffers.
@@ -150,11 +142,6 @@ impl<S> Control<S> {
     /// refuses, [`Handler::closed`] gets the session back.
     pub fn adopt(&mut self, socket: OwnedFd, session: S) {
         self.requests.push(Request::Adopt(socket, session));
-    }
-
-    /// Serves a connection that waits. Nothing happens if it has ended.
-    pub fn resume(&mut self, connection: ConnId) {
-        self.requests.push(Request::Resume(connection));
     }
 
     /// Accepts nothing more, answers what has been received, sends the replies, closes, and then

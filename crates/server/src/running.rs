@@ -102,7 +102,7 @@ impl Running {
             },
             clock.clone(),
         )?;
-        let stats = ServerStats::new(settings(config, &listeners, threads), clock.clone());
+        let stats = ServerStats::new(settings(config, &listeners, &budget, threads), clock.clone());
         tracing::info!(
             memory = %config.memory,
             records = %ByteSize(budget.record_bytes),
@@ -324,10 +324,14 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// What the statistics say about the configuration.
-fn settings(config: &Config, listeners: &[Listener], threads: usize) -> Settings {
+fn settings(config: &Config, listeners: &[Listener], budget: &Budget, threads: usize) -> Settings {
     let first = listeners.iter().find_map(Listener::address);
     Settings {
         memory_bytes: config.memory.0,
+        record_bytes: budget.record_bytes,
+        buffer_bytes: budget.buffer_bytes,
+        connection_bytes: budget.connection_bytes,
+        exposed: listeners.iter().any(Listener::is_exposed),
         connections_max: config.max_connections as u64,
         tcp_port: first.map_or(0, |address| address.port()),
         listen: first.map(|address| address.ip().to_string()),

@@ -17,8 +17,10 @@ use base::{
     },
 };
 
+mod buffers;
 mod prefixes;
 
+pub use buffers::{BufferGauges, BufferTotals};
 pub use prefixes::{PREFIXES_MAX, PrefixCounts, PrefixTable};
 
 /// A count with one writer and any readers.
@@ -124,6 +126,14 @@ counters! {
 pub struct Settings {
     /// The memory budget in bytes.
     pub memory_bytes: u64,
+    /// The part of it for records and their index.
+    pub record_bytes: u64,
+    /// The part of it for common buffers.
+    pub buffer_bytes: u64,
+    /// The part of it for connections and the buffers that are their own.
+    pub connection_bytes: u64,
+    /// Whether a listener can be reached from beyond this machine.
+    pub exposed: bool,
     /// Most connections at a time.
     pub connections_max: u64,
     /// The first TCP port, 0 for none.
@@ -196,6 +206,7 @@ pub struct ServerStats {
     threads: Mutex<Vec<Arc<Counters>>>,
     at_reset: Mutex<Totals>,
     connections: Mutex<Connections>,
+    buffers: buffers::AllBuffers,
     accepting: AtomicBool,
     accept_pauses: AtomicU64,
     verbosity: AtomicU64,
@@ -213,6 +224,7 @@ impl ServerStats {
             threads: Mutex::default(),
             at_reset: Mutex::default(),
             connections: Mutex::default(),
+            buffers: buffers::AllBuffers::default(),
             accepting: AtomicBool::new(true),
             accept_pauses: AtomicU64::new(0),
             verbosity: AtomicU64::new(0),
@@ -226,6 +238,18 @@ impl ServerStats {
         let counters = Arc::new(Counters::default());
         lock(&self.threads).push(Arc::clone(&counters));
         counters
+    }
+
+    /// The gauges of the buffers of one more data thread.
+    #[must_use]
+    pub fn thread_buffers(&self) -> Arc<BufferGauges> {
+        self.buffers.add()
+    }
+
+    /// The buffers of all data threads.
+    #[must_use]
+    pub fn buffers(&self) -> BufferTotals {
+        self.buffers.totals()
     }
 
     /// Enters a connection from `peer` to `local` into the list.

@@ -21,7 +21,7 @@ use crate::{
     Error, cpus,
     memcached::{self, Context, LargeValue, Session},
     running::Ready,
-    stats::{OpenConnection, ServerStats},
+    stats::{BufferGauges, OpenConnection, ServerStats},
 };
 
 /// What a client hears that sent half a request and found no memory for the rest.
@@ -82,8 +82,11 @@ impl DataThread {
         let mut worker = self.cache.worker()?;
         let clock = self.cache.clock().clone();
         worker.quiesce();
-        let server =
-            Server { context: Context::new(worker, &self.stats, self.control), load: self.load };
+        let server = Server {
+            context: Context::new(worker, &self.stats, self.control),
+            load: self.load,
+            buffers: self.stats.thread_buffers(),
+        };
         let config = LoopConfig { idle_timeout_ms: self.idle_timeout_ms };
         let name = self.name;
         ready.tell();
@@ -99,6 +102,7 @@ impl DataThread {
 struct Server {
     context: Context,
     load: Arc<Load>,
+    buffers: Arc<BufferGauges>,
 }
 
 impl Handler for Server {
@@ -137,7 +141,8 @@ impl Handler for Server {
         tracing::debug!(?reason, "a connection has ended");
     }
 
-    fn tick(&mut self, _control: &mut Control<Session>) {
+    fn tick(&mut self, control: &mut Control<Session>) {
+        self.buffers.show(&control.pool());
         self.context.worker().quiesce();
     }
 

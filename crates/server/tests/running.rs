@@ -98,6 +98,21 @@ fn rest(stream: &mut impl Read) -> Vec<u8> {
     rest
 }
 
+/// A number of `stats`.
+fn statistic(client: &mut TcpStream, name: &str) -> u64 {
+    client.write_all(b"stats\r\n").expect("the server reads");
+    let mut reply = Vec::new();
+    while !reply.ends_with(b"END\r\n") {
+        let mut part = [0; 4096];
+        let count = client.read(&mut part).expect("the server replies");
+        assert!(count > 0, "the connection has ended");
+        reply.extend_from_slice(&part[..count]);
+    }
+    let reply = String::from_utf8(reply).expect("text");
+    let line = reply.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
+    line.unwrap_or_else(|| panic!("no {name} in {reply}")).parse().expect("a number")
+}
+
 fn unix_path() -> PathBuf {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -180,25 +195,33 @@ fn expired_records_give_their_memory_back() {
     for i in 0..1000 {
         ask(&mut client, format!("set {i} 0 5 1\r\nx\r\n").as_bytes(), b"STORED\r\n");
     }
-    let mut items = || {
-        client.write_all(b"stats\r\n").expect("the server reads");
-        let mut reply = Vec::new();
-        while !reply.ends_with(b"END\r\n") {
-            let mut part = [0; 4096];
-            let count = client.read(&mut part).expect("the server replies");
-            assert!(count > 0, "the connection has ended");
-            reply.extend_from_slice(&part[..count]);
-        }
-        let reply = String::from_utf8(reply).expect("text");
-        let line = reply.lines().find_map(|line| line.strip_prefix("STAT curr_items "));
-        line.expect("a count").parse::<u64>().expect("a number")
-    };
+    let mut items = || statistic(&mut client, "curr_items");
     assert_eq!(items(), 1000);
     clock.advance_ms(6000);
     let deadline = Instant::now() + PATIENCE;
     while items() > 0 {
         assert!(Instant::now() < deadline, "{} are still there", items());
         thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn memory_is_accounted_for() {
+    let clock = Clock::manual(1_700_000_000_000);
+    let served = Served::with_clock(&config(), &clock);
+    let mut client = served.connect();
+    let parts = ["memory_for_records", "memory_for_buffers", "memory_for_connections"];
+    let sum: u64 = parts.iter().map(|part| statistic(&mut client, part)).sum();
+    assert_eq!(sum, 64 << 20);
+    assert_eq!(statistic(&mut client, "limit_maxbytes"), 64 << 20);
+    assert_eq!(statistic(&mut client, "open_to_network"), 0);
+    // Half a request keeps a buffer, and the threads show it once a second.
+    let mut half = served.connect();
+    half.write_all(b"set half").expect("the server reads");
+    let deadline = Instant::now() + PATIENCE;
+    while statistic(&mut client, "read_buf_bytes") == 0 {
+        assert!(Instant::now() < deadline, "no buffer is shown");
+        clock.advance_ms(1000);
     }
 }
 

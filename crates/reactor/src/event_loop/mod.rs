@@ -9,8 +9,7 @@
 //! Invariants:
 //! 1. A connection is in the queue to be served at most once (`queued`), and in the queue for
 //!    memory at most once (`hungry`).
-//! 2. While a connection has neither a receive, a send, a place in a queue nor a session that
-//!    waits ([`Next::Wait`](crate::Next::Wait)), it is being closed.
+//! 2. While a connection has neither a receive, a send nor a place in a queue, it is being closed.
 //! 3. Each connection has at most one deadline on the wheel.
 
 mod lifetime;
@@ -184,17 +183,6 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         Ok(self.life != Life::Stopped)
     }
 
-    /// The handler.
-    pub fn handler(&mut self) -> &mut H {
-        &mut self.handler
-    }
-
-    /// Open connections.
-    #[must_use]
-    pub fn connections(&self) -> usize {
-        self.connections
-    }
-
     fn wait(&mut self, events: &mut Vec<Event<H::External>>) -> Result<(), Error> {
         let timeout_ms = self.timeout_ms();
         let (driver, handler) = (&mut self.driver, &mut self.handler);
@@ -235,12 +223,11 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
 
     /// Calls the handler and does what it asks for.
     fn consult(&mut self, call: impl FnOnce(&mut H, &mut Control<H::Session>)) {
-        let mut control = Control::new(self.now_ms, self.pool.stats(), self.connections);
+        let mut control = Control::new(self.pool.stats(), self.connections);
         call(&mut self.handler, &mut control);
         for request in control.requests {
             match request {
                 Request::Adopt(socket, session) => self.adopt(socket, session),
-                Request::Resume(id) => self.queue(id),
                 Request::Drain => self.drain(),
                 Request::Stop => self.stop(),
             }

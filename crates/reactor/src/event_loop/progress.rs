@@ -125,7 +125,7 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
             // Bytes have come since the session spoke: it speaks again first.
             (Phase::Open, _) if queued => {}
             (Phase::Finishing, _) if idle => self.linger(id),
-            (Phase::Finishing | Phase::Lingering { .. }, _) | (Phase::Open, Next::Wait) => {}
+            (Phase::Finishing | Phase::Lingering { .. }, _) => {}
             (Phase::Open, Next::Read) if full => self.refuse(id, CloseReason::InputFull),
             (Phase::Open, Next::Read) if below_bound => self.receive(id),
             (Phase::Open, Next::Yield) => self.queue(id),

@@ -192,7 +192,6 @@ impl Handler for Puppet {
             match byte {
                 b'Y' => return Next::Yield,
                 b'R' => return Next::Retry,
-                b'W' => return Next::Wait,
                 b'F' => return Next::Finish,
                 b'A' => return Next::Abort,
                 b'L' => connection.output.attach(Blob(vec![b'l'; 2 << 20])),
@@ -218,7 +217,6 @@ impl Handler for Puppet {
 
     fn message(&mut self, order: Order, control: &mut Control<u32>) {
         match order {
-            Order::Resume(conn) => control.resume(conn),
             Order::Drain => control.drain(),
             Order::Stop => control.stop(),
         }
@@ -244,7 +242,6 @@ impl Handler for Puppet {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    Resume(ConnId),
     Drain,
     Stop,
 }

@@ -25,6 +25,11 @@ pub(in crate::memcached) fn general(server: &ServerStats, cache: &Cache) -> Vec<
     report.stat("limit_maxbytes", server.settings().memory_bytes);
     limits(&mut report, server, &totals);
     memory(&mut report, cache, &totals);
+    let settings = server.settings();
+    report.stat("memory_for_records", settings.record_bytes);
+    report.stat("memory_for_buffers", settings.buffer_bytes);
+    report.stat("memory_for_connections", settings.connection_bytes);
+    report.stat("open_to_network", u32::from(settings.exposed));
     report.end()
 }
 
@@ -53,11 +58,12 @@ fn connections(report: &mut Report, server: &ServerStats) {
         "response_obj_count",
         "response_obj_bytes",
         "read_buf_count",
-        "read_buf_bytes",
-        "read_buf_bytes_free",
-        "read_buf_oom",
-        "reserved_fds",
     ]);
+    let buffers = server.buffers();
+    report.stat("read_buf_bytes", buffers.used_bytes);
+    report.stat("read_buf_bytes_free", buffers.free_bytes);
+    report.stat("read_buf_oom", buffers.refusals);
+    report.zeros(&["reserved_fds"]);
 }
 
 fn commands(report: &mut Report, totals: &Totals) {
