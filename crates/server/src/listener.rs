@@ -78,9 +78,10 @@ impl Listener {
         let socket = new_socket(family).map_err(failed("creating a socket"))?;
         let options = failed("setting options");
         sockopt::set_socket_reuseaddr(&socket, true).map_err(&options)?;
-        // Accepted sockets inherit it: replies are sent as one piece, so there is nothing to wait
-        // for.
+        // Accepted sockets inherit both: replies are sent as one piece, so there is nothing to
+        // wait for; and a peer whose machine is gone is noticed some time, even without a timeout.
         sockopt::set_tcp_nodelay(&socket, true).map_err(&options)?;
+        sockopt::set_socket_keepalive(&socket, true).map_err(&options)?;
         if address.is_ipv6() {
             // Else [::] would take 0.0.0.0 as well, which may be listed beside it.
             sockopt::set_ipv6_v6only(&socket, true).map_err(&options)?;

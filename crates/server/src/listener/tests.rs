@@ -72,11 +72,12 @@ fn beyond_loopback_is_exposed() {
 }
 
 #[test]
-fn accepted_sockets_send_at_once() {
+fn accepted_sockets_send_at_once_and_notice_dead_peers() {
     let listeners = Listener::open_all(&tcp("127.0.0.1:0")).expect("a free port");
     let _client = TcpStream::connect(listeners[0].address().expect("TCP")).expect("it listens");
     let accepted = rustix::net::accept(&listeners[0].socket).expect("somebody is there");
     assert!(rustix::net::sockopt::tcp_nodelay(&accepted).expect("a TCP socket"));
+    assert!(rustix::net::sockopt::socket_keepalive(&accepted).expect("a socket"));
 }
 
 #[test]
