@@ -4,9 +4,7 @@
 //! index once, and every reader. Thread safety: the count is the upper half of the head's first
 //! word, and all of it changes by atomic operations on that word. Invariants:
 //! 1. Parts change only before their head is published.
-//! 2. A pin is taken only while the count is not 0, and counts only after a second look at the
-//!    entry; a slot for heads stays one until its block has been retired, so the word is a count
-//!    whoever looks at it late.
+//! 2. A pin is taken under the lock of the head's bucket, and only while the index leads to it.
 //! 3. Who lowers the count to 0 frees the parts.
 
 #[cfg(all(test, not(loom)))]
