@@ -10,6 +10,7 @@
 //! connection to the data thread that has fewest, and that thread alone serves it.
 #![forbid(unsafe_code)]
 
+mod abort;
 mod acceptor;
 pub mod config;
 mod cpus;
@@ -22,6 +23,7 @@ mod running;
 pub mod stats;
 mod thread;
 
+pub use abort::abort_on_panic;
 pub use error::Error;
 pub use listener::Listener;
 pub use running::{Running, Stop, StopControl};
