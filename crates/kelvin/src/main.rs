@@ -1,11 +1,12 @@
 //! The `kelvin` command: one file per subcommand.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod config;
 mod serve;
 mod settings;
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 use clap::Command;
 
@@ -16,17 +17,20 @@ fn main() -> ExitCode {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve::command())
+        .subcommand(bench::command())
         .subcommand(config::command())
         .get_matches();
     let outcome = match matches.subcommand() {
         Some((serve::NAME, matches)) => serve::run(matches),
+        Some((bench::NAME, matches)) => bench::run(matches),
         Some((config::NAME, matches)) => config::run(matches),
         _ => unreachable!("invariant: clap accepts no other subcommand"),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // If nobody reads it, the exit code still tells.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -23,6 +23,7 @@ pub(crate) fn command() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
     let effective = settings::effective(matches)?;
     log_to_stderr(effective.config().log);
+    server::abort_on_panic();
     for name in settings::unknown_variables() {
         tracing::warn!(name, "this environment variable sets nothing");
     }
@@ -46,6 +47,9 @@ fn log_to_stderr(level: LogLevel) {
         .with_target(false)
         .with_ansi(stderr().is_terminal())
         .with_writer(stderr)
+        // Else a log that cannot be written would be reported on standard error, in vain, which
+        // panics: whoever reads the log may go away before the server does.
+        .log_internal_errors(false)
         .init();
 }
 

@@ -67,7 +67,8 @@ impl Drop for Directory {
 /// A server that has begun to listen.
 pub(crate) struct Serving {
     child: Child,
-    log: BufReader<ChildStderr>,
+    /// None when nobody reads it any more.
+    log: Option<BufReader<ChildStderr>>,
     read: String,
 }
 
@@ -87,7 +88,7 @@ impl Serving {
         command.stderr(Stdio::piped());
         change(&mut command);
         let mut child = command.spawn().expect("kelvin starts");
-        let log = BufReader::new(child.stderr.take().expect("it is piped"));
+        let log = child.stderr.take().map(BufReader::new);
         let mut serving = Self { child, log, read: String::new() };
         serving.wait_for_log("listening");
         serving
@@ -98,7 +99,8 @@ impl Serving {
     pub(crate) fn log_until(&mut self, text: &str) -> &str {
         while !self.read.contains(text) {
             let mut line = String::new();
-            let count = self.log.read_line(&mut line).expect("the log is text");
+            let log = self.log.as_mut().expect("it has not been closed");
+            let count = log.read_line(&mut line).expect("the log is text");
             assert!(count > 0, "the server ended without `{text}`; it said: {}", self.read);
             self.read.push_str(&line);
         }
@@ -107,6 +109,11 @@ impl Serving {
 
     pub(crate) fn wait_for_log(&mut self, text: &str) {
         self.log_until(text);
+    }
+
+    /// Goes away as the reader of the log.
+    pub(crate) fn close_log(&mut self) {
+        self.log = None;
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -134,7 +141,9 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            let _ = self.log.read_to_string(&mut self.read);
+            if let Some(log) = &mut self.log {
+                let _ = log.read_to_string(&mut self.read);
+            }
             eprintln!("the server's log:\n{}", self.read);
         }
     }
