@@ -34,7 +34,6 @@ fn flag(setting: &Setting) -> Arg {
 
 /// The configuration that a command's flags, the environment and the file give together.
 pub(crate) fn effective(matches: &ArgMatches) -> Result<Effective> {
-    let variable = |name: &str| std::env::var(name).ok();
     let file = matches
         .get_one::<PathBuf>(FILE)
         .cloned()
@@ -43,7 +42,7 @@ pub(crate) fn effective(matches: &ArgMatches) -> Result<Effective> {
     if let Some(path) = file {
         layers.push(Layer::from_file(&path)?);
     }
-    layers.push(Layer::from_environment(variable)?);
+    layers.push(Layer::from_environment(|name| std::env::var_os(name))?);
     layers.push(Layer::from_flags(|setting| {
         let texts = matches.get_many::<String>(setting.name)?;
         Some(texts.cloned().collect())

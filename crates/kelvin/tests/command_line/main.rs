@@ -4,10 +4,11 @@
 mod process;
 
 use std::{
+    ffi::OsStr,
     fs,
     io::{Read, Write},
     net::TcpListener,
-    os::unix::net::UnixStream,
+    os::unix::{ffi::OsStrExt, net::UnixStream},
     time::{Duration, Instant},
 };
 
@@ -109,6 +110,16 @@ fn a_misspelt_variable_is_pointed_out() {
 }
 
 #[test]
+fn a_variable_that_is_no_text_is_refused() {
+    let path = OsStr::from_bytes(b"/tmp/\xff");
+    let mut command = kelvin(&["config", "print"]);
+    let output = command.env("KELVIN_UNIX", path).output().expect("kelvin runs");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("environment KELVIN_UNIX: it is not UTF-8"), "{said}");
+}
+
+#[test]
 fn an_address_in_use_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("loopback has a port");
     let address = taken.local_addr().expect("bound").to_string();
@@ -158,6 +169,14 @@ fn a_signal_stops_gracefully_and_a_second_one_at_once() {
     serving.signal("TERM");
     assert_eq!(serving.wait(), Some(0));
     assert!(before.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn nobody_has_to_read_the_log() {
+    let mut serving = Serving::start(&[]);
+    serving.close_log();
+    serving.signal("TERM");
+    assert_eq!(serving.wait(), Some(0));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     fmt,
     path::{Path, PathBuf},
 };
@@ -69,9 +70,11 @@ impl Layer {
     ///
     /// # Errors
     /// [`Error::Setting`] when one has a value that it cannot have.
-    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+    pub fn from_environment(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
         Self::from_texts(Origin::Environment, |setting| {
-            variable(&setting.variable()).map(|text| vec![text])
+            let Some(value) = variable(&setting.variable()) else { return Ok(None) };
+            let text = value.into_string().map_err(|_| "it is not UTF-8".to_owned())?;
+            Ok(Some(vec![text]))
         })
     }
 
@@ -80,19 +83,19 @@ impl Layer {
     /// # Errors
     /// [`Error::Setting`] when one has a value that it cannot have.
     pub fn from_flags(flag: impl Fn(&Setting) -> Option<Vec<String>>) -> Result<Self, Error> {
-        Self::from_texts(Origin::Flag, flag)
+        Self::from_texts(Origin::Flag, |setting| Ok(flag(setting)))
     }
 
     fn from_texts(
         origin: Origin,
-        texts: impl Fn(&Setting) -> Option<Vec<String>>,
+        texts: impl Fn(&Setting) -> Result<Option<Vec<String>>, String>,
     ) -> Result<Self, Error> {
         let mut values = Values::default();
         for setting in SETTINGS {
-            let Some(texts) = texts(setting) else { continue };
-            values
-                .set(setting.name, &texts)
-                .map_err(|message| Error::Setting { origin: origin.describe(setting), message })?;
+            let wrong = |message| Error::Setting { origin: origin.describe(setting), message };
+            if let Some(texts) = texts(setting).map_err(wrong)? {
+                values.set(setting.name, &texts).map_err(wrong)?;
+            }
         }
         Ok(Self { origin, values })
     }

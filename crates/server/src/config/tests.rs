@@ -17,7 +17,7 @@ fn file(text: &str) -> Result<Layer, Error> {
 
 fn environment(variables: &[(&str, &str)]) -> Result<Layer, Error> {
     Layer::from_environment(|name| {
-        variables.iter().find(|(variable, _)| *variable == name).map(|(_, text)| (*text).to_owned())
+        variables.iter().find(|(variable, _)| *variable == name).map(|(_, text)| text.into())
     })
 }
 
