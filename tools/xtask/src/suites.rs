@@ -33,7 +33,7 @@ impl Suite {
     /// The packages that must have tests in this suite.
     pub(crate) fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Test => &["base", "cache", "wire", "reactor", "server"],
+            Self::Test => &["base", "bench", "cache", "wire", "reactor", "server"],
             // The only crate with shared memory of its own, and with unsafe code.
             Self::Loom | Self::Shuttle | Self::Miri => &["cache"],
         }

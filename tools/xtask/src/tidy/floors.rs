@@ -11,7 +11,7 @@ const FLOORS: [&[&str]; 6] = [
     &["cache", "wire", "reactor", "log"],
     &["store", "cluster"],
     &["switch", "names", "client"],
-    &["server"],
+    &["server", "bench"],
     &["kelvin"],
 ];
 

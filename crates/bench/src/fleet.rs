@@ -1,0 +1,312 @@
+//! The threads that drive one server, and one round of measuring it.
+//!
+//! Each thread owns its connections for as long as the fleet exists, so that two servers can be
+//! measured in turn over connections that stay open. While a round runs, the calling thread
+//! samples CPU time and the count of replies at the beginning and at the end of the span: both
+//! figures are of exactly the same time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use base::clock::Stopwatch;
+
+use crate::{
+    Error,
+    address::Address,
+    cpu::{self, Sample, Used},
+    session::Subject,
+    span::Span,
+    tally::Tally,
+    worker::{Progress, Round, Worker},
+    workload::{Pace, Source},
+};
+
+/// How often the calling thread looks up while a round runs.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Before the end of a span, so that the thread is awake when it comes.
+const WAKE_NS: u64 = 1_000_000;
+
+/// How connections and threads are laid out.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) connections: u32,
+    pub(crate) depth: usize,
+    /// At most as many as connections are started.
+    pub(crate) threads: u32,
+    /// Where they run; anywhere if there are none.
+    pub(crate) cpus: Vec<usize>,
+}
+
+/// One round.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) pace: Pace,
+    pub(crate) warm_up_ns: u64,
+    pub(crate) duration_ns: u64,
+    pub(crate) seed: u64,
+    pub(crate) records: bool,
+    pub(crate) patience_ns: u64,
+    /// Whose CPU time is the server's: a process, and if given only some of its threads.
+    pub(crate) server: Option<(u32, Option<Vec<u32>>)>,
+}
+
+/// What a round gave.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) tally: Tally,
+    /// None when it ended before it was measured.
+    pub(crate) figures: Option<Figures>,
+    pub(crate) error: Option<Error>,
+}
+
+/// Counted over the span.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figures {
+    /// Length of the span in nanoseconds.
+    pub span_ns: u64,
+    /// Replies in it.
+    pub replies: u64,
+    /// CPU time of the server, if it can be seen.
+    pub server: Option<Used>,
+    /// CPU time of the generator.
+    pub generator: Used,
+}
+
+struct Member {
+    orders: mpsc::Sender<Round>,
+    thread: JoinHandle<()>,
+}
+
+type Report = (Tally, Result<(), Error>);
+
+/// The threads that drive one server.
+pub(crate) struct Fleet {
+    members: Vec<Member>,
+    reports: mpsc::Receiver<Report>,
+    thread_ids: Vec<u32>,
+    clock: Stopwatch,
+}
+
+/// What was seen at one moment.
+struct Glance {
+    at_ns: u64,
+    replies: u64,
+    server: Option<Sample>,
+    generator: Sample,
+}
+
+impl Fleet {
+    /// Starts threads and opens connections.
+    ///
+    /// # Errors
+    /// Those of connecting and of pinning.
+    pub(crate) fn open(
+        address: &Address,
+        subject: &Arc<Subject>,
+        clock: Stopwatch,
+        layout: &Layout,
+    ) -> Result<Self, Error> {
+        let threads = layout.threads.min(layout.connections).max(1);
+        let (report, reports) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        let mut fleet = Self { members: Vec::new(), reports, thread_ids: Vec::new(), clock };
+        let mut first = 0;
+        for number in 0..threads {
+            let count =
+                layout.connections / threads + u32::from(number < layout.connections % threads);
+            let numbers = (first, count, layout.connections);
+            first += count;
+            let (orders, ordered) = mpsc::channel::<Round>();
+            let (address, subject) = (address.clone(), Arc::clone(subject));
+            let (depth, cpus) = (layout.depth, share(&layout.cpus, number));
+            let (report, tell) = (report.clone(), tell.clone());
+            let serve = move || {
+                let ready = cpu::pin(&cpus)
+                    .and_then(|()| Worker::connect(&address, subject, clock, numbers, depth));
+                let mut worker = match ready {
+                    Ok(worker) => worker,
+                    Err(error) => return drop(tell.send(Err(error))),
+                };
+                prompt_timers();
+                let _ = tell.send(Ok(cpu::thread_id()));
+                drop(tell);
+                for mut round in ordered {
+                    let (tally, outcome) = worker.run(&mut round);
+                    if outcome.is_err() {
+                        round.shared.stop.store(true, Ordering::Relaxed);
+                    }
+                    let _ = report.send((tally, outcome));
+                }
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("generator-{number}"))
+                .spawn(serve)
+                .map_err(|source| Error::system("cannot start a thread", source))?;
+            fleet.members.push(Member { orders, thread });
+        }
+        drop(tell);
+        for ready in told {
+            fleet.thread_ids.push(ready?);
+        }
+        Ok(fleet)
+    }
+
+    /// Sets every key once; returns what came of it.
+    pub(crate) fn load(
+        &self,
+        keys: u32,
+        patience_ns: u64,
+        stop: &AtomicBool,
+        watch: &mut dyn FnMut(u64),
+    ) -> Measured {
+        let next = Arc::default();
+        let source = || Source::Load { next: Arc::clone(&next), keys };
+        let shared = Arc::new(Progress::default());
+        for member in &self.members {
+            let _ = member.orders.send(Round {
+                source: source(),
+                pace: Pace::Closed,
+                span: Span { from_ns: 0, until_ns: u64::MAX },
+                seed: 0,
+                records: false,
+                shared: Arc::clone(&shared),
+                patience_ns,
+            });
+        }
+        let mut reports = Vec::new();
+        while reports.len() < self.members.len() {
+            self.look(LOOK, &mut reports);
+            watch(shared.replies.load(Ordering::Relaxed));
+            if stop.load(Ordering::Relaxed) {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
+        }
+        collect(reports, None, false)
+    }
+
+    /// Measures one round. `source` makes each thread's requests, by its number. `watch` hears the
+    /// count of replies from time to time.
+    ///
+    /// # Errors
+    /// [`Error::Process`]; what goes wrong with the server is in what was measured.
+    pub(crate) fn measure(
+        &self,
+        order: &Order,
+        source: &dyn Fn(u64) -> Source,
+        stop: &AtomicBool,
+        watch: &mut dyn FnMut(u64),
+    ) -> Result<Measured, Error> {
+        let shared = Arc::new(Progress::default());
+        let from_ns = self.clock.elapsed_ns() + order.warm_up_ns;
+        let span = Span { from_ns, until_ns: from_ns + order.duration_ns };
+        for (number, member) in (0..).zip(&self.members) {
+            let _ = member.orders.send(Round {
+                source: source(number),
+                pace: order.pace,
+                span,
+                seed: order.seed,
+                records: order.records,
+                shared: Arc::clone(&shared),
+                patience_ns: order.patience_ns,
+            });
+        }
+        let mut reports = Vec::new();
+        let mut until = |until_ns: u64, reports: &mut Vec<Report>| loop {
+            let left_ns = until_ns.saturating_sub(self.clock.elapsed_ns() + WAKE_NS);
+            let is_stopped = stop.load(Ordering::Relaxed);
+            if left_ns == 0 || is_stopped || !reports.is_empty() {
+                return is_stopped;
+            }
+            self.look(LOOK.min(Duration::from_nanos(left_ns)), reports);
+            watch(shared.replies.load(Ordering::Relaxed));
+        };
+        let mut glances = Vec::new();
+        let mut is_stopped = until(span.from_ns, &mut reports);
+        if !is_stopped && reports.is_empty() {
+            glances.push(self.glance(order, &shared));
+            is_stopped = until(span.until_ns, &mut reports);
+            glances.push(self.glance(order, &shared));
+        }
+        if is_stopped {
+            shared.stop.store(true, Ordering::Relaxed);
+        }
+        while reports.len() < self.members.len() {
+            self.look(LOOK, &mut reports);
+        }
+        let glances = glances.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let figures = match glances.as_slice() {
+            [before, after] => Some(Figures::between(before, after)),
+            _ => None,
+        };
+        Ok(collect(reports, figures, order.records))
+    }
+
+    /// Waits for a report, not long.
+    fn look(&self, timeout: Duration, reports: &mut Vec<Report>) {
+        match self.reports.recv_timeout(timeout) {
+            Ok(report) => reports.push(report),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                panic!("invariant: a generator's thread reports before it ends")
+            }
+        }
+    }
+
+    fn glance(&self, order: &Order, shared: &Progress) -> Result<Glance, Error> {
+        let server = match &order.server {
+            Some((pid, threads)) => Some(Sample::take(*pid, threads.as_deref())?),
+            None => None,
+        };
+        let generator = Sample::take(std::process::id(), Some(&self.thread_ids))?;
+        let replies = shared.replies.load(Ordering::Relaxed);
+        Ok(Glance { at_ns: self.clock.elapsed_ns(), replies, server, generator })
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for Member { orders, thread } in self.members.drain(..) {
+            drop(orders);
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Figures {
+    fn between(before: &Glance, after: &Glance) -> Self {
+        let server = after.server.as_ref().zip(before.server.as_ref());
+        Self {
+            span_ns: after.at_ns - before.at_ns,
+            replies: after.replies - before.replies,
+            server: server.map(|(after, before)| after.since(before)),
+            generator: after.generator.since(&before.generator),
+        }
+    }
+}
+
+fn collect(reports: Vec<Report>, figures: Option<Figures>, records: bool) -> Measured {
+    let mut all = Measured { tally: Tally::new(records), figures, error: None };
+    for (tally, outcome) in reports {
+        all.tally.add(&tally);
+        all.error = all.error.or(outcome.err());
+    }
+    all
+}
+
+/// The CPUs of thread `number`: one of the list if there is a list.
+fn share(cpus: &[usize], number: u32) -> Vec<usize> {
+    cpus.get(number as usize % cpus.len().max(1)).copied().into_iter().collect()
+}
+
+/// Timers may fire 50 us late unless told otherwise, which an open loop would see as latency.
+fn prompt_timers() {
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+}

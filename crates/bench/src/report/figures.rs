@@ -1,0 +1,126 @@
+//! The figures that every report shows, computed in one place.
+
+use crate::{
+    Figures, Spread,
+    run::{Cell, GENERATOR_BUSY_MAX, Lap, Outcome, Plan, SERVER_BUSY_MIN, Side, per_second},
+    workload::Pace,
+};
+
+/// One server in one cell, summed up over its rounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary {
+    /// Requests a second.
+    pub rate_per_s: Spread,
+    /// CPU time of the server per request in microseconds, if it can be seen.
+    pub server_us: Option<Spread>,
+    /// Share of the time that the server's busiest thread worked; of the round where it was least.
+    pub server_busy: Option<f64>,
+    /// CPU time of the generator per request in microseconds.
+    pub generator_us: Spread,
+    /// Share of the time that the generator's busiest thread worked, in the round where it was
+    /// most.
+    pub generator_busy: f64,
+}
+
+impl Summary {
+    /// Of a side; none if no round was measured.
+    #[must_use]
+    pub fn of(side: &Side) -> Option<Self> {
+        let laps = || side.rounds.iter();
+        let busy = laps().map(server_busy).collect::<Option<Vec<f64>>>();
+        Some(Self {
+            rate_per_s: Spread::of(laps().map(rate_per_s))?,
+            server_us: Spread::of(laps().map(|lap| server_us(lap).unwrap_or(f64::NAN))),
+            server_busy: busy.and_then(|busy| Some(Spread::of(busy)?.min)),
+            generator_us: Spread::of(laps().map(generator_us))?,
+            generator_busy: Spread::of(laps().map(generator_busy))?.max,
+        })
+    }
+
+    /// Whether the server was the limit, so that its throughput and latency say what it can do.
+    #[must_use]
+    pub fn is_saturated(&self) -> bool {
+        self.server_busy.is_some_and(|busy| busy >= SERVER_BUSY_MIN)
+            && self.generator_busy < GENERATOR_BUSY_MAX
+    }
+}
+
+/// The first server's figures compared with the second's, round by round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ratios {
+    /// How many times less CPU time the first needs per request: second over first.
+    pub(super) server_us_less: Option<Spread>,
+    /// Requests a second, first over second.
+    pub(super) rate: Option<Spread>,
+    /// Median latency, first over second.
+    pub(super) p50: Option<Spread>,
+    /// 99th percentile, first over second.
+    pub(super) p99: Option<Spread>,
+}
+
+impl Ratios {
+    pub(super) fn of(cell: &Cell) -> Option<Self> {
+        let [first, second] = cell.sides.as_slice() else { return None };
+        let ratio = |figure: &dyn Fn(&Lap) -> f64| {
+            let of = |side: &Side| side.rounds.iter().map(figure).collect::<Vec<f64>>();
+            Spread::of_ratios(&of(first), &of(second))
+        };
+        Some(Self {
+            rate: ratio(&rate_per_s),
+            server_us_less: ratio(&|lap| 1.0 / server_us(lap).unwrap_or(f64::NAN)),
+            p50: ratio(&|lap| float(lap.p50_ns)),
+            p99: ratio(&|lap| float(lap.p99_ns)),
+        })
+    }
+}
+
+/// Whether throughput and latency of a cell may be read as what the servers can do. At a fixed rate
+/// the throughput is given and nobody needs to be at a limit, but the generator must not be.
+pub(super) fn is_proven(plan: &Plan, cell: &Cell) -> bool {
+    let mut sides = cell.sides.iter().map(Summary::of);
+    sides.all(|summary| {
+        summary.is_some_and(|summary| match plan.pace {
+            Pace::Closed => summary.is_saturated(),
+            Pace::Open { .. } => summary.generator_busy < GENERATOR_BUSY_MAX,
+        })
+    })
+}
+
+pub(super) fn rate_per_s(lap: &Lap) -> f64 {
+    rate_of(&lap.figures)
+}
+
+pub(super) fn rate_of(figures: &Figures) -> f64 {
+    per_second(figures.replies, figures.span_ns)
+}
+
+pub(super) fn server_us(lap: &Lap) -> Option<f64> {
+    Some(float(lap.figures.server?.all_ns) / 1e3 / float(lap.figures.replies))
+}
+
+pub(super) fn generator_us(lap: &Lap) -> f64 {
+    float(lap.figures.generator.all_ns) / 1e3 / float(lap.figures.replies)
+}
+
+pub(super) fn server_busy(lap: &Lap) -> Option<f64> {
+    Some(share(lap.figures.server?.busiest_ns, lap.figures.span_ns))
+}
+
+pub(super) fn generator_busy(lap: &Lap) -> f64 {
+    share(lap.figures.generator.busiest_ns, lap.figures.span_ns)
+}
+
+pub(super) fn share(part: u64, whole: u64) -> f64 {
+    float(part) / float(whole.max(1))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+pub(super) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// Whether anything that was read was not what was written.
+pub fn faults(outcome: &Outcome) -> u64 {
+    let tallies = outcome.cells.iter().flat_map(|cell| cell.sides.iter().map(|side| &side.tally));
+    tallies.map(|tally| tally.counts.wrong + tally.counts.stale).sum()
+}

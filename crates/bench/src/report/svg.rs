@@ -1,0 +1,268 @@
+//! Charts: CPU time per request of each cell as bars, and latency by percentile of each cell as
+//! lines. Written by hand: two kinds of charts need no library.
+
+use std::fmt::Write as _;
+
+use super::{
+    figures::{Summary, float, is_proven},
+    table::LETTERS,
+};
+use crate::run::{Cell, Outcome, Plan};
+
+/// Two colours that people tell apart who see red and green alike.
+const COLOURS: [&str; 2] = ["#0072b2", "#d55e00"];
+
+const WIDTH: f64 = 960.0;
+const MARGIN: f64 = 24.0;
+/// Room for titles and the legend at the top.
+const HEAD: f64 = 96.0;
+const BARS_HEIGHT: f64 = 260.0;
+const LINES_HEIGHT: f64 = 260.0;
+/// Room for the labels of an axis at the left, and below.
+const AXIS_LEFT: f64 = 56.0;
+const AXIS_BELOW: f64 = 40.0;
+const PANEL_GAP: f64 = 44.0;
+
+/// Percentiles on the axis: each is as far from the next as one more nine.
+const PERCENTILES: [(&str, f64); 6] = [
+    ("0", 0.0),
+    ("90", 0.9),
+    ("99", 0.99),
+    ("99.9", 0.999),
+    ("99.99", 0.9999),
+    ("99.999", 0.99999),
+];
+
+/// Points of a line between two percentiles of the axis.
+const STEPS: u32 = 12;
+
+/// Everything as one SVG document.
+#[must_use]
+pub fn svg(plan: &Plan, outcome: &Outcome) -> String {
+    let mut rows: u32 = 0;
+    for _ in outcome.cells.chunks(2) {
+        rows += 1;
+    }
+    let height =
+        HEAD + BARS_HEIGHT + AXIS_BELOW + f64::from(rows) * (LINES_HEIGHT + AXIS_BELOW + PANEL_GAP);
+    let mut page = Page { out: String::new() };
+    page.begin(height);
+    heading(&mut page, plan, outcome);
+    let frame = Frame {
+        left: MARGIN + AXIS_LEFT,
+        top: HEAD,
+        width: WIDTH - 2.0 * MARGIN - AXIS_LEFT,
+        height: BARS_HEIGHT - PANEL_GAP,
+    };
+    bars(&mut page, frame, outcome);
+    let half = (WIDTH - 2.0 * MARGIN - PANEL_GAP) / 2.0;
+    let mut top = HEAD + BARS_HEIGHT + AXIS_BELOW;
+    for pair in outcome.cells.chunks(2) {
+        for (left, cell) in [MARGIN, MARGIN + half + PANEL_GAP].into_iter().zip(pair) {
+            let frame = Frame {
+                left: left + AXIS_LEFT,
+                top: top + PANEL_GAP,
+                width: half - AXIS_LEFT,
+                height: LINES_HEIGHT - PANEL_GAP,
+            };
+            lines(&mut page, frame, plan, cell);
+        }
+        top += LINES_HEIGHT + AXIS_BELOW + PANEL_GAP;
+    }
+    page.out.push_str("</svg>\n");
+    page.out
+}
+
+fn heading(page: &mut Page, plan: &Plan, outcome: &Outcome) {
+    let load = format!(
+        "{} keys, {}; values of {}; {:.0} % gets; {} protocol; median of {} rounds",
+        plan.keys,
+        plan.popularity,
+        plan.value_sizes,
+        plan.gets * 100.0,
+        plan.protocol,
+        plan.rounds
+    );
+    page.text((MARGIN, 26.0), "start", "title", "Server CPU time per request, and latency");
+    page.text((MARGIN, 44.0), "start", "label", &load);
+    let mut left = MARGIN;
+    for ((letter, server), colour) in LETTERS.iter().zip(&outcome.servers).zip(COLOURS) {
+        let name = format!("{letter}: {} ({})", server.address, server.version);
+        page.rect((left, 55.0), (10.0, 10.0), colour);
+        page.text((left + 16.0, 64.0), "start", "label", &name);
+        left += 460.0;
+    }
+}
+
+/// Where a chart lies, without its labels.
+#[derive(Clone, Copy)]
+struct Frame {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+}
+
+impl Frame {
+    fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+}
+
+fn bars(page: &mut Page, frame: Frame, outcome: &Outcome) {
+    let figure =
+        |cell: &Cell, side: usize| Some(Summary::of(cell.sides.get(side)?)?.server_us?.median);
+    let all = outcome.cells.iter().flat_map(|cell| [figure(cell, 0), figure(cell, 1)]);
+    let most = all.flatten().fold(0.0, f64::max);
+    page.text((frame.left, frame.top - 10.0), "start", "name", "CPU us per request");
+    if most == 0.0 {
+        let middle = (frame.left, frame.top + 30.0);
+        page.text(middle, "start", "label", "unknown: the servers' processes are not known");
+        return;
+    }
+    let step = tick(most);
+    let top = (most / step).ceil() * step;
+    let y = |us: f64| frame.bottom() - us / top * frame.height;
+    let mut at = 0.0;
+    while at <= top + step / 2.0 {
+        page.level(frame, y(at), &short(at));
+        at += step;
+    }
+    let slot = frame.width / count(outcome.cells.len());
+    let sides = count(outcome.servers.len());
+    let bar = (slot * 0.7 / sides).min(60.0);
+    for (number, cell) in outcome.cells.iter().enumerate() {
+        let middle = frame.left + slot * (count(number) + 0.5);
+        let name = format!("{} x {}", cell.shape.connections, cell.shape.depth);
+        page.text((middle, frame.bottom() + 16.0), "middle", "label", &name);
+        for (side, colour) in COLOURS.into_iter().enumerate() {
+            let Some(us) = figure(cell, side) else { continue };
+            let left = middle + (count(side) - sides / 2.0) * bar;
+            page.rect((left + 1.0, y(us)), (bar - 2.0, frame.bottom() - y(us)), colour);
+            let label = format!("{us:.2}");
+            page.text((left + bar / 2.0, y(us) - 4.0), "middle", "label", &label);
+        }
+    }
+    let below = (frame.left + frame.width / 2.0, frame.bottom() + 34.0);
+    page.text(below, "middle", "label", "connections x requests under way on each");
+}
+
+fn lines(page: &mut Page, frame: Frame, plan: &Plan, cell: &Cell) {
+    let proven = if is_proven(plan, cell) { "" } else { ", not at the server's limit" };
+    let title = format!("Latency in us, {} x {}{proven}", cell.shape.connections, cell.shape.depth);
+    page.text((frame.left, frame.top - 10.0), "start", "name", &title);
+    let all: Vec<_> = cell.sides.iter().map(|side| side.tally.all()).collect();
+    let filled = || all.iter().filter(|histogram| !histogram.is_empty());
+    let (Some(least), Some(most)) = (
+        filled().map(hdrhistogram::Histogram::min).min(),
+        filled().map(|histogram| histogram.value_at_quantile(0.99999)).max(),
+    ) else {
+        return;
+    };
+    // The axis goes from one power of ten to another.
+    let low = (float(least.max(1)) / 1e3).log10().floor();
+    let high = (float(most.max(1)) / 1e3).log10().ceil().max(low + 1.0);
+    let y = |us: f64| frame.bottom() - (us.log10() - low) / (high - low) * frame.height;
+    let mut power = low;
+    while power <= high {
+        let us = 10_f64.powf(power);
+        page.level(frame, y(us), &short(us));
+        power += 1.0;
+    }
+    let last = count(PERCENTILES.len() - 1);
+    let x = |nines: f64| frame.left + nines / last * frame.width;
+    for (number, (name, _)) in PERCENTILES.iter().enumerate() {
+        page.text((x(count(number)), frame.bottom() + 16.0), "middle", "label", name);
+    }
+    let below = (frame.left + frame.width / 2.0, frame.bottom() + 34.0);
+    page.text(below, "middle", "label", "percentile");
+    for (histogram, colour) in all.iter().zip(COLOURS) {
+        if histogram.is_empty() {
+            continue;
+        }
+        let points = (0..=STEPS * 5).map(|point| {
+            let nines = f64::from(point) / f64::from(STEPS);
+            let us = float(histogram.value_at_quantile(1.0 - 10_f64.powf(-nines)).max(1)) / 1e3;
+            (x(nines), y(us).max(frame.top))
+        });
+        page.line(points, colour);
+    }
+}
+
+/// A round distance between ticks, so that there are four to ten of them up to `most`.
+fn tick(most: f64) -> f64 {
+    let power = 10_f64.powf(most.log10().floor());
+    [0.1, 0.2, 0.5, 1.0]
+        .into_iter()
+        .map(|part| part * power)
+        .find(|step| most / step <= 10.0)
+        .unwrap_or(power)
+}
+
+/// Without the digits that only binary fractions have.
+fn short(number: f64) -> String {
+    let text = format!("{number:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a handful")]
+fn count(number: usize) -> f64 {
+    number as f64
+}
+
+/// A document being written.
+struct Page {
+    out: String,
+}
+
+impl Page {
+    fn begin(&mut self, height: f64) {
+        let _ = writeln!(
+            self.out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+             width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\">\n\
+             <style>.title{{font-size:18px;font-weight:bold}}.name{{font-size:13px;\
+             font-weight:bold}}.label{{font-size:12px;fill:#333}}</style>\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>"
+        );
+    }
+
+    fn text(&mut self, (x, y): (f64, f64), anchor: &str, class: &str, text: &str) {
+        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let _ = writeln!(
+            self.out,
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" class=\"{class}\">{text}</text>"
+        );
+    }
+
+    fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), colour: &str) {
+        let _ = writeln!(
+            self.out,
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
+             fill=\"{colour}\"/>"
+        );
+    }
+
+    /// A line across a chart with its label at the left.
+    fn level(&mut self, frame: Frame, y: f64, label: &str) {
+        let right = frame.left + frame.width;
+        let _ = writeln!(
+            self.out,
+            "<path d=\"M{:.1} {y:.1}H{right:.1}\" stroke=\"#ddd\" fill=\"none\"/>",
+            frame.left
+        );
+        self.text((frame.left - 6.0, y + 4.0), "end", "label", label);
+    }
+
+    fn line(&mut self, points: impl Iterator<Item = (f64, f64)>, colour: &str) {
+        let mut path = String::new();
+        for (x, y) in points {
+            let verb = if path.is_empty() { 'M' } else { 'L' };
+            let _ = write!(path, "{verb}{x:.1} {y:.1}");
+        }
+        let _ = writeln!(
+            self.out,
+            "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"2\" fill=\"none\"/>"
+        );
+    }
+}

@@ -1,0 +1,460 @@
+//! A whole bench: servers, cells, rounds.
+//!
+//! Every cell (a number of connections and a depth) runs its rounds one after another; with two
+//! servers each round measures one and then the other, and the next round begins with the other.
+//! The machine's mood is then in both figures of a round, and cancels out of their ratio.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use base::clock::Stopwatch;
+
+use crate::{
+    Error,
+    address::Address,
+    cpu,
+    fleet::{Figures, Fleet, Layout, Measured, Order},
+    identity::Identity,
+    ledger::Ledger,
+    null::Null,
+    popularity::{Popularity, Sampler},
+    protocol::Protocol,
+    random::{Random, mix},
+    session::Subject,
+    sizes::{KeyNames, Sizes},
+    tally::Tally,
+    value::Values,
+    workload::{Pace, Source},
+};
+
+/// Connections that load the keys, and requests under way on each: enough to keep any server busy.
+const LOAD_CONNECTIONS: u32 = 4;
+const LOAD_DEPTH: usize = 32;
+
+/// The ceiling is a short run: it needs one digit, not three.
+const CEILING_NS_MAX: u64 = 1_000_000_000;
+const CEILING_WARM_UP_NS_MAX: u64 = 200_000_000;
+
+/// How often the one who watches hears of progress.
+const WATCH_NS: u64 = 200_000_000;
+
+/// Share of its time that the server's busiest thread works, at least, when a cell shows the
+/// server's limit.
+pub(crate) const SERVER_BUSY_MIN: f64 = 0.98;
+
+/// Share of its time that the generator's busiest thread works, below which it is not the limit.
+pub(crate) const GENERATOR_BUSY_MAX: f64 = 0.85;
+
+/// A server to measure.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where it is.
+    pub address: Address,
+    /// Its process; found out if not given and the server is on this machine.
+    pub pid: Option<u32>,
+}
+
+/// Connections and requests under way on each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Connections, over all threads.
+    pub connections: u32,
+    /// Most requests under way on each.
+    pub depth: usize,
+}
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// One server, or two that are compared.
+    pub servers: Vec<Server>,
+    /// The cells, one after another.
+    pub shapes: Vec<Shape>,
+    /// Text or meta.
+    pub protocol: Protocol,
+    /// Number of keys, at least one.
+    pub keys: u32,
+    /// How accesses are spread over them.
+    pub popularity: Popularity,
+    /// What keys begin with.
+    pub key_prefix: String,
+    /// Sizes of keys.
+    pub key_sizes: Sizes,
+    /// Sizes of values.
+    pub value_sizes: Sizes,
+    /// Share of the requests that are gets, from 0 to 1.
+    pub gets: f64,
+    /// When requests are sent.
+    pub pace: Pace,
+    /// Threads of the generator.
+    pub threads: u32,
+    /// CPUs that they run on, one each, in turn; anywhere if there are none.
+    pub cpus: Vec<usize>,
+    /// Rounds of each cell, at least one.
+    pub rounds: u32,
+    /// Before each round's span.
+    pub warm_up: Duration,
+    /// Of each round's span.
+    pub duration: Duration,
+    /// How long a server may leave requests unanswered.
+    pub patience: Duration,
+    /// Repeats a run: keys, sizes, order of requests and arrivals.
+    pub seed: u64,
+    /// Whether every key is set once at the beginning.
+    pub loads: bool,
+    /// Whether values are compared with what was written.
+    pub verifies: bool,
+    /// Whether the generator's ceiling is measured in each cell.
+    pub finds_ceiling: bool,
+    /// Whether every single latency is kept.
+    pub records: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The servers, in the plan's order.
+    pub servers: Vec<Identity>,
+    /// The cells that were begun.
+    pub cells: Vec<Cell>,
+    /// What came of loading the keys, by server.
+    pub loads: Vec<Tally>,
+    /// Why it ended early, if it did.
+    pub error: Option<Error>,
+    /// It was asked to stop.
+    pub is_interrupted: bool,
+}
+
+/// One shape, measured.
+#[derive(Debug)]
+pub struct Cell {
+    /// Connections and depth.
+    pub shape: Shape,
+    /// What the generator can do at most.
+    pub ceiling: Option<Ceiling>,
+    /// By server.
+    pub sides: Vec<Side>,
+}
+
+/// A run against the null responder.
+#[derive(Clone, Copy, Debug)]
+pub struct Ceiling(pub Figures);
+
+/// One server in one cell.
+#[derive(Debug)]
+pub struct Side {
+    /// Everything that was counted, over all rounds.
+    pub tally: Tally,
+    /// The rounds.
+    pub rounds: Vec<Lap>,
+}
+
+/// One round of one server.
+#[derive(Clone, Copy, Debug)]
+pub struct Lap {
+    /// Replies and CPU time.
+    pub figures: Figures,
+    /// Median latency in nanoseconds.
+    pub p50_ns: u64,
+    /// 99th percentile in nanoseconds.
+    pub p99_ns: u64,
+}
+
+/// Runs `plan` until it is done or `stop` is set. `watch` hears from time to time what is being
+/// done. Errors of a server after the start are in the outcome, beside what was measured before.
+///
+/// # Errors
+/// When it cannot begin: [`Error::Settings`], and what keeps it from reaching the servers.
+pub fn run(plan: &Plan, stop: &AtomicBool, watch: &mut dyn FnMut(&str)) -> Result<Outcome, Error> {
+    let names = KeyNames::new(&plan.key_prefix, plan.key_sizes, plan.keys, plan.seed)
+        .map_err(Error::Settings)?;
+    check(plan)?;
+    let servers = plan
+        .servers
+        .iter()
+        .map(|server| Identity::ask(&server.address, server.pid))
+        .collect::<Result<Vec<_>, _>>()?;
+    let values = Arc::new(Values::new(plan.value_sizes, plan.seed));
+    let names = Arc::new(names);
+    let subject = |is_null| {
+        Arc::new(Subject {
+            protocol: plan.protocol,
+            names: Arc::clone(&names),
+            values: Arc::clone(&values),
+            ledger: Ledger::new(plan.keys),
+            verifies: plan.verifies,
+            is_null,
+        })
+    };
+    let subjects = servers.iter().map(|_| subject(false)).collect();
+    let null_cpus = servers.iter().find_map(|server| {
+        server.process.as_ref().map(|process| process.cpus.clone()).filter(|cpus| !cpus.is_empty())
+    });
+    // Where a server is pinned, this thread keeps away from it as the generator's threads do.
+    cpu::pin(&plan.cpus)?;
+    let bench = Bench {
+        plan,
+        stop,
+        clock: Stopwatch::start(),
+        subjects,
+        null: plan.finds_ceiling.then(|| subject(true)),
+        null_cpus: null_cpus.unwrap_or_default(),
+        sampler: Arc::new(Sampler::new(plan.popularity, plan.keys)),
+    };
+    let mut outcome = Outcome {
+        servers,
+        cells: Vec::new(),
+        loads: Vec::new(),
+        error: None,
+        is_interrupted: false,
+    };
+    outcome.error = bench.fill(&mut outcome, watch).err();
+    outcome.is_interrupted = stop.load(Ordering::Relaxed);
+    Ok(outcome)
+}
+
+fn check(plan: &Plan) -> Result<(), Error> {
+    let wrong = |text: &str| Err(Error::Settings(text.to_owned()));
+    if plan.servers.is_empty() || plan.shapes.is_empty() {
+        return wrong("nothing is asked for");
+    }
+    if plan.keys == 0 || plan.threads == 0 || plan.rounds == 0 || plan.duration.is_zero() {
+        return wrong("keys, threads, rounds and the duration must be above 0");
+    }
+    if plan.shapes.iter().any(|shape| shape.connections == 0 || shape.depth == 0) {
+        return wrong("connections and depth must be above 0");
+    }
+    if !(0.0..=1.0).contains(&plan.gets) {
+        return wrong("the share of gets must be from 0 to 1");
+    }
+    match plan.pace {
+        Pace::Open { rate, .. } if !(rate.is_finite() && rate > 0.0) => {
+            wrong("the rate must be above 0")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A plan that is being carried out.
+struct Bench<'a> {
+    plan: &'a Plan,
+    stop: &'a AtomicBool,
+    clock: Stopwatch,
+    /// By server.
+    subjects: Vec<Arc<Subject>>,
+    null: Option<Arc<Subject>>,
+    null_cpus: Vec<usize>,
+    sampler: Arc<Sampler>,
+}
+
+impl Bench<'_> {
+    fn fill(&self, outcome: &mut Outcome, watch: &mut dyn FnMut(&str)) -> Result<(), Error> {
+        if self.plan.loads {
+            for (server, subject) in self.plan.servers.iter().zip(&self.subjects) {
+                let loaded = self.load(server, subject, watch)?;
+                outcome.loads.push(loaded.tally);
+                loaded.error.map_or(Ok(()), Err)?;
+            }
+        }
+        for shape in &self.plan.shapes {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let sides = self
+                .plan
+                .servers
+                .iter()
+                .map(|_| Side { tally: Tally::new(self.plan.records), rounds: Vec::new() });
+            outcome.cells.push(Cell { shape: *shape, ceiling: None, sides: sides.collect() });
+            let cell = outcome.cells.last_mut().expect("invariant: just pushed");
+            self.fill_cell(cell, &outcome.servers, watch)?;
+        }
+        Ok(())
+    }
+
+    fn load(
+        &self,
+        server: &Server,
+        subject: &Arc<Subject>,
+        watch: &mut dyn FnMut(&str),
+    ) -> Result<Measured, Error> {
+        let shape = Shape { connections: LOAD_CONNECTIONS, depth: LOAD_DEPTH };
+        let fleet = Fleet::open(&server.address, subject, self.clock, &self.layout(shape))?;
+        let mut ticker = Ticker::new(self.clock);
+        let keys = self.plan.keys;
+        let mut hear = |replies| {
+            if ticker.is_time() {
+                watch(&format!("loading {}: {replies} of {keys} keys", server.address));
+            }
+        };
+        Ok(fleet.load(keys, nanoseconds(self.plan.patience), self.stop, &mut hear))
+    }
+
+    fn fill_cell(
+        &self,
+        cell: &mut Cell,
+        servers: &[Identity],
+        watch: &mut dyn FnMut(&str),
+    ) -> Result<(), Error> {
+        if let Some(subject) = &self.null {
+            cell.ceiling = self.ceiling(cell.shape, subject, watch)?;
+        }
+        let layout = self.layout(cell.shape);
+        let mut fleets = Vec::new();
+        for (server, subject) in self.plan.servers.iter().zip(&self.subjects) {
+            fleets.push(Fleet::open(&server.address, subject, self.clock, &layout)?);
+        }
+        for round in 0..self.plan.rounds {
+            let mut turns: Vec<usize> = (0..fleets.len()).collect();
+            if round % 2 == 1 {
+                turns.reverse();
+            }
+            for side in turns {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                let pid = servers[side].process.as_ref().map(|process| (process.pid, None));
+                let order = self.order(round, pid);
+                let name = &servers[side].address;
+                let mut hear =
+                    self.watcher(watch, cell.shape, format!("{name}, round {}", round + 1));
+                let measured =
+                    fleets[side].measure(&order, &self.source(order.seed), self.stop, &mut hear)?;
+                cell.sides[side].add(&measured);
+                measured.error.map_or(Ok(()), Err)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ceiling(
+        &self,
+        shape: Shape,
+        subject: &Arc<Subject>,
+        watch: &mut dyn FnMut(&str),
+    ) -> Result<Option<Ceiling>, Error> {
+        let is_unix = matches!(self.plan.servers[0].address, Address::Unix(_));
+        let null = Null::start(
+            is_unix,
+            self.plan.protocol,
+            mean_bytes(self.plan),
+            self.null_cpus.clone(),
+        )?;
+        let fleet = Fleet::open(&null.address, subject, self.clock, &self.layout(shape))?;
+        let mut order = self.order(0, Some((std::process::id(), Some(vec![null.thread_id]))));
+        order.pace = Pace::Closed;
+        order.records = false;
+        order.warm_up_ns = order.warm_up_ns.min(CEILING_WARM_UP_NS_MAX);
+        order.duration_ns = order.duration_ns.min(CEILING_NS_MAX);
+        let mut hear = self.watcher(watch, shape, "the generator's ceiling".to_owned());
+        let measured = fleet.measure(&order, &self.source(order.seed), self.stop, &mut hear)?;
+        measured.error.map_or(Ok(()), Err)?;
+        Ok(measured.figures.map(Ceiling))
+    }
+
+    fn order(&self, round: u32, server: Option<(u32, Option<Vec<u32>>)>) -> Order {
+        Order {
+            pace: self.plan.pace,
+            warm_up_ns: nanoseconds(self.plan.warm_up),
+            duration_ns: nanoseconds(self.plan.duration),
+            // Both servers are asked the same in the same round.
+            seed: mix(self.plan.seed ^ u64::from(round)),
+            records: self.plan.records,
+            patience_ns: nanoseconds(self.plan.patience),
+            server,
+        }
+    }
+
+    fn source(&self, seed: u64) -> impl Fn(u64) -> Source {
+        let (sampler, gets) = (Arc::clone(&self.sampler), self.plan.gets);
+        move |thread| Source::Mix {
+            random: Random::new(seed, thread),
+            sampler: Arc::clone(&sampler),
+            gets,
+        }
+    }
+
+    fn layout(&self, shape: Shape) -> Layout {
+        Layout {
+            connections: shape.connections,
+            depth: shape.depth,
+            threads: self.plan.threads,
+            cpus: self.plan.cpus.clone(),
+        }
+    }
+
+    fn watcher<'w>(
+        &self,
+        watch: &'w mut dyn FnMut(&str),
+        shape: Shape,
+        what: String,
+    ) -> impl FnMut(u64) + use<'w> {
+        let mut ticker = Ticker::new(self.clock);
+        let clock = self.clock;
+        let mut last = (clock.elapsed_ns(), 0);
+        move |replies| {
+            if !ticker.is_time() {
+                return;
+            }
+            let now_ns = clock.elapsed_ns();
+            let per_s = per_second(replies - last.1, now_ns - last.0);
+            last = (now_ns, replies);
+            let Shape { connections, depth } = shape;
+            watch(&format!("{connections} x {depth}, {what}: {per_s:.0} requests a second"));
+        }
+    }
+}
+
+impl Side {
+    fn add(&mut self, measured: &Measured) {
+        self.tally.add(&measured.tally);
+        let Some(figures) = measured.figures.filter(|figures| figures.replies > 0) else { return };
+        let all = measured.tally.all();
+        self.rounds.push(Lap {
+            figures,
+            p50_ns: all.value_at_quantile(0.5),
+            p99_ns: all.value_at_quantile(0.99),
+        });
+    }
+}
+
+/// Says when it is time to speak.
+struct Ticker {
+    clock: Stopwatch,
+    next_ns: u64,
+}
+
+impl Ticker {
+    fn new(clock: Stopwatch) -> Self {
+        Self { clock, next_ns: clock.elapsed_ns() + WATCH_NS }
+    }
+
+    fn is_time(&mut self) -> bool {
+        let now_ns = self.clock.elapsed_ns();
+        let is_time = now_ns >= self.next_ns;
+        if is_time {
+            self.next_ns = now_ns + WATCH_NS;
+        }
+        is_time
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+pub(crate) fn per_second(count: u64, ns: u64) -> f64 {
+    count as f64 * 1e9 / ns.max(1) as f64
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    // A century is enough for everybody, and two of them can be added.
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 8).min(u64::MAX / 8)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 1 GiB")]
+fn mean_bytes(plan: &Plan) -> usize {
+    plan.value_sizes.mean().round() as usize
+}

@@ -1,0 +1,126 @@
+//! What is asked for, and when.
+//!
+//! Pure: randomness comes from a seed and time from the caller.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use crate::{popularity::Sampler, random::Random, session::Ask};
+
+/// Where a thread's requests come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// Gets and sets of keys drawn by popularity, without end.
+    Mix { random: Random, sampler: Arc<Sampler>, gets: f64 },
+    /// One set of each key, shared out among the threads.
+    Load { next: Arc<AtomicU32>, keys: u32 },
+}
+
+impl Source {
+    pub(crate) fn next(&mut self) -> Option<Ask> {
+        match self {
+            Self::Mix { random, sampler, gets } => {
+                let is_get = random.unit() < *gets;
+                let key = sampler.draw(random);
+                Some(if is_get { Ask::Get { key } } else { Ask::Set { key } })
+            }
+            Self::Load { next, keys } => {
+                let take = |next: u32| (next < *keys).then_some(next + 1);
+                let key = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+                Some(Ask::Set { key })
+            }
+        }
+    }
+}
+
+/// When requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// Closed loop: the next request is sent when an earlier one is answered.
+    Closed,
+    /// Open loop: requests are due at this rate whatever the server does.
+    Open {
+        /// Requests a second, over all connections.
+        rate: f64,
+        /// Whether the gaps are random, as those of many independent clients are, or all alike.
+        is_poisson: bool,
+    },
+}
+
+/// The times at which one connection's requests are due in an open loop.
+///
+/// The times are a function of the rate and the seed alone. A connection that has too many requests
+/// under way falls behind, and what it sends later was due earlier: latencies count from then, so
+/// the server's stall is in the latency of every request that it held up.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrivals {
+    next_ns: f64,
+    gap_ns: f64,
+    poisson: Option<Random>,
+}
+
+impl Arrivals {
+    /// For connection `index` of `count`, which share `rate` requests a second; begins at
+    /// `start_ns`.
+    pub(crate) fn new(
+        (rate, is_poisson): (f64, bool),
+        (index, count): (u32, u32),
+        start_ns: u64,
+        seed: u64,
+    ) -> Self {
+        let gap_ns = f64::from(count) * 1e9 / rate;
+        // Even gaps are staggered, so that all connections together have even gaps, too.
+        let offset_ns = gap_ns * f64::from(index) / f64::from(count);
+        let poisson = is_poisson.then(|| Random::new(seed, ARRIVAL_STREAM + u64::from(index)));
+        let mut arrivals = Self { next_ns: float(start_ns), gap_ns, poisson };
+        if is_poisson {
+            arrivals.advance();
+        } else {
+            arrivals.next_ns += offset_ns;
+        }
+        arrivals
+    }
+
+    /// When the next request is due.
+    pub(crate) fn due_ns(&self) -> u64 {
+        whole(self.next_ns)
+    }
+
+    /// Goes on to the one after it.
+    pub(crate) fn advance(&mut self) {
+        let gaps = match &mut self.poisson {
+            // Of 1 - u, which is never 0.
+            Some(random) => -(1.0 - random.unit()).ln(),
+            None => 1.0,
+        };
+        self.next_ns += gaps * self.gap_ns;
+    }
+
+    /// Goes on to the first that is due at `until_ns` or later; returns how many were due before.
+    pub(crate) fn skip(&mut self, until_ns: u64) -> u64 {
+        let mut count = 0;
+        while self.due_ns() < until_ns {
+            self.advance();
+            count += 1;
+        }
+        count
+    }
+}
+
+/// Streams of a seed from here on are arrivals.
+const ARRIVAL_STREAM: u64 = 1 << 32;
+
+#[expect(clippy::cast_precision_loss, reason = "exact to the nanosecond for 104 days")]
+fn float(ns: u64) -> f64 {
+    ns as f64
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never below 0")]
+fn whole(ns: f64) -> u64 {
+    ns as u64
+}
+
+#[cfg(test)]
+mod tests;
