@@ -19,8 +19,8 @@
 //! 1. Replies are in the order of their requests.
 //! 2. A request takes effect once, also when it had to wait for room before it was answered.
 //! 3. Whether a request takes effect, and what it reads, is decided under its key's lock.
-//! 4. A session holds no more than one upload and one report, and copies no value but into its
-//!    record and its reply.
+//! 4. A session holds no more than one upload and a place in one report, and copies no value but
+//!    into its record and its reply.
 //!
 //! The behaviour is that of memcached 1.6.45, from its protocol's description and from what it was
 //! seen to do; `docs/memcached.md` has the differences. The passes over a burst are those of

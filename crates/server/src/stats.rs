@@ -290,11 +290,13 @@ impl ServerStats {
         (connections.open.len() as u64, connections.opened, connections.refused)
     }
 
-    /// The open connections with their numbers, oldest first.
+    /// The first `count_max` open connections whose numbers are above `after`, with their numbers,
+    /// oldest first. The first number is 1.
     #[must_use]
-    pub fn connections(&self) -> Vec<(u64, Arc<Connection>)> {
+    pub fn connections_after(&self, after: u64, count_max: usize) -> Vec<(u64, Arc<Connection>)> {
         let connections = lock(&self.connections);
-        connections.open.iter().map(|(id, open)| (*id, Arc::clone(open))).collect()
+        let open = connections.open.range(after + 1..).take(count_max);
+        open.map(|(id, open)| (*id, Arc::clone(open))).collect()
     }
 
     /// The counters of all threads since the last reset.

@@ -190,6 +190,27 @@ fn clients_that_do_not_read_small_replies() {
 }
 
 #[test]
+fn clients_that_do_not_read_long_reports() {
+    const PREFIXES: usize = 20_000;
+    const CLIENTS: usize = 100;
+    let mut server = server();
+    within_memory(&mut server, |server| {
+        let mut conn = server.connect();
+        let mut request = b"stats detail on\r\n".to_vec();
+        for prefix in 0..PREFIXES {
+            request.extend(format!("delete {prefix:0200}:k noreply\r\n").bytes());
+        }
+        request.extend(b"mn\r\n");
+        conn.ask(&request, b"OK\r\nMN\r\n");
+        // 3 MB each at least, 300 MB in sum, would they be written before they are taken.
+        let mut crowd = Crowd::connect(server, CLIENTS);
+        crowd.send_until_stuck(|_| b"stats detail dump\r\nstats conns\r\n".repeat(10));
+        std::thread::sleep(Duration::from_secs(1));
+        conn.ask(b"mn\r\n", b"MN\r\n");
+    });
+}
+
+#[test]
 fn data_of_a_refused_value_is_thrown_away() {
     const DATA_BYTES: usize = 200 << 20;
     let mut server = server();

@@ -1,9 +1,14 @@
 //! The commands that are not about one key.
 
 use cache::Cache;
+use reactor::OUTPUT_UNIT_BYTES_MAX;
 use wire::memcached::{DumpFormat, Expiry, Request, ShutdownMode, Stats, Subject, lines};
 
-use super::{context::Context, record::Replies, reports};
+use super::{
+    context::Context,
+    record::Replies,
+    reports::{self, List},
+};
 
 /// Highest level that `verbosity` sets.
 const VERBOSITY_MAX: u32 = 2;
@@ -16,8 +21,8 @@ const SLAB_CLASS_MAX: u32 = 63;
 pub(super) enum Then {
     /// The next one.
     Continue,
-    /// A report, and then the next one.
-    Report(Vec<u8>),
+    /// A report that is still to be written, and then the next one.
+    List(List),
     /// The end of the connection.
     Finish,
 }
@@ -101,28 +106,25 @@ fn report(context: &Context, stats: Stats, replies: &mut Replies) -> Then {
     let server = &*context.server;
     let cache: &Cache = context.worker.cache();
     let report = match stats {
-        Stats::General => reports::general(server, cache),
-        Stats::Settings => reports::settings(server),
-        Stats::Items => reports::items(cache),
-        Stats::Slabs => reports::slabs(server, cache),
-        Stats::Sizes => reports::sizes(),
-        Stats::Connections => reports::connections(server),
-        Stats::Extstore => reports::extstore(),
-        Stats::DetailDump => reports::prefixes(server),
+        Stats::General => &reports::general(server, cache),
+        Stats::Settings => &reports::settings(server),
+        Stats::Items => &reports::items(cache),
+        Stats::Slabs => &reports::slabs(server, cache),
+        Stats::Sizes => &reports::sizes(),
+        Stats::Extstore => &reports::extstore(),
+        Stats::Connections => return Then::List(List::connections()),
+        Stats::DetailDump => return Then::List(List::prefixes()),
         Stats::DetailEnable { on } => {
             server.prefixes().enable(on);
-            replies.put(lines::OK);
-            return Then::Continue;
+            lines::OK
         }
         Stats::Reset => {
             server.reset();
-            replies.put(lines::RESET);
-            return Then::Continue;
+            lines::RESET
         }
-        Stats::CacheDump { .. } => {
-            replies.put(lines::CACHEDUMP_NOT_ALLOWED);
-            return Then::Continue;
-        }
+        Stats::CacheDump { .. } => lines::CACHEDUMP_NOT_ALLOWED,
     };
-    Then::Report(report)
+    debug_assert!(report.len() <= OUTPUT_UNIT_BYTES_MAX, "{} bytes", report.len());
+    replies.put(report);
+    Then::Continue
 }

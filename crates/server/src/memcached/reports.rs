@@ -5,16 +5,17 @@
 
 use std::{fmt::Display, io::Write};
 
-use base::sync::atomic::Ordering;
 use cache::Cache;
 use wire::memcached::lines;
 
-use crate::stats::ServerStats;
+use crate::stats::{PrefixCounts, ServerStats};
 
 mod general;
+mod list;
 mod settings;
 
 pub(super) use general::{VERSION, general};
+pub(super) use list::List;
 pub(super) use settings::settings;
 
 /// The one class that `stats items` and `stats slabs` show: the whole arena.
@@ -30,6 +31,14 @@ struct Report(Vec<u8>);
 impl Report {
     fn stat(&mut self, name: impl Display, value: impl Display) {
         write!(self.0, "STAT {name} {value}\r\n").expect("invariant: a vector takes all bytes");
+    }
+
+    fn prefix(&mut self, prefix: &[u8], counts: &PrefixCounts) {
+        let PrefixCounts { gets, hits, sets, deletes } = counts;
+        self.0.extend_from_slice(b"PREFIX ");
+        self.0.extend_from_slice(prefix);
+        write!(self.0, " get {gets} hit {hits} set {sets} del {deletes}\r\n")
+            .expect("invariant: a vector takes all bytes");
     }
 
     fn zeros(&mut self, names: &[&str]) {
@@ -128,34 +137,4 @@ pub(super) fn sizes() -> Vec<u8> {
 /// `stats extstore`: there is none.
 pub(super) fn extstore() -> Vec<u8> {
     Report::default().end()
-}
-
-/// `stats conns`: who is connected.
-pub(super) fn connections(server: &ServerStats) -> Vec<u8> {
-    let now_ms = server.clock().now_ms();
-    let mut report = Report::default();
-    for (id, connection) in server.connections() {
-        let idle_ms = now_ms.saturating_sub(connection.last_command_ms.load(Ordering::Relaxed));
-        report.stat(format_args!("{id}:addr"), &connection.peer);
-        report.stat(format_args!("{id}:listen_addr"), &connection.local);
-        report.stat(format_args!("{id}:state"), "conn_read");
-        report.stat(format_args!("{id}:secs_since_last_cmd"), idle_ms / SECOND_MS);
-    }
-    report.end()
-}
-
-/// `stats detail dump`: counts by key prefix.
-pub(super) fn prefixes(server: &ServerStats) -> Vec<u8> {
-    let mut report = Report::default();
-    for (prefix, counts) in server.prefixes().counts() {
-        report.0.extend_from_slice(b"PREFIX ");
-        report.0.extend_from_slice(&prefix);
-        write!(
-            report.0,
-            " get {} hit {} set {} del {}\r\n",
-            counts.gets, counts.hits, counts.sets, counts.deletes
-        )
-        .expect("invariant: a vector takes all bytes");
-    }
-    report.end()
 }

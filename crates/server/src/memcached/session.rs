@@ -12,6 +12,7 @@ use super::{
     execute::{Done, execute},
     large::LargeValue,
     record::Replies,
+    reports::List,
     retrieval::{Progress, Retrieval, send, send_all},
     storage::Body,
     upload::{self, Receiving},
@@ -21,11 +22,6 @@ use crate::stats::OpenConnection;
 /// Most commands, and most keys of retrievals, that a connection gets done before it is the turn of
 /// others: 512 at 100 to 300 ns are about 0.1 ms.
 pub const TURN_COMMANDS_MAX: usize = 512;
-
-/// Bytes of a report that are written at a time, at most [`reactor::OUTPUT_UNIT_BYTES_MAX`].
-const REPORT_PART_BYTES: usize = 8 << 10;
-
-const _: () = assert!(REPORT_PART_BYTES <= reactor::OUTPUT_UNIT_BYTES_MAX);
 
 /// One connection.
 #[derive(Debug)]
@@ -47,8 +43,8 @@ enum Phase {
     Value(Box<Receiving>),
     /// So many bytes that nobody wants.
     Swallow(u64),
-    /// A report has to be sent first.
-    Report { report: Vec<u8>, sent: usize },
+    /// A report has to be written first.
+    List(List),
     /// Nothing that matters.
     Finished,
 }
@@ -159,7 +155,7 @@ impl Session {
             Phase::Swallow(bytes) => {
                 Advance::on(usize::try_from(bytes).expect("invariant: at most the input"))
             }
-            Phase::Report { report, sent } => self.report(turn, report, sent),
+            Phase::List(list) => self.list(turn, list),
             Phase::Finished => {
                 self.phase = Phase::Finished;
                 Advance::stop(input.len(), Next::Finish)
@@ -204,7 +200,7 @@ impl Session {
             Work::Request(request) => match execute(context, request, planned.key, replies) {
                 Done::Busy => return Flow::Stop(Next::Retry),
                 Done::Yes(Then::Continue) => {}
-                Done::Yes(Then::Report(report)) => self.phase = Phase::Report { report, sent: 0 },
+                Done::Yes(Then::List(list)) => self.phase = Phase::List(list),
                 Done::Yes(Then::Finish) => self.phase = Phase::Finished,
             },
             Work::Store(command, StoreBody::Whole(value)) => {
@@ -302,15 +298,18 @@ impl Session {
         Flow::On
     }
 
-    fn report(&mut self, turn: &mut Turn<'_>, report: Vec<u8>, mut sent: usize) -> Advance {
-        while sent < report.len() {
-            if !turn.replies.has_room() {
-                self.phase = Phase::Report { report, sent };
-                return Advance::stop(0, Next::Blocked);
-            }
-            let part = &report[sent..report.len().min(sent + REPORT_PART_BYTES)];
-            turn.replies.put(part);
-            sent += part.len();
+    /// More of a report. A part of it counts as a command.
+    fn list(&mut self, turn: &mut Turn<'_>, mut list: List) -> Advance {
+        if turn.commands_left == 0 || !turn.replies.has_room() {
+            self.phase = Phase::List(list);
+            let next = if turn.commands_left == 0 { Next::Yield } else { Next::Blocked };
+            return Advance::stop(0, next);
+        }
+        turn.commands_left -= 1;
+        let (part, is_last) = list.part(&turn.context.server);
+        turn.replies.put(&part);
+        if !is_last {
+            self.phase = Phase::List(list);
         }
         Advance::on(0)
     }

@@ -3,7 +3,7 @@
 //! Off until asked for; then every text command on a key with a `:` takes one lock. What memcached
 //! calls a prefix is what stands before the first `:`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Bound};
 
 use base::sync::{
     Mutex,
@@ -13,8 +13,8 @@ use base::sync::{
 use memchr::memchr;
 
 /// Most prefixes that are told apart; later ones are not counted. With prefixes of at most 250
-/// bytes the table stays under 65,536 * (250 + 100) bytes = 22 MiB.
-pub const PREFIXES_MAX: usize = 65_536;
+/// bytes the table stays under 8192 * (250 + 100) bytes = 3 MiB, which no budget has to know.
+pub const PREFIXES_MAX: usize = 8192;
 
 /// Ends a prefix.
 const DELIMITER: u8 = b':';
@@ -65,10 +65,18 @@ impl PrefixTable {
         lock(&self.counts).clear();
     }
 
-    /// The counts by prefix.
+    /// The counts of the first `count_max` prefixes, in the order of their bytes, that come behind
+    /// `after`; none stands for the start.
     #[must_use]
-    pub fn counts(&self) -> Vec<(Box<[u8]>, PrefixCounts)> {
-        lock(&self.counts).iter().map(|(prefix, counts)| (prefix.clone(), *counts)).collect()
+    pub fn counts_after(
+        &self,
+        after: Option<&[u8]>,
+        count_max: usize,
+    ) -> Vec<(Box<[u8]>, PrefixCounts)> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let table = lock(&self.counts);
+        let counts = table.range::<[u8], _>((start, Bound::Unbounded)).take(count_max);
+        counts.map(|(prefix, counts)| (prefix.clone(), *counts)).collect()
     }
 
     #[cold]
