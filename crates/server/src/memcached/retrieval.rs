@@ -127,15 +127,17 @@ fn get_and_touch(
 ) -> Get {
     let mut get = Get::Miss;
     let touch = Edit { expiry_ms: Some(expiry_ms), ..Edit::default() };
-    context
-        .worker
-        .update(key, |view| {
-            get = view.map_or(Get::Miss, |view| view.read(record));
-            match get {
-                Get::Hit(_) | Get::Large(_) => Decision { change: Change::Edit(touch), hit: true },
-                Get::Miss | Get::Busy => Change::Keep.into(),
-            }
-        })
-        .expect("invariant: an edit needs no memory");
-    get
+    let edited = context.worker.update(key, |view| {
+        get = view.map_or(Get::Miss, |view| view.read(record));
+        match get {
+            Get::Hit(_) | Get::Large(_) => Decision { change: Change::Edit(touch), hit: true },
+            Get::Miss | Get::Busy => Change::Keep.into(),
+        }
+    });
+    match edited {
+        Ok(_) => get,
+        // No memory for a time that the record did not have before: as `gat` cannot say so, it
+        // misses.
+        Err(_) => Get::Miss,
+    }
 }
