@@ -17,7 +17,6 @@ const FACTS: Facts = Facts {
     token: u64::MAX,
     ttl_s: Some(u32::MAX),
     ttl_before_s: Some(u32::MAX),
-    created: true,
     idle_s: u32::MAX,
     fetched: true,
 };

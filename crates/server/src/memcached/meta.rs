@@ -66,7 +66,6 @@ fn facts(record: &cache::Meta, expiries: Expiries, age_ms: u64, now_ms: u64) -> 
         token: record.token,
         ttl_s: ttl_s(expiries.after_ms, now_ms),
         ttl_before_s: ttl_s(expiries.before_ms, now_ms),
-        created: false,
         idle_s: u32::try_from(age_ms / 1000).unwrap_or(u32::MAX),
         fetched: record.fetched,
     }

@@ -149,15 +149,6 @@ impl<'a> Meta<'a> {
         self.flags.has(b'q')
     }
 
-    /// The expiration time of a record that `mg` or `ma` creates: of `N` and `T` the later one.
-    pub fn expiry_of_created(&self) -> Expiry {
-        let sets = |token: &&[u8]| matches!(token[0], b'N' | b'T');
-        match self.tokens().filter(sets).last() {
-            Some([b'T', ..]) => self.expiry.unwrap_or_default(),
-            _ => self.vivify.unwrap_or_default(),
-        }
-    }
-
     /// The flags as sent with their arguments, in their order.
     pub fn tokens(&self) -> impl Iterator<Item = &'a [u8]> {
         Tokens::new(self.tokens)

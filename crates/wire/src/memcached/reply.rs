@@ -50,11 +50,9 @@ pub struct Facts {
     pub token: u64,
     /// Seconds until it expires; `None` for never.
     pub ttl_s: Option<u32>,
-    /// The same before the command changed it: what `t` gives back where it stands before the
-    /// flag that made the change. Of a record that was created, `None`.
+    /// The same before the command changed it: what `t` gives back where it stands before `T`. Of
+    /// a record that the command created, both are what `t` is to give back.
     pub ttl_before_s: Option<u32>,
-    /// Whether the command created the record (`N`).
-    pub created: bool,
     /// Seconds since the last access, this one not counted.
     pub idle_s: u32,
     /// Whether it was ever read, this time not counted.
@@ -267,7 +265,7 @@ impl<'r> Writer<'r> {
         let mut ttl_s = facts.ttl_before_s;
         for token in meta.tokens() {
             let flag = token[0];
-            if flag == b'T' || flag == b'N' && facts.created {
+            if flag == b'T' {
                 ttl_s = facts.ttl_s;
             }
             if !answers.has(flag) {

@@ -247,16 +247,6 @@ fn arithmetic_has_a_direction_and_one_reply_for_most_faults() {
 }
 
 #[test]
-fn the_later_time_counts_for_a_created_record() {
-    let expiry = |line| get(line).expiry_of_created();
-    let after = |seconds| Expiry::After { seconds };
-    assert_eq!(expiry(b"mg a N5\r\n"), after(5));
-    assert_eq!(expiry(b"mg a N5 t T6 v\r\n"), after(6));
-    assert_eq!(expiry(b"mg a T6 N5 v\r\n"), after(5));
-    assert_eq!(expiry(b"mg a N0 T-1\r\n"), Expiry::Past);
-}
-
-#[test]
 fn debug_takes_a_key() {
     let debug = |line| match request(line) {
         Request::MetaDebug { key: sent } => (key(sent), sent.is_base64()),

@@ -28,7 +28,6 @@ const FACTS: Facts = Facts {
     token: 77,
     ttl_s: Some(30),
     ttl_before_s: Some(20),
-    created: false,
     idle_s: 3,
     fetched: true,
 };
@@ -39,7 +38,6 @@ const LONGEST: Facts = Facts {
     token: u64::MAX,
     ttl_s: Some(u32::MAX),
     ttl_before_s: Some(u32::MAX),
-    created: false,
     idle_s: u32::MAX,
     fetched: true,
 };
@@ -79,9 +77,6 @@ fn the_time_left_is_that_of_its_place_on_the_line() {
     assert_eq!(plain("mg a t T30\r\n", &FACTS), "HD t20\r\n");
     assert_eq!(plain("mg a T30 t\r\n", &FACTS), "HD t30\r\n");
     assert_eq!(plain("mg a N30 t\r\n", &FACTS), "HD t20\r\n");
-    let created = Facts { created: true, ttl_before_s: None, ..FACTS };
-    assert_eq!(plain("mg a N30 t\r\n", &created), "HD t30\r\n");
-    assert_eq!(plain("mg a t N30\r\n", &created), "HD t-1\r\n");
 }
 
 #[test]
