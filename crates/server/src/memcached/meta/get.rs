@@ -22,9 +22,9 @@ pub(in crate::memcached) fn get(
     replies: &mut Replies,
 ) -> bool {
     let found = if b"NTRluh".iter().any(|&flag| command.flags.has(flag)) {
-        get_locked(context, key, command, replies)
+        Retrieval { context, key, command, replies }.locked()
     } else {
-        get_only(context, key, command, replies)
+        Retrieval { context, key, command, replies }.unlocked()
     };
     let counters = &context.counters;
     match found {
@@ -55,35 +55,6 @@ enum Found {
     Busy,
 }
 
-/// Reads without a lock, for commands that change nothing.
-fn get_only(
-    context: &mut Context,
-    key: Key<'_>,
-    command: &Meta<'_>,
-    replies: &mut Replies,
-) -> Found {
-    let now_ms = context.worker.now_ms();
-    let mut record = Record::new(replies, |meta: &cache::Meta, writer: &mut Writer<'_>| {
-        let renewal = Renewal { won: false, stale: meta.stale, taken: meta.win_sent };
-        let facts = facts(meta, Expiries::of(meta.expiry_ms, None), 0, now_ms);
-        writer.meta_get_hit(command, &facts, renewal)
-    });
-    // A stale record that nobody renews is won by this client, which must be noted.
-    let wins = |meta: &cache::Meta| meta.stale && !meta.win_sent;
-    match context.worker.get(key, &mut record) {
-        Get::Hit(meta) if !wins(&meta) => record.finish(),
-        Get::Large(pinned) if !wins(pinned.meta()) => record.finish_large(pinned),
-        Get::Hit(_) | Get::Large(_) => return get_locked(context, key, command, replies),
-        // Under the lock no value is asked for that is not wanted.
-        Get::Busy => return get_locked(context, key, command, replies),
-        Get::Miss => {
-            put_line(replies, |writer| writer.meta_get_miss(command));
-            return Found::Missing;
-        }
-    }
-    Found::Here
-}
-
 /// What was found under the lock.
 enum Locked {
     Missing,
@@ -93,73 +64,106 @@ enum Locked {
     Busy,
 }
 
-/// Reads under the key's lock, and changes what the command says.
-fn get_locked(
-    context: &mut Context,
-    key: Key<'_>,
-    command: &Meta<'_>,
-    replies: &mut Replies,
-) -> Found {
-    let now_ms = context.worker.now_ms();
-    let times = Times {
-        now_ms,
-        expiry_ms: command.expiry.map(|expiry| context.deadline_ms(expiry)),
-        renew_ms: command.renew.map(|expiry| context.deadline_ms(expiry)),
-    };
-    let creation = Creation::of(command, context);
-    let mut locked = Locked::Missing;
-    let hit = !command.flags.has(b'u');
-    let mark = replies.mark();
-    let result = context.worker.update(key, |view| {
-        replies.rewind(mark);
-        let Some(view) = view else {
-            let Some(Creation { expiry_ms, .. }) = creation else {
-                locked = Locked::Missing;
-                return Change::Keep.into();
-            };
-            locked = Locked::Created;
-            let put = Put {
-                expiry_ms,
-                token: new_token(command),
-                win_sent: true,
-                ..Put::new(Value::Bytes(b""))
-            };
-            return Decision { change: Change::Put(put), hit };
-        };
-        let judged = judge(view, command, &times);
-        locked = write(view, command, &judged, replies);
-        match locked {
-            Locked::Busy => Change::Keep.into(),
-            _ => Decision { change: judged.change, hit },
+/// A command, and what it works with.
+struct Retrieval<'t> {
+    context: &'t mut Context,
+    key: Key<'t>,
+    command: &'t Meta<'t>,
+    replies: &'t mut Replies,
+}
+
+impl Retrieval<'_> {
+    /// Reads without a lock, for commands that change nothing.
+    fn unlocked(self) -> Found {
+        let Self { context, key, command, replies } = self;
+        let now_ms = context.worker.now_ms();
+        let mut record = Record::new(replies, |meta: &cache::Meta, writer: &mut Writer<'_>| {
+            let renewal = Renewal { won: false, stale: meta.stale, taken: meta.win_sent };
+            let facts = facts(meta, Expiries::of(meta.expiry_ms, None), 0, now_ms);
+            writer.meta_get_hit(command, &facts, renewal)
+        });
+        // A stale record that nobody renews is won by this client, which must be noted.
+        let wins = |meta: &cache::Meta| meta.stale && !meta.win_sent;
+        match context.worker.get(key, &mut record) {
+            Get::Hit(meta) if !wins(&meta) => record.finish(),
+            Get::Large(pinned) if !wins(pinned.meta()) => record.finish_large(pinned),
+            Get::Hit(_) | Get::Large(_) => {
+                return Retrieval { context, key, command, replies }.locked();
+            }
+            // Under the lock no value is asked for that is not wanted.
+            Get::Busy => return Retrieval { context, key, command, replies }.locked(),
+            Get::Miss => {
+                put_line(replies, |writer| writer.meta_get_miss(command));
+                return Found::Missing;
+            }
         }
-    });
-    match (result, locked) {
-        (Ok(_), Locked::Written) => {}
-        (Ok(_), Locked::Large(pinned, facts, renewal)) => {
-            let head = |_: &cache::Meta, writer: &mut Writer<'_>| {
-                writer.meta_get_hit(command, &facts, renewal)
-            };
-            Record::new(replies, head).finish_large(pinned);
-        }
-        (Ok(token), Locked::Created) => {
-            context.counters.total_items.add(1);
-            let creation = creation.expect("invariant: it told what to create");
-            let facts = creation.facts(token.unwrap_or(0), now_ms);
-            let renewal = Renewal { won: true, ..Renewal::default() };
-            put_line(replies, |writer| {
-                if writer.meta_get_hit(command, &facts, renewal) {
-                    writer.put(LINE_END);
-                }
-            });
-        }
-        (Ok(_), Locked::Busy) => return Found::Busy,
-        (Ok(_), Locked::Missing) | (Err(_), _) => {
-            replies.rewind(mark);
-            put_line(replies, |writer| writer.meta_get_miss(command));
-            return Found::Missing;
-        }
+        Found::Here
     }
-    Found::Here
+
+    /// Reads under the key's lock, and changes what the command says.
+    fn locked(self) -> Found {
+        let Self { context, key, command, replies } = self;
+        let now_ms = context.worker.now_ms();
+        let times = Times {
+            now_ms,
+            expiry_ms: command.expiry.map(|expiry| context.deadline_ms(expiry)),
+            renew_ms: command.renew.map(|expiry| context.deadline_ms(expiry)),
+        };
+        let creation = Creation::of(command, context);
+        let mut locked = Locked::Missing;
+        let hit = !command.flags.has(b'u');
+        let mark = replies.mark();
+        let result = context.worker.update(key, |view| {
+            replies.rewind(mark);
+            let Some(view) = view else {
+                let Some(Creation { expiry_ms, .. }) = creation else {
+                    locked = Locked::Missing;
+                    return Change::Keep.into();
+                };
+                locked = Locked::Created;
+                let put = Put {
+                    expiry_ms,
+                    token: new_token(command),
+                    win_sent: true,
+                    ..Put::new(Value::Bytes(b""))
+                };
+                return Decision { change: Change::Put(put), hit };
+            };
+            let judged = judge(view, command, &times);
+            locked = write(view, command, &judged, replies);
+            match locked {
+                Locked::Busy => Change::Keep.into(),
+                _ => Decision { change: judged.change, hit },
+            }
+        });
+        match (result, locked) {
+            (Ok(_), Locked::Written) => {}
+            (Ok(_), Locked::Large(pinned, facts, renewal)) => {
+                let head = |_: &cache::Meta, writer: &mut Writer<'_>| {
+                    writer.meta_get_hit(command, &facts, renewal)
+                };
+                Record::new(replies, head).finish_large(pinned);
+            }
+            (Ok(token), Locked::Created) => {
+                context.counters.total_items.add(1);
+                let creation = creation.expect("invariant: it told what to create");
+                let facts = creation.facts(token.unwrap_or(0), now_ms);
+                let renewal = Renewal { won: true, ..Renewal::default() };
+                put_line(replies, |writer| {
+                    if writer.meta_get_hit(command, &facts, renewal) {
+                        writer.put(LINE_END);
+                    }
+                });
+            }
+            (Ok(_), Locked::Busy) => return Found::Busy,
+            (Ok(_), Locked::Missing) | (Err(_), _) => {
+                replies.rewind(mark);
+                put_line(replies, |writer| writer.meta_get_miss(command));
+                return Found::Missing;
+            }
+        }
+        Found::Here
+    }
 }
 
 /// The times that a command names, in milliseconds; 0 is never.
