@@ -32,34 +32,34 @@ class Checks:
         assert self.client.get("set") == b""
 
     def check_add(self):
-        assert self.add("add", b"1")
-        assert not self.add("add", b"2")
+        assert self.client.add("add", b"1")
+        assert not self.client.add("add", b"2")
         assert self.client.get("add") == b"1"
 
     def check_replace(self):
-        assert not self.replace("replace", b"1")
+        assert not self.client.replace("replace", b"1")
         self.client.set("replace", b"1")
-        assert self.replace("replace", b"2")
+        assert self.client.replace("replace", b"2")
         assert self.client.get("replace") == b"2"
 
     def check_append(self):
-        assert not self.append("append", b"2")
+        assert not self.client.append("append", b"2")
         self.client.set("append", b"1")
-        assert self.append("append", b"2")
+        assert self.client.append("append", b"2")
         assert self.client.get("append") == b"12"
 
     def check_prepend(self):
-        assert not self.prepend("prepend", b"2")
+        assert not self.client.prepend("prepend", b"2")
         self.client.set("prepend", b"1")
-        assert self.prepend("prepend", b"2")
+        assert self.client.prepend("prepend", b"2")
         assert self.client.get("prepend") == b"21"
 
     def check_cas(self):
         self.client.set("cas", b"1")
         value, token = self.client.gets("cas")
         assert value == b"1"
-        assert self.cas("cas", b"2", token) is True
-        assert self.cas("cas", b"3", token) is False
+        assert self.client.cas("cas", b"2", token) is True
+        assert self.client.cas("cas", b"3", token) is False
         assert self.client.get("cas") == b"2"
         assert self.client.gets("nothing") == (None, None)
 
@@ -85,8 +85,8 @@ class Checks:
 
     def check_delete(self):
         self.client.set("delete", b"1")
-        assert self.delete("delete")
-        assert not self.delete("delete")
+        assert self.client.delete("delete")
+        assert not self.client.delete("delete")
         assert self.client.get("delete") is None
 
     def check_flush_all(self):

@@ -23,24 +23,6 @@ class Pylibmc(Checks):
         client = pylibmc.Client([self.address], binary=False, behaviors=common | behaviors)
         return client
 
-    def add(self, key, value):
-        return self.client.add(key, value)
-
-    def replace(self, key, value):
-        return self.client.replace(key, value)
-
-    def append(self, key, value):
-        return self.client.append(key, value)
-
-    def prepend(self, key, value):
-        return self.client.prepend(key, value)
-
-    def cas(self, key, value, token):
-        return self.client.cas(key, value, token)
-
-    def delete(self, key):
-        return self.client.delete(key)
-
     def missing(self, call):
         try:
             call()

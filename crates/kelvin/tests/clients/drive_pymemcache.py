@@ -16,24 +16,6 @@ class Pymemcache(Checks):
             address = (host, int(port))
         self.client = Client(address, default_noreply=False, timeout=20)
 
-    def add(self, key, value):
-        return self.client.add(key, value)
-
-    def replace(self, key, value):
-        return self.client.replace(key, value)
-
-    def append(self, key, value):
-        return self.client.append(key, value)
-
-    def prepend(self, key, value):
-        return self.client.prepend(key, value)
-
-    def cas(self, key, value, token):
-        return self.client.cas(key, value, token)
-
-    def delete(self, key):
-        return self.client.delete(key)
-
     def missing(self, call):
         return call() is None
 
