@@ -3,7 +3,10 @@
 use std::{
     fmt, io,
     net::{TcpStream, ToSocketAddrs},
-    os::{fd::OwnedFd, unix::net::UnixStream},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
     path::PathBuf,
     str::FromStr,
     time::Duration,
@@ -94,6 +97,9 @@ impl Address {
                 stream.set_nodelay(true).map_err(refused)?;
                 let ends = stream.local_addr().and_then(|here| Ok((here, stream.peer_addr()?)));
                 let is_local = ends.is_ok_and(|(here, there)| here.ip() == there.ip());
+                if is_local {
+                    save_congestion_control(&stream);
+                }
                 Ok(Connected { socket: stream.into(), is_local, pid: None })
             }
         }
@@ -113,6 +119,13 @@ impl Address {
         }
         Err(Error::Connect { address, source: last })
     }
+}
+
+/// Chooses the simplest congestion control for requests to this machine, where nothing is
+/// congested: BBR's model and pacing would cost the generator some of its time. What a server
+/// sends is its own affair. Where it cannot be chosen, it is only slower.
+pub(crate) fn save_congestion_control(socket: impl AsFd) {
+    let _ = sockopt::set_tcp_congestion(socket, "reno");
 }
 
 #[cfg(test)]

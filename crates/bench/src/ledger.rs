@@ -23,14 +23,11 @@ use std::sync::{
 /// The versions of all keys on one server.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    keys: Vec<Key>,
-}
-
-#[derive(Debug, Default)]
-struct Key {
-    /// The floor in the high half, the newest version in the low one.
-    window: AtomicU64,
-    sets: Mutex<Sets>,
+    /// By key, the floor in the high half and the newest version in the low one. Apart from the
+    /// rest, since this is all that a get looks at.
+    windows: Vec<AtomicU64>,
+    /// By key.
+    sets: Vec<Mutex<Sets>>,
 }
 
 /// Sets of a key.
@@ -56,16 +53,19 @@ pub(crate) struct Ticket {
 
 impl Ledger {
     pub(crate) fn new(keys: u32) -> Self {
-        Self { keys: (0..keys).map(|_| Key::default()).collect() }
+        Self {
+            windows: (0..keys).map(|_| AtomicU64::default()).collect(),
+            sets: (0..keys).map(|_| Mutex::default()).collect(),
+        }
     }
 
     /// To be called before a set is sent.
     pub(crate) fn begin(&self, key: u32) -> Ticket {
-        let key = &self.keys[key as usize];
-        let mut sets = lock(&key.sets);
-        let (floor, newest) = split(key.window.load(Ordering::Relaxed));
+        let window = &self.windows[key as usize];
+        let mut sets = lock(&self.sets[key as usize]);
+        let (floor, newest) = split(window.load(Ordering::Relaxed));
         let version = newest.checked_add(1).expect("invariant: 4 billion sets take hours");
-        key.window.store(join(floor, version), Ordering::Release);
+        window.store(join(floor, version), Ordering::Release);
         if sets.old == 0 {
             sets.answered = newest;
             sets.round = version;
@@ -79,33 +79,33 @@ impl Ledger {
     /// To be called when a set is answered. A set that was refused may or may not have been
     /// executed: it kills no version.
     pub(crate) fn end(&self, key: u32, ticket: Ticket, is_stored: bool) {
-        let key = &self.keys[key as usize];
-        let mut sets = lock(&key.sets);
+        let window = &self.windows[key as usize];
+        let mut sets = lock(&self.sets[key as usize]);
         if ticket.version <= sets.round {
             sets.old -= 1;
         } else {
             sets.new -= 1;
         }
-        let (floor, newest) = split(key.window.load(Ordering::Relaxed));
+        let (floor, newest) = split(window.load(Ordering::Relaxed));
         if sets.old == 0 {
             sets.answered = if sets.new == 0 { newest } else { sets.round };
             sets.round = newest;
             sets.old = std::mem::take(&mut sets.new);
         }
         if is_stored {
-            key.window.store(join(floor.max(ticket.floor), newest), Ordering::Release);
+            window.store(join(floor.max(ticket.floor), newest), Ordering::Release);
         }
     }
 
     /// The floor: to be asked for before a get is sent. 0 as long as no set was answered: then a
     /// value may be from before.
     pub(crate) fn floor(&self, key: u32) -> u32 {
-        split(self.keys[key as usize].window.load(Ordering::Acquire)).0
+        split(self.windows[key as usize].load(Ordering::Acquire)).0
     }
 
     /// The newest version: to be asked for after a get was answered.
     pub(crate) fn newest(&self, key: u32) -> u32 {
-        split(self.keys[key as usize].window.load(Ordering::Acquire)).1
+        split(self.windows[key as usize].load(Ordering::Acquire)).1
     }
 }
 

@@ -31,7 +31,7 @@ use rustix::{
 
 use crate::{
     Error,
-    address::Address,
+    address::{Address, save_congestion_control},
     cpu,
     protocol::{LINE_BYTES_MAX, Protocol, put_number, read_number},
 };
@@ -240,8 +240,9 @@ impl Responder {
         // The listener stays readable as long as somebody waits.
         let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC) else { return Ok(()) };
         ioctl_fionbio(&socket, true)?;
-        // Fails on a Unix socket, which knows no delay.
+        // Both fail on a Unix socket, which knows neither.
         let _ = sockopt::set_tcp_nodelay(&socket, true);
+        save_congestion_control(&socket);
         let index = self.peers.len();
         epoll::add(&self.epoll, &socket, EventData::new_u64(index as u64), WATCHED)?;
         self.peers.push(Some(Peer {

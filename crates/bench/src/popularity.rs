@@ -33,7 +33,8 @@ impl FromStr for Popularity {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no distribution: write uniform, zipf:0.99, or hot:1%:90% (keys, accesses)"
+                "`{text}` is no distribution: write uniform, zipf:0.99, or hot:1%:90% \
+                 (of the keys, of the accesses)"
             )
         };
         let parts: Vec<&str> = text.split(':').collect();

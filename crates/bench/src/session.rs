@@ -24,6 +24,14 @@ pub(crate) enum Ask {
     Set { key: u32 },
 }
 
+impl Ask {
+    pub(crate) fn key(self) -> u32 {
+        match self {
+            Self::Get { key } | Self::Set { key } => key,
+        }
+    }
+}
+
 /// What all connections to one server have in common.
 #[derive(Debug)]
 pub(crate) struct Subject {
@@ -96,13 +104,13 @@ impl Session {
         self.asked.len()
     }
 
-    /// Appends a request that is due at `due_ns`.
-    pub(crate) fn ask(&mut self, ask: Ask, due_ns: u64, subject: &Subject) {
+    /// Appends a request that is due at `due_ns`; `floor` is the ledger's for its key.
+    pub(crate) fn ask(&mut self, ask: Ask, floor: u32, due_ns: u64, subject: &Subject) {
         let Subject { protocol, names, values, ledger, .. } = subject;
         let (key, kind) = match ask {
             Ask::Get { key } => {
                 protocol.put_get(names, key, &mut self.out);
-                (key, RequestKind::Get { floor: ledger.floor(key) })
+                (key, RequestKind::Get { floor })
             }
             Ask::Set { key } => {
                 let ticket = ledger.begin(key);

@@ -207,7 +207,7 @@ impl KeyNames {
         let bytes_min = digits + u32::try_from(prefix.len()).unwrap_or(u32::MAX / 2);
         if bytes_min > sizes.max() {
             return Err(format!(
-                "keys of {sizes} bytes are too short for `{prefix}` and {digits} digits"
+                "keys of {sizes} are too short for `{prefix}` and {digits} digits"
             ));
         }
         let seed = mix(seed ^ KEY_STREAM);

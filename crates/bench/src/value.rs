@@ -6,8 +6,8 @@
 //! Shorter values are the first bytes of that.
 //!
 //! The pattern's period is a prime: pieces of a value that a server has put at the wrong multiple
-//! of a block size, or taken from another version, do not fit. A piece of another value is taken for
-//! right with a chance of one in 65,521; a value of n < 8 bytes with one in 256^n.
+//! of a block size, or taken from another version, do not fit. A piece of another value is taken
+//! for right with a chance of one in 65,521; a value of n < 8 bytes with one in 256^n.
 //!
 //! Immutable after it is made; threads share it.
 

@@ -33,7 +33,7 @@ use crate::{
     Error,
     address::Address,
     protocol::LINE_BYTES_MAX,
-    session::Subject,
+    session::{Ask, Subject},
     span::Span,
     tally::Tally,
     workload::{Pace, Source},
@@ -84,6 +84,8 @@ pub(crate) struct Worker {
     depth: usize,
     buffer: Vec<u8>,
     events: Vec<epoll::Event>,
+    /// Requests about to be written, each with its key's floor.
+    planned: Vec<(Ask, u32)>,
 }
 
 /// Where one round stands.
@@ -129,6 +131,7 @@ impl Worker {
             depth,
             buffer: vec![0; LINE_BYTES_MAX + RECEIVE_BYTES],
             events: Vec::with_capacity(EVENTS_PER_WAIT),
+            planned: Vec::new(),
         })
     }
 
@@ -274,17 +277,22 @@ impl Worker {
     /// Sends as many requests as the depth leaves room for.
     fn refill(&mut self, index: usize, turn: &mut Turn<'_>) -> Result<(), Error> {
         let link = &mut self.links[index];
-        let mut count = 0;
-        while link.under_way() < self.depth {
+        let count = self.depth.saturating_sub(link.under_way());
+        // All keys are looked up before any request is written, so that the misses overlap.
+        self.planned.clear();
+        for _ in 0..count {
             let Some(ask) = turn.round.source.next() else {
                 turn.is_ending = true;
                 break;
             };
-            link.session.ask(ask, 0, &self.subject);
-            count += 1;
+            self.planned.push((ask, self.subject.ledger.floor(ask.key())));
         }
+        let count = self.planned.len();
         if count == 0 {
             return Ok(());
+        }
+        for (ask, floor) in &self.planned {
+            link.session.ask(*ask, *floor, 0, &self.subject);
         }
         turn.under_way += count;
         // What is sent now is due now: there is no schedule that a reply could hold up.
@@ -304,7 +312,8 @@ impl Worker {
                 let ask = turn.round.source.next().expect("invariant: a mix has no end");
                 turn.under_way += 1;
                 let at_ns = due.at_ns();
-                link.session.ask(ask, at_ns, &self.subject);
+                let floor = self.subject.ledger.floor(ask.key());
+                link.session.ask(ask, floor, at_ns, &self.subject);
                 if at_ns >= due.free_since_ns && turn.round.span.contains(at_ns) {
                     turn.tally.lateness.saturating_record(now_ns - at_ns);
                 }
@@ -340,6 +349,3 @@ fn flush(epoll: &OwnedFd, link: &mut Link, index: usize, address: &Address) -> R
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

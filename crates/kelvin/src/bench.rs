@@ -29,6 +29,7 @@ const ROUNDS_AGAINST: u32 = 10;
 pub(crate) fn command() -> Command {
     Command::new(NAME)
         .about("Load servers of memcached's protocols and measure them")
+        .args_override_self(true)
         .args(server_args())
         .args(load_args())
         .args(round_args())

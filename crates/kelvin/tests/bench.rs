@@ -1,0 +1,185 @@
+//! `kelvin bench` as a command, against `kelvin serve`.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Longer than a server may take to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn kelvin(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kelvin"));
+    command.args(arguments).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("KELVIN_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn bench(arguments: &[&str]) -> Output {
+    let short = ["bench", "--duration", "50ms", "--warm-up", "10ms", "--keys", "1000", "--quiet"];
+    kelvin(&[&short, arguments].concat()).output().expect("kelvin runs")
+}
+
+/// A server on a Unix socket in a directory of its own.
+struct Serving {
+    directory: PathBuf,
+    process: Child,
+}
+
+impl Serving {
+    fn start(name: &str) -> Self {
+        let name = format!("kelvin-bench-test-{}-{name}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir_all(&directory).expect("the temporary directory can be written");
+        let socket = directory.join("socket");
+        let socket = socket.to_str().expect("text");
+        let arguments = ["serve", "--unix", socket, "--listen", "127.0.0.1:0", "--memory", "64MiB"];
+        let process = kelvin(&arguments).stderr(Stdio::null()).spawn().expect("kelvin runs");
+        let serving = Self { directory, process };
+        let begun = Instant::now();
+        while std::os::unix::net::UnixStream::connect(socket).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "it listens");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        serving
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.join(name).to_str().expect("text").to_owned()
+    }
+
+    fn address(&self) -> String {
+        format!("unix:{}", self.path("socket"))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_run_shows_a_table_and_writes_its_files() {
+    let (first, second) = (Serving::start("first"), Serving::start("second"));
+    let (json, svg, record) = (first.path("j"), first.path("s"), first.path("r"));
+    let pid = second.process.id().to_string();
+    let arguments = [
+        &first.address(),
+        "--against",
+        &second.address(),
+        "--against-pid",
+        &pid,
+        "--connections",
+        "2,4",
+        "--depth",
+        "1,8",
+        "--rounds",
+        "2",
+        "--protocol",
+        "meta",
+        "--json",
+        &json,
+        "--svg",
+        &svg,
+        "--record",
+        &record,
+    ];
+    let output = bench(&arguments);
+    let (shown, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{shown}{said}");
+    assert_eq!(said, "");
+    // The process behind a Unix socket is found out.
+    let found = format!("process {} `kelvin`", first.process.id());
+    for part in ["2 x 1 ", "4 x 8 ", "A needs ", &found, "values verified", "ceiling"] {
+        assert!(shown.contains(part), "{part}:\n{shown}");
+    }
+    assert!(!shown.contains("FAILED") && !shown.contains("refused"), "{shown}");
+    let json = fs::read_to_string(json).expect("it is written");
+    assert!(json.contains("\"faults\": 0") && json.contains("\"value_bytes\": \"32B\""));
+    assert!(fs::read_to_string(svg).expect("it is written").ends_with("</svg>\n"));
+    assert!(fs::read_to_string(record).expect("it is written").lines().count() > 100);
+}
+
+#[test]
+fn a_fixed_rate_is_kept() {
+    let server = Serving::start("rate");
+    let json = server.path("json");
+    let output = bench(&[
+        &server.address(),
+        "--rate",
+        "2k",
+        "--rounds",
+        "1",
+        "--duration",
+        "500ms",
+        "--json",
+        &json,
+        "--no-ceiling",
+    ]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("open loop, 2000 requests a second at random gaps"), "{shown}");
+    assert!(shown.contains("the generator itself sent at most"), "{shown}");
+    let json = fs::read_to_string(json).expect("it is written");
+    assert!(json.contains("\"open_rate_per_s\": 2000.0"), "{json}");
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let gone = std::env::temp_dir().join("kelvin-bench-test-nobody");
+    let gone = format!("unix:{}", gone.display());
+    for (arguments, code, expected) in [
+        (&[gone.as_str()][..], 1, "cannot connect to unix:"),
+        (&[], 2, "<ADDR>"),
+        (&["a:b"], 2, "`a:b` is no address"),
+        (&["x", "--popularity", "zip"], 2, "`zip` is no distribution"),
+        (&["x", "--mix", "90"], 2, "`90` is no mix"),
+        (&["x", "--value-size", "2GiB"], 2, "out of range"),
+        (&["x", "--against-pid", "1"], 2, "--against"),
+        (&["x", "--duration", "0s"], 1, "the duration must be above 0"),
+        (&["x", "--key-size", "4"], 1, "too short for `key:`"),
+        (&["x", "--protocol", "binary"], 2, "`binary` is no protocol"),
+    ] {
+        let output = kelvin(&[&["bench"], arguments].concat()).output().expect("kelvin runs");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_signal_shows_what_was_measured() {
+    let server = Serving::start("signal");
+    let mut bench = kelvin(&["bench", &server.address(), "--keys", "100", "--duration", "5m"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("kelvin runs");
+    std::thread::sleep(Duration::from_secs(3));
+    let pid = bench.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status().expect("kill runs");
+    assert!(sent.success());
+    let begun = Instant::now();
+    while bench.try_wait().expect("a child").is_none() {
+        assert!(begun.elapsed() < PATIENCE, "it ends");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = bench.wait_with_output().expect("a child");
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(shown.contains("16 x 1 ") && shown.contains("Interrupted"), "{shown}");
+    assert!(text(&output.stderr).ends_with("error: interrupted\n"));
+}
