@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{process, steps::Context};
+use crate::{context::Context, process};
 
 /// Seconds of fuzzing for each target, unless `KELVIN_FUZZ_SECONDS` says otherwise.
 const TARGET_SECONDS: u32 = 300;

@@ -1,10 +1,12 @@
 //! The project's own commands: `cargo xtask help` lists them.
 #![forbid(unsafe_code)]
 
+mod context;
 mod dependencies;
 mod fuzz;
 mod mutants;
 mod process;
+mod selection;
 mod setup;
 mod soak;
 mod steps;
@@ -49,7 +51,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["ci"] => steps::run(&root, &steps::CI),
         ["ci", names @ ..] => steps::run(&root, names),
         ["tidy"] => tidy::check(&root),
-        ["mutants", names @ ..] => mutants::check(&steps::Context::new(&root)?, names),
+        ["mutants", names @ ..] => mutants::check(&context::Context::new(&root)?, names),
         ["soak", names @ ..] => soak::run(&root, names),
         ["setup"] => steps::run(&root, &["setup"]),
         ["help" | "--help" | "-h"] => {

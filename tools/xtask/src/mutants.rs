@@ -9,8 +9,9 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
+    context::Context,
     process::{self, Captured},
-    steps::{self, Context},
+    selection::refuse_unknown,
     suites::Suite,
 };
 
@@ -97,7 +98,7 @@ enum Verdict {
 /// On an unknown name, or with the mutants that were not caught.
 pub(crate) fn check(context: &Context, names: &[&str]) -> Result<()> {
     let known: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
-    steps::refuse_unknown(names, &known)?;
+    refuse_unknown(names, &known)?;
     let mut alive = Vec::new();
     for mutant in MUTANTS.iter().filter(|it| names.is_empty() || names.contains(&it.name)) {
         let start = Instant::now();

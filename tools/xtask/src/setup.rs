@@ -8,23 +8,9 @@ mod clients;
 mod debian;
 mod rust;
 
-use std::path::{Path, PathBuf};
-
 use anyhow::Result;
 
-use crate::steps::Context;
-
-/// The variable in which the tests find the Python that has the clients.
-pub(crate) const PYTHON_VARIABLE: &str = "KELVIN_TEST_PYTHON";
-
-/// The Python that has the clients.
-pub(crate) fn python(target: &Path) -> PathBuf {
-    environment(target).join("bin/python")
-}
-
-fn environment(target: &Path) -> PathBuf {
-    target.join("test-venv")
-}
+use crate::context::Context;
 
 /// Step `setup`.
 ///

@@ -8,9 +8,10 @@ use std::{fmt::Write as _, path::Path, time::Instant};
 use anyhow::{Context as _, Result};
 
 use crate::{
+    context::Context,
     fuzz,
     process::{self, Show},
-    steps::{self, Context},
+    selection::refuse_unknown,
     suites::{Suite, miri_flags},
 };
 
@@ -66,7 +67,7 @@ pub(crate) fn describe() -> String {
 /// # Errors
 /// On an unknown name before anything runs; else the first failure.
 pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
-    steps::refuse_unknown(names, &JOBS.map(|job| job.name))?;
+    refuse_unknown(names, &JOBS.map(|job| job.name))?;
     let context = Context::new(root)?;
     for job in JOBS.iter().filter(|job| names.is_empty() || names.contains(&job.name)) {
         println!("\n=== soak {}: {}", job.name, job.what);

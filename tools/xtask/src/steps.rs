@@ -2,53 +2,18 @@
 
 use std::{
     fmt::Write as _,
-    path::{Path, PathBuf},
-    process::Command,
+    path::Path,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
 use crate::{
+    context::Context,
     dependencies, mutants,
     process::{self, Show},
-    setup, suites, tidy, workspace,
+    setup, suites, tidy,
 };
-
-/// What the steps know of the machine and pass on to each other.
-pub(crate) struct Context {
-    pub(crate) root: PathBuf,
-    /// Where cargo builds; model checkers and miri build in directories below it.
-    pub(crate) target: PathBuf,
-}
-
-impl Context {
-    /// Asks cargo where it builds.
-    ///
-    /// # Errors
-    /// When `cargo metadata` fails.
-    pub(crate) fn new(root: &Path) -> Result<Self> {
-        let target = workspace::metadata(root, &["--no-deps"])?.target_directory;
-        Ok(Self { root: root.to_owned(), target })
-    }
-
-    /// A cargo command in the workspace.
-    pub(crate) fn cargo<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
-        let mut command = Command::new("cargo");
-        command.current_dir(&self.root).args(arguments);
-        command
-    }
-
-    /// The same, with what integration tests need.
-    pub(crate) fn cargo_with_clients<'a>(
-        &self,
-        arguments: impl IntoIterator<Item = &'a str>,
-    ) -> Command {
-        let mut command = self.cargo(arguments);
-        command.env(setup::PYTHON_VARIABLE, setup::python(&self.target));
-        command
-    }
-}
 
 struct Step {
     name: &'static str,
@@ -171,24 +136,11 @@ fn docs(context: &Context) -> Result<()> {
     process::run(context.cargo(arguments).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Refuses names that are not in `known`.
-///
-/// # Errors
-/// Names the first unknown one and all known ones.
-pub(crate) fn refuse_unknown(names: &[&str], known: &[&str]) -> Result<()> {
-    for name in names {
-        if !known.contains(name) {
-            bail!("`{name}` is unknown; known are: {}", known.join(", "));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{CHECK, CI, STEPS, TEST, refuse_unknown, select, summary};
+    use super::{CHECK, CI, STEPS, TEST, select, summary};
 
     #[test]
     fn ci_is_every_step_in_order() {
@@ -202,8 +154,6 @@ mod tests {
     fn an_unknown_step_is_refused_before_anything_runs() {
         let error = select(&["tidy", "brew"]).err().expect("must fail");
         assert!(error.to_string().starts_with("`brew` is no step"), "{error}");
-        assert!(refuse_unknown(&["a", "c"], &["a", "b"]).is_err());
-        assert!(refuse_unknown(&["a"], &["a", "b"]).is_ok());
     }
 
     #[test]

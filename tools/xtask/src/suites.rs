@@ -9,8 +9,8 @@ use std::{process::Command, time::Instant};
 use anyhow::Result;
 
 use crate::{
+    context::Context,
     process::{self, Show},
-    steps::Context,
 };
 
 /// How tests are built and run.

@@ -8,10 +8,9 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{environment, python};
 use crate::{
+    context::Context,
     process::{capture, run},
-    steps::Context,
 };
 
 /// Where the tests keep what drives the clients: `requirements.txt` and Go modules.
@@ -22,7 +21,7 @@ const GO_MODULE_DEPTH_MAX: u32 = 3;
 
 pub(super) fn install(context: &Context) -> Result<()> {
     let clients = context.root.join(CLIENTS);
-    install_python(&clients.join("requirements.txt"), &context.target)?;
+    install_python(&clients.join("requirements.txt"), context)?;
     let mut modules = Vec::new();
     find_go_modules(&clients, GO_MODULE_DEPTH_MAX, &mut modules)?;
     if modules.is_empty() {
@@ -35,11 +34,11 @@ pub(super) fn install(context: &Context) -> Result<()> {
 }
 
 /// Makes the environment anew when the pinned versions changed or it does not run.
-fn install_python(requirements: &Path, target: &Path) -> Result<()> {
+fn install_python(requirements: &Path, context: &Context) -> Result<()> {
     let wanted = fs::read_to_string(requirements)
         .with_context(|| format!("cannot read {}", requirements.display()))?;
-    let environment = environment(target);
-    let python = python(target);
+    let environment = context.python_environment();
+    let python = context.python();
     // A copy of the requirements, written last, says that the environment is complete.
     let installed = environment.join("requirements.txt");
     let is_complete = fs::read_to_string(&installed).is_ok_and(|text| text == wanted)
