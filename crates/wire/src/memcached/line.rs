@@ -2,8 +2,7 @@
 
 use memchr::memchr;
 
-use super::limits::{LEADING_SPACES_MAX, LINE_PROBE_BYTES, Limits, TOKENS_MAX};
-use super::{Step, Then, text};
+use super::limits::TOKENS_MAX;
 
 /// Bytes looked at by [`find_space`] before it calls for help: most keys are no longer.
 const SHORT: usize = 32;
@@ -117,35 +116,4 @@ impl<'a> Words<'a> {
 /// Whether `word` is `full` or an abbreviation of it, which memcached takes for it.
 pub(super) fn abbreviates(word: &[u8], full: &str) -> bool {
     full.as_bytes().starts_with(word)
-}
-
-/// What to do with input that has no line end yet.
-#[cold]
-pub(super) fn unfinished<'a>(input: &'a [u8], limits: &Limits) -> Step<'a> {
-    if input.len() <= LINE_PROBE_BYTES {
-        return Step::Incomplete;
-    }
-    if !is_retrieval(input) {
-        return close(&[], input.len());
-    }
-    if input.len() < limits.retrieval_part_bytes {
-        return Step::Incomplete;
-    }
-    match text::part(input) {
-        Ok((request, consumed)) => Step::Request { request, consumed },
-        Err(refusal) => close(refusal.reply, input.len()),
-    }
-}
-
-/// Whether a line of more than [`super::limits::LINE_BYTES_MAX`] may stand.
-#[cold]
-pub(super) fn is_retrieval(line: &[u8]) -> bool {
-    let command = skip_spaces(line);
-    let verbs: [&[u8]; 4] = [b"get ", b"gets ", b"gat ", b"gats "];
-    line.len() - command.len() <= LEADING_SPACES_MAX
-        && verbs.iter().any(|verb| command.starts_with(verb))
-}
-
-pub(super) fn close<'a>(reply: &'static [u8], consumed: usize) -> Step<'a> {
-    Step::Invalid { reply, consumed, then: Then::Close }
 }

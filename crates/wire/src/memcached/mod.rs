@@ -32,7 +32,7 @@ pub use request::{
     watch,
 };
 
-use limits::LINE_BYTES_MAX;
+use limits::{LEADING_SPACES_MAX, LINE_BYTES_MAX, LINE_PROBE_BYTES};
 use memchr::memchr;
 
 /// What the input starts with.
@@ -103,20 +103,51 @@ const LINE_BYTES_MIN: usize = 4;
 #[inline]
 pub fn parse<'a>(input: &'a [u8], limits: &Limits) -> Step<'a> {
     let Some(end) = memchr(b'\n', input) else {
-        return line::unfinished(input, limits);
+        return unfinished(input, limits);
     };
     let consumed = end + 1;
     let line = match &input[..end] {
         [line @ .., b'\r'] => line,
         line => line,
     };
-    if consumed > LINE_BYTES_MAX && !line::is_retrieval(line) {
-        return line::close(&[], consumed);
+    if consumed > LINE_BYTES_MAX && !is_retrieval(line) {
+        return close(&[], consumed);
     }
     if consumed < LINE_BYTES_MIN {
         return Step::Invalid { reply: lines::BAD_FORMAT, consumed, then: Then::Continue };
     }
     text::step(line, consumed)
+}
+
+/// What to do with input that has no line end yet.
+#[cold]
+fn unfinished<'a>(input: &'a [u8], limits: &Limits) -> Step<'a> {
+    if input.len() <= LINE_PROBE_BYTES {
+        return Step::Incomplete;
+    }
+    if !is_retrieval(input) {
+        return close(&[], input.len());
+    }
+    if input.len() < limits.retrieval_part_bytes {
+        return Step::Incomplete;
+    }
+    match text::part(input) {
+        Ok((request, consumed)) => Step::Request { request, consumed },
+        Err(refusal) => close(refusal.reply, input.len()),
+    }
+}
+
+/// Whether a line of more than [`LINE_BYTES_MAX`] may stand.
+#[cold]
+fn is_retrieval(line: &[u8]) -> bool {
+    let command = line::skip_spaces(line);
+    let verbs: [&[u8]; 4] = [b"get ", b"gets ", b"gat ", b"gats "];
+    line.len() - command.len() <= LEADING_SPACES_MAX
+        && verbs.iter().any(|verb| command.starts_with(verb))
+}
+
+fn close<'a>(reply: &'static [u8], consumed: usize) -> Step<'a> {
+    Step::Invalid { reply, consumed, then: Then::Close }
 }
 
 #[cfg(test)]
