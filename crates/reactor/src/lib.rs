@@ -35,7 +35,7 @@
 //! Idea: the symmetric multi-process event-driven model, pooled buffers that adapt and a path
 //! without malloc are Bullet Cache's (Voras 2012); one loop a core with one pool is UKV's (An et
 //! al. 2020).
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod connection;
 mod driver;
@@ -47,6 +47,8 @@ mod input;
 mod mailbox;
 mod output;
 mod pool;
+mod transfer;
+mod uring;
 mod wheel;
 
 pub use connection::{ConnId, Connection, Next};
@@ -67,3 +69,4 @@ pub use output::{
 pub use pool::{
     BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Buffer, OWN_BYTES_PER_CONNECTION, Pool, PoolStats,
 };
+pub use uring::Uring;

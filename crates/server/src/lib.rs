@@ -17,6 +17,7 @@ mod cpus;
 mod descriptors;
 mod error;
 mod housekeeping;
+mod io;
 mod listener;
 pub mod memcached;
 mod running;

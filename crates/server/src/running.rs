@@ -21,7 +21,7 @@ use crate::{
     Error,
     acceptor::{self, Acceptor, End, Recipient},
     config::{Budget, Config},
-    cpus, descriptors, housekeeping,
+    cpus, descriptors, housekeeping, io,
     listener::Listener,
     memcached::Control,
     stats::{ServerStats, Settings},
@@ -143,6 +143,7 @@ impl Running {
         threads: usize,
         listeners: Vec<Listener>,
     ) -> Result<(), Error> {
+        let unix_only = listeners.iter().all(|listener| listener.address().is_none());
         let mut recipients = Vec::new();
         for number in 0..threads {
             let name = format!("data-{number}");
@@ -161,6 +162,7 @@ impl Running {
                 mailbox: inbox,
                 buffer_bytes: budget.buffer_bytes_per_thread(threads),
                 idle_timeout_ms: config.idle_timeout.0,
+                io: io::Wish { mode: config.io, unix_only },
             };
             let handle = self.spawn(&name, |ready| thread.run(ready))?;
             self.data.push((orders.clone(), handle));

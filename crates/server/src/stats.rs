@@ -17,6 +17,8 @@ use base::{
     },
 };
 
+use crate::io::IoChoice;
+
 mod buffers;
 mod prefixes;
 
@@ -211,6 +213,7 @@ pub struct ServerStats {
     accept_pauses: AtomicU64,
     verbosity: AtomicU64,
     prefixes: PrefixTable,
+    io: Mutex<Vec<IoChoice>>,
 }
 
 impl ServerStats {
@@ -229,6 +232,7 @@ impl ServerStats {
             accept_pauses: AtomicU64::new(0),
             verbosity: AtomicU64::new(0),
             prefixes: PrefixTable::default(),
+            io: Mutex::default(),
         })
     }
 
@@ -347,6 +351,20 @@ impl ServerStats {
     /// Takes over the level of a `verbosity` command.
     pub fn set_verbosity(&self, level: u64) {
         self.verbosity.store(level, Ordering::Relaxed);
+    }
+
+    /// Notes what a data thread reads and writes its sockets by.
+    pub fn set_io(&self, choice: IoChoice) {
+        let mut choices = lock(&self.io);
+        if !choices.contains(&choice) {
+            choices.push(choice);
+        }
+    }
+
+    /// The different choices of the data threads.
+    #[must_use]
+    pub fn io(&self) -> Vec<IoChoice> {
+        lock(&self.io).clone()
     }
 
     /// Counts by key prefix.

@@ -13,12 +13,11 @@ use base::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 use cache::Cache;
-use reactor::{
-    Burst, CloseReason, Connection, Control, Epoll, Handler, Loop, LoopConfig, Mailbox, Next, Pool,
-};
+use reactor::{Burst, CloseReason, Connection, Control, Handler, Loop, LoopConfig, Mailbox, Next};
 
 use crate::{
     Error, cpus,
+    io::{self, Driver},
     memcached::{self, Context, LargeValue, Session},
     running::Ready,
     stats::{BufferGauges, OpenConnection, ServerStats},
@@ -68,17 +67,19 @@ pub(crate) struct DataThread {
     pub(crate) mailbox: Mailbox<Order>,
     pub(crate) buffer_bytes: usize,
     pub(crate) idle_timeout_ms: u64,
+    pub(crate) io: io::Wish,
 }
 
 impl DataThread {
     /// Serves until told to end.
     pub(crate) fn run(self, ready: Ready) -> Result<(), Error> {
-        let failed = |source| Error::Loop { thread: self.name.clone(), source };
         if let Some(cpu) = self.cpu {
             cpus::pin(&self.name, cpu)?;
         }
-        let pool = Pool::new(self.buffer_bytes);
-        let driver = Epoll::new(pool.clone(), self.mailbox.waker()).map_err(failed)?;
+        let waker = self.mailbox.waker();
+        let (driver, pool, choice) = io::choose(self.io, &self.name, self.buffer_bytes, waker)?;
+        tracing::info!(thread = self.name, driver = choice.driver, reason = choice.reason, "I/O");
+        self.stats.set_io(choice);
         let mut worker = self.cache.worker()?;
         let clock = self.cache.clock().clone();
         worker.quiesce();
@@ -90,10 +91,16 @@ impl DataThread {
         let config = LoopConfig { idle_timeout_ms: self.idle_timeout_ms };
         let name = self.name;
         ready.tell();
-        Loop::new(config, driver, server, self.mailbox, pool, clock)
-            .run()
-            .map(drop)
-            .map_err(|source| Error::Loop { thread: name, source })
+        let mailbox = self.mailbox;
+        let outcome = match driver {
+            Driver::Epoll(driver) => {
+                Loop::new(config, driver, server, mailbox, pool, clock).run().map(drop)
+            }
+            Driver::Uring(driver) => {
+                Loop::new(config, *driver, server, mailbox, pool, clock).run().map(drop)
+            }
+        };
+        outcome.map_err(|source| Error::Loop { thread: name, source })
     }
 }
 

@@ -1,28 +1,17 @@
 //! One socket with what is under way on it.
 
-use std::{io::IoSlice, os::fd::OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::{
-    event::epoll::EventFlags,
-    io::{Errno, retry_on_intr},
-    net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg},
-};
+use rustix::{event::epoll::EventFlags, io::Errno};
 
 use crate::{
     ConnId,
     driver::{Event, Sending},
     input::Receive,
-    output::{Chain, External, Gather},
+    output::{Chain, External},
     pool::Pool,
+    transfer,
 };
-
-/// Slices per call: 4 MiB of a value in pieces of 64 KiB, more than a socket takes at a time, and
-/// 1 KiB of stack. The system's own limit is 1024.
-const SLICES_PER_SEND: usize = 64;
-
-/// Calls per turn for one connection, so that a fast reader of a huge value does not keep others
-/// waiting: 16 MiB, some 2 ms.
-const SENDS_PER_TURN: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Socket<E> {
@@ -97,17 +86,14 @@ impl<E: External> Socket<E> {
                 return;
             }
         };
-        let room = buffer.room();
-        let space = room.len();
-        match retry_on_intr(|| recv(&self.fd, &mut *room, RecvFlags::empty())) {
+        match transfer::pull(self.fd.as_fd(), &mut buffer) {
             Ok((0, _)) => {
                 self.readable = false;
                 let held = Some(buffer).filter(|buffer| !buffer.bytes().is_empty());
                 events.push(Event::Ended { conn, held });
             }
-            Ok((count, _)) => {
-                self.readable = count == space || self.ending;
-                buffer.commit(count);
+            Ok((count, filled)) => {
+                self.readable = filled || self.ending;
                 events.push(Event::Received { conn, buffer, count });
             }
             Err(Errno::AGAIN) => {
@@ -159,28 +145,7 @@ impl<E: External> Socket<E> {
     }
 
     fn push(&mut self, chain: &mut Chain<E>) -> Result<(), Errno> {
-        for _ in 0..SENDS_PER_TURN {
-            let mut slices = [IoSlice::new(&[]); SLICES_PER_SEND];
-            let mut gather = Gather::new(&mut slices);
-            chain.gather(&mut gather);
-            let (count, bytes) = (gather.count(), gather.bytes());
-            let flags = SendFlags::NOSIGNAL;
-            let sent = retry_on_intr(|| match &slices[..count] {
-                [slice] => send(&self.fd, slice, flags),
-                slices => sendmsg(&self.fd, slices, &mut SendAncillaryBuffer::default(), flags),
-            });
-            match sent {
-                Ok(sent) => {
-                    chain.advance(sent);
-                    self.writable = sent == bytes;
-                }
-                Err(Errno::AGAIN) => self.writable = false,
-                Err(error) => return Err(error),
-            }
-            if !self.writable || chain.is_empty() {
-                break;
-            }
-        }
+        self.writable = transfer::push(self.fd.as_fd(), chain)?;
         Ok(())
     }
 }

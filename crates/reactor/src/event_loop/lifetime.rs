@@ -70,6 +70,8 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
     pub(super) fn refuse(&mut self, id: ConnId, reason: CloseReason) {
         let Some(mut connection) = self.take(id) else { return };
         self.handler.refused(&mut connection, &reason);
+        // Others may be waiting for just that memory.
+        connection.input.clear();
         connection.next = Next::Finish;
         connection.state.phase = Phase::Finishing;
         connection.state.starved_since_ms = None;

@@ -188,6 +188,12 @@ impl Receive {
         Self { held: Some(held).filter(|held| !held.bytes().is_empty()), class, needed: 0 }
     }
 
+    /// Bytes of the buffer that it asks for.
+    pub(crate) fn wanted_bytes(&self) -> usize {
+        let held_bytes = self.held.as_ref().map_or(0, |held| held.bytes().len());
+        self.class.max(needed_class(self.needed, held_bytes)).bytes()
+    }
+
     /// The bytes held so far, when nothing will be received.
     #[must_use]
     pub fn into_held(self) -> Option<Buffer> {

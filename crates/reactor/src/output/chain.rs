@@ -140,6 +140,14 @@ impl<E: External> Chain<E> {
         self.pieces.is_empty()
     }
 
+    /// Whether one slice is all of it.
+    pub(crate) fn is_one_slice(&self) -> bool {
+        let mut slices = [IoSlice::new(&[])];
+        let mut gather = Gather::new(&mut slices);
+        self.gather(&mut gather);
+        gather.bytes() == self.len()
+    }
+
     /// Collects the bytes that are to be sent next, as many as `to` takes.
     pub fn gather<'a>(&'a self, to: &mut Gather<'a, '_>) {
         let mut buffers = self.buffers.iter();

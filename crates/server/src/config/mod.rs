@@ -21,7 +21,7 @@ use base::size::ByteSize;
 pub use budget::Budget;
 pub(crate) use check::VALUE_SHARE_DIVISOR;
 pub use layers::{Effective, Layer, Origin};
-pub use value::{Cpus, Duration, ListenAddress, LogLevel, Mode, Threads, Value};
+pub use value::{Cpus, Duration, IoMode, ListenAddress, LogLevel, Mode, Threads, Value};
 
 /// Port that memcached clients expect.
 pub const DEFAULT_PORT: u16 = 11211;
@@ -132,6 +132,8 @@ settings! {
     net_threads: Threads = Threads::Auto, "N";
     /// CPUs to pin the threads to, in turn, such as `0-3,8`; empty for no pinning.
     cpus: Cpus = Cpus::default(), "LIST";
+    /// How sockets are read and written: `uring`, `epoll`, or `auto` for what works and is faster.
+    io: IoMode = IoMode::Auto, "DRIVER";
     /// Most connections at a time; one more is told so and closed.
     max_connections: usize = 1024, "N";
     /// Connections that may wait to be accepted, for each listener.

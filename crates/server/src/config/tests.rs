@@ -81,6 +81,7 @@ fn what_is_printed_has_the_same_effect() {
         ("value-size-max", "2MiB"),
         ("net-threads", "3"),
         ("cpus", "0,2-4"),
+        ("io", "epoll"),
         ("max-connections", "77"),
         ("backlog", "9"),
         ("idle-timeout", "90s"),

@@ -68,7 +68,7 @@ macro_rules! plain_values {
     )+};
 }
 
-text_values!(ByteSize, Duration, Mode, Threads, Cpus, LogLevel);
+text_values!(ByteSize, Duration, Mode, Threads, Cpus, IoMode, LogLevel);
 plain_values!(usize: "a whole number", u32: "a whole number", bool: "`true` or `false`");
 
 impl Value for Option<PathBuf> {
@@ -324,6 +324,40 @@ impl fmt::Display for Cpus {
             }
         }
         Ok(())
+    }
+}
+
+/// How sockets are read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoMode {
+    /// By io_uring where it works and is faster, else by epoll.
+    Auto,
+    /// By io_uring.
+    Uring,
+    /// By epoll.
+    Epoll,
+}
+
+impl FromStr for IoMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "uring" => Ok(Self::Uring),
+            "epoll" => Ok(Self::Epoll),
+            _ => Err(format!("`{text}` is not one of auto, uring, epoll")),
+        }
+    }
+}
+
+impl fmt::Display for IoMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Uring => "uring",
+            Self::Epoll => "epoll",
+        })
     }
 }
 

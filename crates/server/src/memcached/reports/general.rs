@@ -3,7 +3,10 @@
 use cache::Cache;
 
 use super::{Report, SECOND_MS};
-use crate::stats::{ServerStats, Totals};
+use crate::{
+    io::IoChoice,
+    stats::{ServerStats, Totals},
+};
 
 /// What `version` answers: the memcached whose protocol is spoken, and who speaks it. Without a
 /// blank, because clients split lines at blanks.
@@ -29,6 +32,7 @@ pub(in crate::memcached) fn general(server: &ServerStats, cache: &Cache) -> Vec<
     report.stat("memory_for_records", settings.record_bytes);
     report.stat("memory_for_buffers", settings.buffer_bytes);
     report.stat("memory_for_connections", settings.connection_bytes);
+    io(&mut report, server);
     report.stat("open_to_network", u32::from(settings.exposed));
     report.end()
 }
@@ -160,6 +164,17 @@ fn memory(report: &mut Report, cache: &Cache, totals: &Totals) {
     report.stat("upload_bytes", stats.upload_bytes);
     report.stat("pinned_bytes", stats.pinned_bytes);
     report.stat("out_of_memory", stats.out_of_memory);
+}
+
+/// How sockets are read and written. Without blanks, because clients split lines at blanks.
+fn io(report: &mut Report, server: &ServerStats) {
+    let choices = server.io();
+    let joined = |of: fn(&IoChoice) -> &str| {
+        let texts: Vec<String> = choices.iter().map(|one| of(one).replace(' ', "_")).collect();
+        texts.join(";")
+    };
+    report.stat("io_driver", joined(|choice| choice.driver));
+    report.stat("io_driver_reason", joined(|choice| &choice.reason));
 }
 
 /// Microseconds that the process has computed, for itself and in the kernel. Zeros where the

@@ -1,7 +1,5 @@
 //! How connections end: by either side, half, at once, or with unread bytes.
 
-mod harness;
-
 use std::{
     io::{Read, Write},
     net::Shutdown,
@@ -9,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use harness::{Message, Served, Setup, expect, expect_end, value_byte};
+use super::harness::{Message, Served, Setup, expect, expect_end, value_byte};
 
 #[test]
 fn a_peer_that_ends_after_its_request_gets_the_reply() {

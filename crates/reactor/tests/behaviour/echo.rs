@@ -1,13 +1,11 @@
 //! Requests are answered in order, however they are cut and however many speak at a time.
 
-mod harness;
-
 use std::{
     io::{Read, Write},
     os::unix::net::{UnixListener, UnixStream},
 };
 
-use harness::{Message, Served, Setup, ask, expect, expect_end};
+use super::harness::{Message, Served, Setup, ask, expect, expect_end};
 
 #[test]
 fn requests_in_any_pieces_are_answered_in_order() {
@@ -78,7 +76,7 @@ fn a_line_that_is_too_long_is_refused() {
 #[test]
 fn thousands_of_connections_hold_no_buffer_while_they_are_silent() {
     let served = Served::start(Setup::default());
-    let count = 2000.min(harness::descriptors() / 2 - 100);
+    let count = 2000.min(super::harness::descriptors() / 2 - 100);
     let mut streams: Vec<_> = (0..count).map(|_| served.connect()).collect();
     let report = served.wait_for("all connections", |report| report.connections == count);
     assert_eq!(report.pool.used_bytes, 0);

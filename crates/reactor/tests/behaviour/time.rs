@@ -1,14 +1,12 @@
 //! Idle connections, with a clock that the test moves, and messages from other threads.
 
-mod harness;
-
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
 };
 
+use super::harness::{Message, PATIENCE, Served, Setup, ask, expect_end};
 use base::clock::Clock;
-use harness::{Message, PATIENCE, Served, Setup, ask, expect_end};
 
 #[test]
 fn idle_connections_are_closed_and_busy_ones_are_not() {
@@ -28,6 +26,8 @@ fn idle_connections_are_closed_and_busy_ones_are_not() {
     assert_eq!(report.reasons, [("Idle".to_owned(), 100)].into());
     idle.iter_mut().for_each(expect_end);
     ask(&mut busy, b"echo here\n", b"here\n");
+    // The loop has noted that it has sent.
+    served.report();
     clock.advance_ms(60_100);
     served.wait_for("the timeout", |report| report.connections == 0);
 }

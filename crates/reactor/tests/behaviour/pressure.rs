@@ -1,14 +1,12 @@
 //! Clients that do not read, values that do not fit a socket, and memory that runs out.
 
-mod harness;
-
 use std::{
     io::{Read, Write},
     net::TcpStream,
     time::{Duration, Instant},
 };
 
-use harness::{Served, Setup, ask, expect, value_byte};
+use super::harness::{Served, Setup, ask, expect, value_byte};
 use reactor::{OUTPUT_BYTES_HIGH, OUTPUT_UNIT_BYTES_MAX, OWN_BYTES_PER_CONNECTION};
 
 #[test]
@@ -41,7 +39,7 @@ fn a_client_that_does_not_read_costs_bounded_memory() {
 
 #[test]
 fn a_thousand_clients_that_do_not_read_leave_room_for_others() {
-    let count = 1000.min(harness::descriptors() / 2 - 100);
+    let count = 1000.min(super::harness::descriptors() / 2 - 100);
     let served = Served::start(Setup {
         pool_bytes: 1 << 20,
         send_buffer_bytes: Some(64 << 10),

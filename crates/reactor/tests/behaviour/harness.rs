@@ -7,7 +7,6 @@
 //! quit       ->  finishes
 //! abort      ->  aborts
 //! ```
-#![allow(dead_code, reason = "every test uses a part of it")]
 
 use std::{
     collections::BTreeMap,
@@ -25,8 +24,8 @@ use std::{
 
 use base::clock::Clock;
 use reactor::{
-    Accepted, CloseReason, Connection, Control, Driver, Epoll, External, Gather, Handler, Input,
-    Loop, LoopConfig, Next, Output, Pool, PoolStats, Sender, mailbox,
+    Accepted, CloseReason, Connection, Control, Driver, External, Gather, Handler, Input, Loop,
+    LoopConfig, Mailbox, Next, Output, Pool, PoolStats, Sender, mailbox,
 };
 
 /// Longer than anything here may take on a busy machine.
@@ -83,7 +82,6 @@ pub(crate) struct Speaker {
     alive: Alive,
     reasons: BTreeMap<String, usize>,
     served: u64,
-    accept_pauses: usize,
 }
 
 /// Lines of `many` that are still to be written.
@@ -107,7 +105,6 @@ pub(crate) struct Report {
     pub(crate) connections: usize,
     pub(crate) reasons: BTreeMap<String, usize>,
     pub(crate) served: u64,
-    pub(crate) accept_pauses: usize,
 }
 
 impl Speaker {
@@ -177,10 +174,6 @@ impl Handler for Speaker {
         control.adopt(accepted.socket, Session::default());
     }
 
-    fn accept_paused(&mut self, error: Option<&std::io::Error>) {
-        self.accept_pauses += usize::from(error.is_some());
-    }
-
     fn message(&mut self, message: Message, control: &mut Control<Session>) {
         match message {
             Message::Report(to) => {
@@ -189,7 +182,6 @@ impl Handler for Speaker {
                     connections: control.connections(),
                     reasons: self.reasons.clone(),
                     served: self.served,
-                    accept_pauses: self.accept_pauses,
                 };
                 let _ = to.send(report);
             }
@@ -217,8 +209,33 @@ pub(crate) struct Served {
     pub(crate) addr: SocketAddr,
     pub(crate) sender: Sender<Message>,
     pub(crate) alive: Alive,
-    pub(crate) clock: Clock,
     thread: Option<JoinHandle<Report>>,
+}
+
+/// All that a loop is made of, but its driver.
+pub(crate) struct Start {
+    pub(crate) config: LoopConfig,
+    pub(crate) listener: OwnedFd,
+    pub(crate) speaker: Speaker,
+    pub(crate) inbox: Mailbox<Message>,
+    pub(crate) pool: Pool,
+    pub(crate) clock: Clock,
+}
+
+impl Start {
+    /// Runs the loop to its end.
+    pub(crate) fn run(self, mut driver: impl Driver<Value>) -> Report {
+        driver.listen(0, self.listener).expect("a listener");
+        let (inbox, pool) = (self.inbox, self.pool.clone());
+        let event_loop = Loop::new(self.config, driver, self.speaker, inbox, pool, self.clock);
+        let speaker = event_loop.run().expect("the loop runs");
+        Report {
+            pool: self.pool.stats(),
+            connections: 0,
+            reasons: speaker.reasons,
+            served: speaker.served,
+        }
+    }
 }
 
 pub(crate) struct Setup {
@@ -257,30 +274,20 @@ impl Served {
         let listener = setup.listener.unwrap_or_else(|| tcp.into());
         let (sender, inbox) = mailbox(128).expect("an eventfd");
         let alive = Alive::default();
-        let (their_alive, clock) = (alive.clone(), setup.clock.clone());
+        let (their_alive, clock) = (alive.clone(), setup.clock);
         let config = LoopConfig { idle_timeout_ms: setup.idle_timeout_ms };
+        let pool_bytes = setup.pool_bytes;
         let thread = std::thread::spawn(move || {
-            let pool = Pool::new(setup.pool_bytes);
-            let mut driver = Epoll::new(pool.clone(), inbox.waker()).expect("an epoll");
-            Driver::<Value>::listen(&mut driver, 0, listener).expect("a listener");
+            let pool = Pool::new(pool_bytes);
             let speaker = Speaker {
                 values: Arc::clone(&VALUES),
                 alive: their_alive,
                 reasons: BTreeMap::new(),
                 served: 0,
-                accept_pauses: 0,
             };
-            let event_loop = Loop::new(config, driver, speaker, inbox, pool.clone(), clock);
-            let speaker = event_loop.run().expect("the loop runs");
-            Report {
-                pool: pool.stats(),
-                connections: 0,
-                reasons: speaker.reasons,
-                served: speaker.served,
-                accept_pauses: speaker.accept_pauses,
-            }
+            crate::run(Start { config, listener, speaker, inbox, pool, clock })
         });
-        Self { addr, sender, alive, clock: setup.clock, thread: Some(thread) }
+        Self { addr, sender, alive, thread: Some(thread) }
     }
 
     pub(crate) fn connect(&self) -> TcpStream {

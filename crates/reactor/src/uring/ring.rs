@@ -1,0 +1,294 @@
+//! The kernel's queues: operations go in, completions come out.
+//!
+//! Owns the queues and all memory that the kernel may touch between the two: the [`Inbox`] that
+//! it receives into, and the chains ([`Flights`]) that it sends. So nothing outside this file has
+//! to know how long memory must live.
+//!
+//! Thread safety: none; one thread sets a ring up, uses it and drops it.
+//!
+//! Invariants:
+//! 1. What the kernel may read or write is freed after the last completion of the operation that
+//!    uses it, or never.
+//! 2. The descriptor of an operation stays open until its last completion: see `Uring`.
+//!
+//! Source: io_uring_setup(2), io_uring_enter(2).
+#![expect(unsafe_code, reason = "the kernel's queues, and memory shared with it")]
+
+use std::{
+    collections::VecDeque,
+    io,
+    mem::ManuallyDrop,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    time::Duration,
+};
+
+use io_uring::{
+    EnterFlags, IoUring, cqueue, opcode,
+    squeue::{self, Flags},
+    types::{CancelBuilder, Fd, SubmitArgs, Timespec},
+};
+use rustix::{
+    event::PollFlags,
+    io::Errno,
+    net::{SendFlags, SocketFlags},
+};
+
+use super::{
+    flight::Flights,
+    inbox::{Held, Inbox},
+    token::{Kind, Token},
+};
+use crate::output::{Chain, External};
+
+/// Operations handed over at a time: a send for each connection of a burst, and as many others.
+/// More wait in a queue of ours. 32 KiB of the kernel's memory.
+const SUBMISSIONS: u32 = 512;
+
+/// Completions that the kernel has room for: 128 KiB. What does not fit it keeps elsewhere.
+const COMPLETIONS: u32 = 8192;
+
+/// The one group of chunks of a ring.
+const GROUP: u16 = 0;
+
+/// How often a ring that is dropped asks for what is under way, 10 ms each: 1 s, and then what the
+/// kernel may touch is leaked.
+const DRAIN_ROUNDS: usize = 100;
+const DRAIN_ROUND: Duration = Duration::from_millis(10);
+
+/// Operations in, completions out.
+pub(super) struct Ring<E: External> {
+    queues: ManuallyDrop<IoUring>,
+    inbox: ManuallyDrop<Inbox>,
+    flights: Flights<E>,
+    /// Operations that found the queue full, in order.
+    waiting: VecDeque<squeue::Entry>,
+    /// Operations whose last completion has not come.
+    under_way: usize,
+    enter_flags: EnterFlags,
+}
+
+/// What a completion says.
+#[derive(Debug)]
+pub(super) struct Completion {
+    pub(super) token: Token,
+    pub(super) result: Result<u32, Errno>,
+    /// The operation goes on.
+    pub(super) more: bool,
+    /// What was received.
+    pub(super) held: Option<Held>,
+}
+
+impl<E: External> Ring<E> {
+    /// Queues, and an inbox that they receive into.
+    ///
+    /// # Errors
+    /// What was tried, and what the system said.
+    pub(super) fn new(inbox: Inbox) -> Result<Self, (&'static str, io::Error)> {
+        let queues = set_up().map_err(|error| ("setting it up", error))?;
+        // SAFETY: the ring of entries is as long as it is said to be, and the inbox is dropped
+        // after the queues are, or not at all.
+        let registered = unsafe {
+            let submitter = queues.submitter();
+            submitter.register_buf_ring_with_flags(inbox.address(), inbox.chunks(), GROUP, 0)
+        };
+        registered.map_err(|error| ("registering buffers", error))?;
+        let mut enter_flags = EnterFlags::EXT_ARG | EnterFlags::GETEVENTS;
+        if queues.params().is_feature_no_iowait() {
+            // A server that waits for requests is idle and does not wait for I/O.
+            enter_flags |= EnterFlags::NO_IOWAIT;
+        }
+        Ok(Self {
+            queues: ManuallyDrop::new(queues),
+            inbox: ManuallyDrop::new(inbox),
+            flights: Flights::new(),
+            waiting: VecDeque::new(),
+            under_way: 0,
+            enter_flags,
+        })
+    }
+
+    /// Does nothing, and says so.
+    pub(super) fn nop(&mut self, token: Token) {
+        self.start(opcode::Nop::new().build(), token);
+    }
+
+    /// Accepts connections until it is cancelled or fails.
+    pub(super) fn accept(&mut self, socket: BorrowedFd<'_>, token: Token) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let accept = opcode::AcceptMulti::new(Fd(socket.as_raw_fd()));
+        self.start(accept.flags(flags.bits() as i32).build(), token);
+    }
+
+    /// Receives into chunks until it is cancelled, fails or finds no chunk.
+    pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, token: Token) {
+        self.start(opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build(), token);
+    }
+
+    /// Waits until `events` happen: once, or each time until it is cancelled or fails.
+    pub(super) fn poll(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        events: PollFlags,
+        multi: bool,
+        token: Token,
+    ) {
+        let poll = opcode::PollAdd::new(Fd(fd.as_raw_fd()), u32::from(events.bits()));
+        self.start(poll.multi(multi).build(), token);
+    }
+
+    /// Sends the first bytes of a chain, as many as the socket takes at once. [`Ring::land`] gives
+    /// the chain back after the completion.
+    pub(super) fn send(&mut self, socket: BorrowedFd<'_>, chain: Chain<E>, token: Token) {
+        let span = self.flights.launch(token.slot, chain);
+        let send = opcode::Send::new(Fd(socket.as_raw_fd()), span.start, span.len);
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        self.start(send.flags(flags.bits() as i32).build(), token);
+    }
+
+    /// The chain of a send whose completion has been taken.
+    pub(super) fn land(&mut self, slot: u32) -> Chain<E> {
+        self.flights.land(slot)
+    }
+
+    /// Cancels an operation, which reports it. One that is not there is not cancelled.
+    pub(super) fn cancel(&mut self, target: Token) {
+        let cancel = opcode::AsyncCancel::new(target.bits()).build();
+        let token = Token { kind: Kind::Cancel, slot: 0 };
+        self.push(cancel.flags(Flags::SKIP_SUCCESS).user_data(token.bits()));
+    }
+
+    /// The chunks.
+    pub(super) fn inbox(&mut self) -> &mut Inbox {
+        &mut self.inbox
+    }
+
+    /// Hands all operations over and waits until there are `wanted` completions or `timeout` has
+    /// passed.
+    ///
+    /// # Errors
+    /// What the system says of the waiting itself.
+    pub(super) fn enter(&mut self, wanted: u32, timeout: Duration) -> io::Result<()> {
+        self.inbox.publish();
+        self.fill();
+        // What still waits does not do so for completions.
+        let wanted = if self.waiting.is_empty() && !timeout.is_zero() { wanted } else { 0 };
+        let timespec = Timespec::from(timeout);
+        let arguments = SubmitArgs::new().timespec(&timespec);
+        let submissions = self.queues.submission().len() as u32;
+        // SAFETY: the arguments are of the kind that the flag EXT_ARG announces.
+        let entered = unsafe {
+            let submitter = self.queues.submitter();
+            submitter.enter(submissions, wanted, self.enter_flags.bits(), Some(&arguments))
+        };
+        match entered.map_err(|error| error.raw_os_error().map(Errno::from_raw_os_error)) {
+            Ok(_) => Ok(()),
+            // Nothing came in time; a signal came; there are completions to be taken first; or
+            // memory is short for the moment. What was not handed over stays in the queue.
+            Err(Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN | Errno::NOMEM)) => {
+                Ok(())
+            }
+            Err(error) => Err(error.unwrap_or(Errno::IO).into()),
+        }
+    }
+
+    /// Appends all completions that have come.
+    pub(super) fn take_completions(&mut self, into: &mut Vec<Completion>) {
+        for entry in self.queues.completion() {
+            let token = Token::from_bits(entry.user_data());
+            let more = cqueue::more(entry.flags());
+            let result = u32::try_from(entry.result())
+                .map_err(|_| Errno::from_raw_os_error(-entry.result()));
+            let held = cqueue::buffer_select(entry.flags())
+                .map(|number| self.inbox.take(number, result.map_or(0, |len| len as usize)));
+            self.under_way -= usize::from(!more && token.kind != Kind::Cancel);
+            into.push(Completion { token, result, more, held });
+        }
+    }
+
+    fn start(&mut self, entry: squeue::Entry, token: Token) {
+        self.under_way += 1;
+        self.push(entry.user_data(token.bits()));
+    }
+
+    fn push(&mut self, entry: squeue::Entry) {
+        // SAFETY: the memory of an operation is the inbox's or a chain that has been launched,
+        // which both stay until its last completion.
+        let pushed =
+            self.waiting.is_empty() && unsafe { self.queues.submission().push(&entry) }.is_ok();
+        if !pushed {
+            self.waiting.push_back(entry);
+        }
+    }
+
+    /// Moves what waits into the queue, as much as there is room for.
+    fn fill(&mut self) {
+        while let Some(entry) = self.waiting.front() {
+            // SAFETY: as in `push`.
+            if unsafe { self.queues.submission().push(entry) }.is_err() {
+                return;
+            }
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Cancels everything and waits for the last completions; true if they have come.
+    fn drain(&mut self) -> bool {
+        let mut completions = Vec::new();
+        for _ in 0..DRAIN_ROUNDS {
+            // It fails when there is nothing to cancel.
+            let _ = self.queues.submitter().register_sync_cancel(None, CancelBuilder::any());
+            self.take_completions(&mut completions);
+            for completion in completions.drain(..) {
+                match (completion.token.kind, completion.result) {
+                    (Kind::Send, _) => drop(self.flights.land(completion.token.slot)),
+                    (Kind::Accept, Ok(socket)) => drop(adopt(socket)),
+                    _ => {}
+                }
+            }
+            if self.under_way == 0 {
+                return true;
+            }
+            if self.enter(1, DRAIN_ROUND).is_err() {
+                break;
+            }
+        }
+        false
+    }
+}
+
+/// The socket that an accept's completion names.
+pub(super) fn adopt(socket: u32) -> OwnedFd {
+    // SAFETY: the kernel has just opened it for us, and nobody else knows its number.
+    unsafe { OwnedFd::from_raw_fd(socket as i32) }
+}
+
+/// Queues with as many of the wished features as the kernel has.
+fn set_up() -> io::Result<IoUring> {
+    let begin = || {
+        let mut builder = IoUring::builder();
+        builder.setup_clamp().setup_cqsize(COMPLETIONS).setup_submit_all().dontfork();
+        builder
+    };
+    // Completions are made when we ask for them, and not between two of our instructions.
+    let deferred =
+        begin().setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().build(SUBMISSIONS);
+    match deferred {
+        Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+            begin().setup_coop_taskrun().setup_taskrun_flag().build(SUBMISSIONS)
+        }
+        outcome => outcome,
+    }
+}
+
+impl<E: External> Drop for Ring<E> {
+    fn drop(&mut self) {
+        let drained = self.drain();
+        // SAFETY: neither is used again. The queues go first: they know the inbox.
+        unsafe {
+            ManuallyDrop::drop(&mut self.queues);
+            if drained {
+                ManuallyDrop::drop(&mut self.inbox);
+            }
+        }
+    }
+}
