@@ -10,7 +10,7 @@ pub enum Error {
     #[error("{0}")]
     Settings(String),
     /// A server's name leads nowhere.
-    #[error("cannot resolve {address}: {source}")]
+    #[error("cannot resolve {address}")]
     Resolve {
         /// The server.
         address: String,
@@ -18,7 +18,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A server does not accept a connection.
-    #[error("cannot connect to {address}: {source}")]
+    #[error("cannot connect to {address}")]
     Connect {
         /// The server.
         address: String,
@@ -34,7 +34,7 @@ pub enum Error {
         under_way: usize,
     },
     /// A connection broke.
-    #[error("the connection to {address} broke: {source}")]
+    #[error("the connection to {address} broke")]
     Broken {
         /// The server.
         address: String,
@@ -62,7 +62,7 @@ pub enum Error {
         waited_ms: u64,
     },
     /// A server's process cannot be looked at.
-    #[error("cannot read the CPU time of process {pid}: {source}")]
+    #[error("cannot read the CPU time of process {pid}")]
     Process {
         /// The process.
         pid: u32,
@@ -70,7 +70,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The system refuses something the generator needs.
-    #[error("{what}: {source}")]
+    #[error("{what}")]
     System {
         /// What was tried.
         what: String,

@@ -8,7 +8,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
     thread::JoinHandle,
@@ -54,6 +54,8 @@ pub(crate) struct Order {
     pub(crate) seed: u64,
     pub(crate) records: bool,
     pub(crate) patience_ns: u64,
+    /// Threads look for replies all the time instead of sleeping until they come.
+    pub(crate) spins: bool,
     /// Whose CPU time is the server's: a process, and if given only some of its threads.
     pub(crate) server: Option<(u32, Option<Vec<u32>>)>,
 }
@@ -76,7 +78,7 @@ pub struct Figures {
     pub replies: u64,
     /// CPU time of the server, if it can be seen.
     pub server: Option<Used>,
-    /// CPU time of the generator.
+    /// CPU time of the generator; when it spins, the time in which it had something to do.
     pub generator: Used,
 }
 
@@ -101,6 +103,8 @@ struct Glance {
     replies: u64,
     server: Option<Sample>,
     generator: Sample,
+    /// Of threads that spin, how long each found nothing to do.
+    idle_ns: Vec<u64>,
 }
 
 impl Fleet {
@@ -179,6 +183,7 @@ impl Fleet {
                 records: false,
                 shared: Arc::clone(&shared),
                 patience_ns,
+                spin_idle_ns: None,
             });
         }
         let mut reports = Vec::new();
@@ -205,9 +210,11 @@ impl Fleet {
         watch: &mut dyn FnMut(u64),
     ) -> Result<Measured, Error> {
         let shared = Arc::new(Progress::default());
+        let idle: Vec<Arc<AtomicU64>> =
+            self.members.iter().filter(|_| order.spins).map(|_| Arc::default()).collect();
         let from_ns = self.clock.elapsed_ns() + order.warm_up_ns;
         let span = Span { from_ns, until_ns: from_ns + order.duration_ns };
-        for (number, member) in (0..).zip(&self.members) {
+        for (number, member) in (0_u64..).zip(&self.members) {
             let _ = member.orders.send(Round {
                 source: source(number),
                 pace: order.pace,
@@ -216,6 +223,7 @@ impl Fleet {
                 records: order.records,
                 shared: Arc::clone(&shared),
                 patience_ns: order.patience_ns,
+                spin_idle_ns: idle.get(number as usize).cloned(),
             });
         }
         let mut reports = Vec::new();
@@ -231,9 +239,9 @@ impl Fleet {
         let mut glances = Vec::new();
         let mut is_stopped = until(span.from_ns, &mut reports);
         if !is_stopped && reports.is_empty() {
-            glances.push(self.glance(order, &shared));
+            glances.push(self.glance(order, &shared, &idle));
             is_stopped = until(span.until_ns, &mut reports);
-            glances.push(self.glance(order, &shared));
+            glances.push(self.glance(order, &shared, &idle));
         }
         if is_stopped {
             shared.stop.store(true, Ordering::Relaxed);
@@ -260,14 +268,20 @@ impl Fleet {
         }
     }
 
-    fn glance(&self, order: &Order, shared: &Progress) -> Result<Glance, Error> {
+    fn glance(
+        &self,
+        order: &Order,
+        shared: &Progress,
+        idle: &[Arc<AtomicU64>],
+    ) -> Result<Glance, Error> {
         let server = match &order.server {
             Some((pid, threads)) => Some(Sample::take(*pid, threads.as_deref())?),
             None => None,
         };
         let generator = Sample::take(std::process::id(), Some(&self.thread_ids))?;
         let replies = shared.replies.load(Ordering::Relaxed);
-        Ok(Glance { at_ns: self.clock.elapsed_ns(), replies, server, generator })
+        let idle_ns = idle.iter().map(|idle_ns| idle_ns.load(Ordering::Relaxed)).collect();
+        Ok(Glance { at_ns: self.clock.elapsed_ns(), replies, server, generator, idle_ns })
     }
 }
 
@@ -283,11 +297,20 @@ impl Drop for Fleet {
 impl Figures {
     fn between(before: &Glance, after: &Glance) -> Self {
         let server = after.server.as_ref().zip(before.server.as_ref());
+        let span_ns = after.at_ns - before.at_ns;
+        let worked_ns = after.idle_ns.iter().zip(&before.idle_ns).map(|(after, before)| {
+            // All that was not idle, also if somebody else had the CPU.
+            span_ns.saturating_sub(after - before)
+        });
+        let spun = worked_ns.clone().max().map(|busiest_ns| {
+            let all_ns = worked_ns.sum();
+            Used { all_ns, busiest_ns }
+        });
         Self {
-            span_ns: after.at_ns - before.at_ns,
+            span_ns,
             replies: after.replies - before.replies,
             server: server.map(|(after, before)| after.since(before)),
-            generator: after.generator.since(&before.generator),
+            generator: spun.unwrap_or_else(|| after.generator.since(&before.generator)),
         }
     }
 }

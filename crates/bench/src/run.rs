@@ -101,6 +101,8 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Of each round's span.
     pub duration: Duration,
+    /// Whether the generator's threads look for replies all the time instead of sleeping.
+    pub spins: bool,
     /// How long a server may leave requests unanswered.
     pub patience: Duration,
     /// Repeats a run: keys, sizes, order of requests and arrivals.
@@ -366,6 +368,7 @@ impl Bench<'_> {
             seed: mix(self.plan.seed ^ u64::from(round)),
             records: self.plan.records,
             patience_ns: nanoseconds(self.plan.patience),
+            spins: self.plan.spins,
             server,
         }
     }

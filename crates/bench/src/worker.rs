@@ -49,6 +49,10 @@ const EVENTS_PER_WAIT: usize = 256;
 /// How often a thread that waits looks whether it should stop.
 const LOOK_NS_MAX: u64 = 20_000_000;
 
+/// Spins between two looks that find nothing, some half a microsecond: a look takes the lock under
+/// which the server's sends report, so looking all the time would slow the server.
+const SPINS_PER_LOOK: u32 = 32;
+
 /// What a thread does in one round.
 #[derive(Debug)]
 pub(crate) struct Round {
@@ -61,6 +65,8 @@ pub(crate) struct Round {
     pub(crate) shared: Arc<Progress>,
     /// How long a server may leave requests unanswered before the bench gives up.
     pub(crate) patience_ns: u64,
+    /// Never sleeps, but counts here how long it found nothing to do, in nanoseconds.
+    pub(crate) spin_idle_ns: Option<Arc<AtomicU64>>,
 }
 
 /// What threads and their observer share.
@@ -98,6 +104,19 @@ struct Turn<'a> {
     /// When the last reply came, or the round began.
     heard_ns: u64,
     under_way: usize,
+    /// When it last looked, and there was nothing.
+    idle_since_ns: Option<u64>,
+}
+
+impl Turn<'_> {
+    /// Counts the time since a look that found nothing.
+    fn count_idle(&mut self, now_ns: u64) {
+        if let Some(since_ns) = self.idle_since_ns.take()
+            && let Some(idle_ns) = &self.round.spin_idle_ns
+        {
+            idle_ns.fetch_add(now_ns - since_ns, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Worker {
@@ -149,8 +168,15 @@ impl Worker {
             }
         };
         let tally = Tally::new(round.records);
-        let mut turn =
-            Turn { round, tally, timetable, is_ending: false, heard_ns: now_ns, under_way: 0 };
+        let mut turn = Turn {
+            round,
+            tally,
+            timetable,
+            is_ending: false,
+            heard_ns: now_ns,
+            under_way: 0,
+            idle_since_ns: None,
+        };
         let outcome = self.go(&mut turn);
         if let Some(timetable) = &mut turn.timetable {
             let until_ns = turn.round.span.until_ns.min(self.clock.elapsed_ns());
@@ -167,6 +193,7 @@ impl Worker {
         }
         loop {
             let now_ns = self.clock.elapsed_ns();
+            turn.count_idle(now_ns);
             let is_over = now_ns >= turn.round.span.until_ns
                 || turn.round.shared.stop.load(Ordering::Relaxed);
             turn.is_ending |= is_over;
@@ -198,9 +225,11 @@ impl Worker {
         }
     }
 
-    /// Sleeps until a socket is ready, a request is due, or it is time to look around.
-    fn wait(&mut self, turn: &Turn<'_>, now_ns: u64) -> Result<(), Error> {
-        let mut until_ns = now_ns + LOOK_NS_MAX;
+    /// Sleeps until a socket is ready, a request is due, or it is time to look around. If it is
+    /// to spin, it only looks which sockets are ready.
+    fn wait(&mut self, turn: &mut Turn<'_>, now_ns: u64) -> Result<(), Error> {
+        let is_spinning = turn.round.spin_idle_ns.is_some();
+        let mut until_ns = if is_spinning { now_ns } else { now_ns + LOOK_NS_MAX };
         if !turn.is_ending {
             until_ns = until_ns.min(turn.round.span.until_ns);
             let due_ns = turn.timetable.as_ref().and_then(Timetable::due_ns);
@@ -214,9 +243,14 @@ impl Worker {
         self.events.clear();
         let room = rustix::buffer::spare_capacity(&mut self.events);
         match epoll::wait(&self.epoll, room, Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(source) => Err(Error::system("cannot wait for sockets", source)),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(source) => return Err(Error::system("cannot wait for sockets", source)),
         }
+        if is_spinning && self.events.is_empty() {
+            turn.idle_since_ns = Some(now_ns);
+            (0..SPINS_PER_LOOK).for_each(|_| std::hint::spin_loop());
+        }
+        Ok(())
     }
 
     /// Acts on what the kernel says of a link.

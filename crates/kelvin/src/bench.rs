@@ -122,6 +122,7 @@ fn round_args() -> Vec<Arg> {
             .value_parser(clap::value_parser!(u32).range(1..)),
         option("cpus", "LIST", "CPUs that its threads run on, one each, as 1,3 or 4-7")
             .value_parser(cpus),
+        switch("spin", "Look for replies all the time instead of sleeping until they come"),
         option("rounds", "N", "Rounds of each cell [default: 5; 10 with --against]")
             .value_parser(clap::value_parser!(u32).range(1..)),
         option("duration", "TIME", "Of each round").default_value("2s").value_parser(time),
@@ -210,6 +211,7 @@ fn plan(matches: &ArgMatches) -> Plan {
         rounds: matches.get_one("rounds").copied().unwrap_or(rounds),
         warm_up: value(matches, "warm-up"),
         duration: value(matches, "duration"),
+        spins: matches.get_flag("spin"),
         patience: value(matches, "timeout"),
         seed: value(matches, "seed"),
         loads: !matches.get_flag("no-load"),

@@ -10,7 +10,7 @@ use super::figures::{
     server_busy, server_us, share,
 };
 use crate::{
-    Spread,
+    Error, Spread,
     run::{Ceiling, Cell, Lap, Outcome, Plan, Side},
     tally::{Counts, Kind, Tally},
     workload::Pace,
@@ -54,9 +54,15 @@ pub fn json(plan: &Plan, outcome: &Outcome) -> String {
         "cells": cells,
         "faults": faults(outcome),
         "interrupted": outcome.is_interrupted,
-        "error": outcome.error.as_ref().map(ToString::to_string),
+        "error": outcome.error.as_ref().map(error_text),
     });
     format!("{report:#}\n")
+}
+
+/// An error with what led to it.
+fn error_text(error: &Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn plan_json(plan: &Plan) -> Value {
@@ -75,6 +81,7 @@ fn plan_json(plan: &Plan) -> Value {
         "open_poisson": is_poisson,
         "threads": plan.threads,
         "cpus": plan.cpus,
+        "spins": plan.spins,
         "rounds": plan.rounds,
         "warm_up_s": plan.warm_up.as_secs_f64(),
         "duration_s": plan.duration.as_secs_f64(),

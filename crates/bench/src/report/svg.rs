@@ -39,12 +39,8 @@ const STEPS: u32 = 12;
 /// Everything as one SVG document.
 #[must_use]
 pub fn svg(plan: &Plan, outcome: &Outcome) -> String {
-    let mut rows: u32 = 0;
-    for _ in outcome.cells.chunks(2) {
-        rows += 1;
-    }
-    let height =
-        HEAD + BARS_HEIGHT + AXIS_BELOW + f64::from(rows) * (LINES_HEIGHT + AXIS_BELOW + PANEL_GAP);
+    let rows = count(outcome.cells.len().div_ceil(2));
+    let height = HEAD + BARS_HEIGHT + AXIS_BELOW + rows * (LINES_HEIGHT + AXIS_BELOW);
     let mut page = Page { out: String::new() };
     page.begin(height);
     heading(&mut page, plan, outcome);
@@ -67,7 +63,7 @@ pub fn svg(plan: &Plan, outcome: &Outcome) -> String {
             };
             lines(&mut page, frame, plan, cell);
         }
-        top += LINES_HEIGHT + AXIS_BELOW + PANEL_GAP;
+        top += LINES_HEIGHT + AXIS_BELOW;
     }
     page.out.push_str("</svg>\n");
     page.out

@@ -118,11 +118,12 @@ fn rounds_text(plan: &Plan) -> String {
     let pinned =
         if plan.cpus.is_empty() { String::new() } else { format!(" on {}", cpus_text(&plan.cpus)) };
     format!(
-        "{} rounds of {:?} after {:?}; generator threads: {}{pinned}; seed {}; values {}",
+        "{} rounds of {:?} after {:?}; generator threads: {}{pinned}{}; seed {}; values {}",
         plan.rounds,
         plan.duration,
         plan.warm_up,
         plan.threads,
+        if plan.spins { ", spinning" } else { "" },
         plan.seed,
         if plan.verifies { "verified" } else { "not verified" },
     )
