@@ -110,12 +110,12 @@ pub enum Event<E> {
         /// The request as it was.
         request: Receive,
     },
-    /// A pending send got ahead.
+    /// Bytes of a pending send went out later than it was asked for.
     Progress {
         /// The connection.
         conn: ConnId,
     },
-    /// A pending send is through.
+    /// A pending send is through. It may be reported only when something else happens, too.
     Sent {
         /// The connection.
         conn: ConnId,

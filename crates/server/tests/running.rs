@@ -177,7 +177,7 @@ fn idle_clients_are_closed() {
     let mut idle = served.connect();
     let mut busy = served.connect();
     ask(&mut idle, b"mn\r\n", b"MN\r\n");
-    for _ in 0..5 {
+    for _ in 0..4 {
         ask(&mut busy, b"mn\r\n", b"MN\r\n");
         clock.advance_ms(10_000);
     }

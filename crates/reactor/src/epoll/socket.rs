@@ -126,13 +126,13 @@ impl<E: External> Socket<E> {
         let Some(mut chain) = self.send.take() else { return false };
         let before = chain.len();
         match self.push(&mut chain) {
-            Ok(()) if chain.is_empty() => {
-                events.push(Event::Sent { conn, chain });
-                return false;
-            }
             Ok(()) => {
                 if chain.len() < before {
                     events.push(Event::Progress { conn });
+                }
+                if chain.is_empty() {
+                    events.push(Event::Sent { conn, chain });
+                    return false;
                 }
                 self.send = Some(chain);
             }

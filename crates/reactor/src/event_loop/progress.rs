@@ -76,10 +76,8 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
     }
 
     fn sent(&mut self, conn: ConnId, chain: Chain<H::External>) {
-        let now_ms = self.now_ms;
         let Some(connection) = self.connection(conn) else { return };
         connection.state.sending = false;
-        connection.state.active_ms = now_ms;
         connection.output.landed(chain);
         if let Some(connection) = self.take(conn) {
             self.go_on(connection);
@@ -102,11 +100,9 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
     pub(super) fn go_on(&mut self, mut connection: Box<Connection<H::Session, H::External>>) {
         let id = connection.id;
         if !connection.state.sending && !connection.output.is_empty() {
+            connection.state.active_ms = self.now_ms;
             match self.driver.send(id, connection.output.launch()) {
-                Sending::Done(chain) => {
-                    connection.state.active_ms = self.now_ms;
-                    connection.output.landed(chain);
-                }
+                Sending::Done(chain) => connection.output.landed(chain),
                 Sending::Pending => connection.state.sending = true,
                 Sending::Failed(error) => {
                     return self.end(*connection, CloseReason::Failed(error));

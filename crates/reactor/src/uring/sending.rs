@@ -17,10 +17,12 @@ impl<E: External> Uring<E> {
         let Some(mut chain) = socket.send.take() else { return };
         let (conn, before) = (socket.conn, chain.len());
         match transfer::push(socket.fd.as_fd(), &mut chain) {
-            Ok(_) if chain.is_empty() => events.push(Event::Sent { conn, chain }),
             Ok(writable) => {
                 if chain.len() < before {
                     events.push(Event::Progress { conn });
+                }
+                if chain.is_empty() {
+                    return events.push(Event::Sent { conn, chain });
                 }
                 socket.writable = writable;
                 socket.send = Some(chain);
