@@ -7,10 +7,15 @@ use cache::{StoreError, Upload};
 use wire::memcached::{
     Limits, Step,
     body::{Inflow, InflowState, TERMINATOR_LEN},
+    limits::LINE_PROBE_BYTES,
     parse,
 };
 
 use super::{command::StoreCommand, context::Context, record::Replies, storage::Body};
+
+/// Longest line that is kept for a value that is still arriving: what a connection costs beside its
+/// buffers. Key and flags of the longest command that means something take 1 KiB.
+const LINE_KEPT_BYTES_MAX: usize = LINE_PROBE_BYTES;
 
 /// A command whose value is still arriving.
 #[derive(Debug)]
@@ -38,7 +43,11 @@ pub(super) fn begin(
     replies: &mut Replies,
 ) -> Then {
     let len = command.value_len();
-    match context.worker.upload(len as usize) {
+    let upload = context.worker.upload(len as usize).and_then(|upload| {
+        let is_long = line.len() > LINE_KEPT_BYTES_MAX;
+        if is_long { Err(StoreError::OutOfMemory { len: line.len() }) } else { Ok(upload) }
+    });
+    match upload {
         Ok(upload) => {
             let inflow = Inflow::new(len);
             Then::More(Box::new(Receiving { line: line.into(), inflow, upload }))

@@ -131,6 +131,22 @@ fn uploads_that_hold_too_much_memory_are_refused_and_their_rest_is_dropped() {
 }
 
 #[test]
+fn a_long_line_is_not_kept_for_its_value() {
+    for (line_bytes, reply) in
+        [(2048, "STORED\r\nMN\r\n"), (2049, "SERVER_ERROR out of memory storing object\r\nMN\r\n")]
+    {
+        let mut server = Server::new();
+        let mut client = server.client();
+        let line = format!("{:1$}\r\n", "set k 3 0 5000", line_bytes - 2);
+        client.connection.input.need(line.len());
+        let mut said = server.send(&mut client, line.as_bytes());
+        said.extend(server.send(&mut client, &value(5_000, 1)));
+        said.extend(server.send(&mut client, b"\r\nmn\r\n"));
+        assert_eq!(String::from_utf8_lossy(&said), reply, "{line_bytes}");
+    }
+}
+
+#[test]
 fn a_reply_waits_for_its_turn_to_pin() {
     for request in ["get k\r\n", "gat 100 k\r\n", "mg k v\r\n", "mg k v l T100\r\n"] {
         pin_in_turns(request.as_bytes());
