@@ -132,7 +132,7 @@ impl<E: External> Ring<E> {
         multi: bool,
         token: Token,
     ) {
-        let poll = opcode::PollAdd::new(Fd(fd.as_raw_fd()), u32::from(events.bits()));
+        let poll = opcode::PollAdd::new(Fd(fd.as_raw_fd()), i64::from(events.bits()) as u32);
         self.start(poll.multi(multi).build(), token);
     }
 
