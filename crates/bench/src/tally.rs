@@ -158,8 +158,12 @@ impl Tally {
 
     /// Keeps a few sentences of what went wrong.
     pub(crate) fn sample(&mut self, describe: impl FnOnce() -> String) {
-        if self.samples.len() < SAMPLES_MAX {
-            self.samples.push(describe());
+        if self.samples.len() >= SAMPLES_MAX {
+            return;
+        }
+        let sample = describe();
+        if !self.samples.contains(&sample) {
+            self.samples.push(sample);
         }
     }
 
@@ -174,8 +178,7 @@ impl Tally {
             mine.add(theirs).expect("invariant: the bounds are the same");
         }
         self.unsent += other.unsent;
-        let room = SAMPLES_MAX.saturating_sub(self.samples.len());
-        self.samples.extend(other.samples.iter().take(room).cloned());
+        other.samples.iter().for_each(|sample| self.sample(|| sample.clone()));
         self.raw.extend_from_slice(&other.raw);
         self.raw_dropped += other.raw_dropped;
     }

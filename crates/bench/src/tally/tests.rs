@@ -34,7 +34,7 @@ fn tallies_add_up() {
         one.counts.hits = 2;
         one.counts.wrong = 1;
         one.unsent = 5;
-        (0..20).for_each(|number| one.sample(|| number.to_string()));
+        (0..40).for_each(|number| one.sample(|| (number / 2).to_string()));
         all.add(&one);
     }
     assert_eq!((all.counts.hits, all.counts.wrong, all.unsent), (4, 2, 10));
