@@ -118,8 +118,10 @@ impl Pair {
     fn batch(&mut self, step: &Step, salt: u32, seed: u64, tally: &mut Tally) -> Option<String> {
         let ours = request(step, salt, |key, back| self.tokens.of(key, back).0);
         let theirs = request(step, salt, |key, back| self.tokens.of(key, back).1);
+        let start = Instant::now();
         let (ours, our_close) = exchange(&mut self.conns.0, &ours, seed);
         let (theirs, their_close) = exchange(&mut self.conns.1, &theirs, seed);
+        self.tokens.heard_within(start.elapsed());
         if let Step::Batch { commands, .. } = step {
             tally.lookups += commands.iter().map(|c| c.lookups).sum::<usize>();
         }

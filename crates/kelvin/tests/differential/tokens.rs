@@ -1,7 +1,7 @@
 //! Replies of two servers, compared: bytes where they are the same for all servers, CAS tokens by
 //! relation, times within what clocks of whole seconds can tell.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use crate::command::{BINARY_KEYS, TEXT_KEYS, spelled};
 use crate::harness::reply::{Entry, Part, parts};
@@ -22,6 +22,8 @@ pub(crate) struct Tokens {
     shown: Vec<Vec<(u64, u64)>>,
     /// The keys as lines name them.
     pub(crate) spelled: Vec<Vec<u8>>,
+    /// The longest that one server heard of a command after the other, in seconds.
+    lag_s: i64,
 }
 
 impl Tokens {
@@ -29,6 +31,12 @@ impl Tokens {
     pub(crate) fn forget_keys(&mut self, salt: u32) {
         self.spelled = (0..TEXT_KEYS + BINARY_KEYS).map(|k| spelled(k, salt)).collect();
         self.shown = vec![Vec::new(); self.spelled.len()];
+    }
+
+    /// Notes that the servers heard of the same commands within so much time.
+    pub(crate) fn heard_within(&mut self, time: Duration) {
+        let seconds = time.as_secs_f64().ceil();
+        self.lag_s = self.lag_s.max(seconds as i64);
     }
 
     /// A token of a key on both servers, or a number that no token has.
@@ -50,7 +58,7 @@ impl Tokens {
         for (our_part, their_part) in ours.iter().zip(&theirs) {
             match (*our_part, *their_part) {
                 (Part::Token(a), Part::Token(b)) => self.relate(a, b, our.line)?,
-                (Part::Ttl(a), Part::Ttl(b)) if same_ttl(a, b) => {}
+                (Part::Ttl(a), Part::Ttl(b)) if same_ttl(a, b, self.lag_s) => {}
                 (Part::Age(_), Part::Age(_)) => {}
                 (Part::Internal(a, _), Part::Internal(b, _)) if a == b => {}
                 (a, b) if a == b => {}
@@ -97,11 +105,11 @@ impl Tokens {
     }
 }
 
-/// Whether two servers may mean the same expiry. memcached counts whole seconds from its start, a
-/// date is off by more of them, and on a busy machine the second server hears late of a command.
-fn same_ttl(a: i64, b: i64) -> bool {
+/// Whether two servers may mean the same expiry. memcached counts whole seconds from its start and
+/// is off by one more with a date; and one server heard of a command up to `lag_s` later.
+fn same_ttl(a: i64, b: i64, lag_s: i64) -> bool {
     const SOON_S: i64 = 10;
-    let tolerance_s = if a > SOON_S { 3 } else { 1 };
+    let tolerance_s = if a > SOON_S { 2 } else { 0 } + lag_s;
     (a - b).abs() <= tolerance_s && a.signum() == b.signum()
 }
 
@@ -111,6 +119,7 @@ mod tests {
     fn compared(pairs: &[(&str, &str)]) -> Vec<bool> {
         let mut tokens = Tokens::default();
         tokens.forget_keys(0);
+        tokens.heard_within(Duration::from_millis(5));
         let mut same = |our: &str, their: &str| {
             let ours = Entry { line: our.as_bytes(), data: b"" };
             let theirs = Entry { line: their.as_bytes(), data: b"" };
@@ -136,6 +145,8 @@ mod tests {
     fn times_are_near_and_all_else_is_equal() {
         let same = compared(&[
             ("HD t97\r\n", "HD t100\r\n"),
+            ("HD t96\r\n", "HD t100\r\n"),
+            ("HD t9\r\n", "HD t10\r\n"),
             ("HD t8\r\n", "HD t10\r\n"),
             ("HD t-1\r\n", "HD t0\r\n"),
             ("HD s1\r\n", "HD s2\r\n"),
@@ -143,6 +154,20 @@ mod tests {
             ("HD s1 k\r\n", "HD s1\r\n"),
             ("EN\r\n", "EN\r\n"),
         ]);
-        assert_eq!(same, [true, false, false, false, false, false, true]);
+        assert_eq!(same, [true, false, true, false, false, false, false, false, true]);
+    }
+
+    #[test]
+    fn a_server_that_hears_late_has_more_time_left() {
+        for (a, b, lag_s, same) in [
+            (100, 103, 1, true),
+            (100, 104, 1, false),
+            (104, 100, 2, true),
+            (5, 3, 1, false),
+            (5, 3, 2, true),
+            (-1, 1, 9, false),
+        ] {
+            assert_eq!(same_ttl(a, b, lag_s), same, "{a} {b} {lag_s}");
+        }
     }
 }
