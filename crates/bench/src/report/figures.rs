@@ -1,7 +1,7 @@
 //! The figures that every report shows, computed in one place.
 
 use crate::{
-    Figures, Spread,
+    Figures, Spread, Used,
     run::{Cell, GENERATOR_BUSY_MAX, Lap, Outcome, Plan, SERVER_BUSY_MIN, Side, per_second},
     workload::Pace,
 };
@@ -94,12 +94,17 @@ pub(super) fn rate_of(figures: &Figures) -> f64 {
     per_second(figures.replies, figures.span_ns)
 }
 
+/// CPU time in microseconds for each reply of a span.
+pub(super) fn us_per_reply(used: Used, figures: &Figures) -> f64 {
+    float(used.all_ns) / 1e3 / float(figures.replies.max(1))
+}
+
 pub(super) fn server_us(lap: &Lap) -> Option<f64> {
-    Some(float(lap.figures.server?.all_ns) / 1e3 / float(lap.figures.replies))
+    Some(us_per_reply(lap.figures.server?, &lap.figures))
 }
 
 pub(super) fn generator_us(lap: &Lap) -> f64 {
-    float(lap.figures.generator.all_ns) / 1e3 / float(lap.figures.replies)
+    us_per_reply(lap.figures.generator, &lap.figures)
 }
 
 pub(super) fn server_busy(lap: &Lap) -> Option<f64> {

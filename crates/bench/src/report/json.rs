@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::figures::{
     Ratios, Summary, faults, generator_busy, generator_us, is_proven, rate_of, rate_per_s,
-    server_busy, server_us, share,
+    server_busy, server_us, share, us_per_reply,
 };
 use crate::{
     Error, Spread,
@@ -94,7 +94,9 @@ fn cell_json(plan: &Plan, cell: &Cell) -> Value {
     let ceiling = cell.ceiling.map(|Ceiling(figures)| {
         json!({
             "rate_per_s": rate_of(&figures),
+            "generator_cpu_us": us_per_reply(figures.generator, &figures),
             "generator_busy_share": share(figures.generator.busiest_ns, figures.span_ns),
+            "responder_cpu_us": figures.server.map(|used| us_per_reply(used, &figures)),
             "responder_busy_share":
                 figures.server.map(|used| share(used.busiest_ns, figures.span_ns)),
         })

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::figures::{Ratios, Summary, faults, float, is_proven, rate_of, share};
+use super::figures::{Ratios, Summary, faults, float, is_proven, rate_of, share, us_per_reply};
 use crate::{
-    Spread,
+    Figures, Spread, Used,
     identity::Identity,
     run::{Ceiling, Cell, GENERATOR_BUSY_MAX, Outcome, Plan, SERVER_BUSY_MIN, Side},
     tally::{Counts, Tally},
@@ -50,6 +50,9 @@ pub fn table(plan: &Plan, outcome: &Outcome) -> String {
     for cell in &outcome.cells {
         let is_proven = is_proven(plan, cell);
         is_all_proven &= is_proven;
+        if let Some(ceiling) = cell.ceiling {
+            row(&mut out, &null_cells(cell, &ceiling.0));
+        }
         for (letter, side) in LETTERS.iter().zip(&cell.sides) {
             if let Some(cells) = cells_of(cell, letter, side, is_proven) {
                 row(&mut out, &cells);
@@ -130,6 +133,26 @@ fn rounds_text(plan: &Plan) -> String {
         plan.seed,
         if plan.verifies { "verified" } else { "not verified" },
     )
+}
+
+/// The null responder's row: what a server costs that does nothing.
+fn null_cells(cell: &Cell, figures: &Figures) -> Vec<String> {
+    let none = || "-".to_owned();
+    let busy = |used: Used| format!("{:.1}", share(used.busiest_ns, figures.span_ns) * 100.0);
+    vec![
+        format!("{} x {}", cell.shape.connections, cell.shape.depth),
+        "null".to_owned(),
+        figures.server.map_or_else(none, |used| format!("{:.3}", us_per_reply(used, figures))),
+        figures.server.map_or_else(none, busy),
+        format!("{:.0}", rate_of(figures)),
+        none(),
+        none(),
+        none(),
+        none(),
+        none(),
+        busy(figures.generator),
+        none(),
+    ]
 }
 
 fn cells_of(cell: &Cell, letter: &str, side: &Side, is_proven: bool) -> Option<Vec<String>> {

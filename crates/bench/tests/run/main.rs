@@ -240,6 +240,7 @@ fn two_servers_are_measured_in_turn_and_asked_the_same() {
     }
     let table = bench::table(&plan, &outcome);
     assert!(table.contains("A needs ") && table.contains(" less CPU a request"), "{table}");
+    assert_eq!(table.lines().filter(|line| line.contains(" null ")).count(), 2, "{table}");
     assert!(table.contains("In parentheses: not the server's limit"), "{table}");
 }
 
