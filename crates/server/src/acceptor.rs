@@ -13,7 +13,7 @@ use wire::memcached::lines;
 use crate::{
     Error,
     listener::Listener,
-    running::Ready,
+    ready::Ready,
     stats::ServerStats,
     thread::{Load, Order},
 };

@@ -7,7 +7,7 @@ use std::{
 
 use cache::Cache;
 
-use crate::{Error, running::Ready};
+use crate::{Error, ready::Ready};
 
 /// The thread's name.
 pub(crate) const NAME: &str = "housekeeping";

@@ -24,6 +24,7 @@ use crate::{
     cpus, descriptors, housekeeping, io,
     listener::Listener,
     memcached::Control,
+    ready::Ready,
     stats::{ServerStats, Settings},
     thread::{DataThread, Load, Order},
 };
@@ -197,12 +198,12 @@ impl Running {
         run: impl FnOnce(Ready) -> Result<(), Error> + Send + 'static,
     ) -> Result<Thread, Error> {
         let last_will = LastWill(self.control.clone());
-        let (ready, is_ready) = mpsc::sync_channel(1);
+        let (ready, is_ready) = Ready::channel();
         let handle = thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
                 let _last_will = last_will;
-                run(Ready(ready))
+                run(ready)
             })
             .map_err(|source| Error::Thread { thread: name.to_owned(), what: "start", source })?;
         match is_ready.recv() {
@@ -291,18 +292,6 @@ impl Running {
                 }
             }
         }
-    }
-}
-
-/// How a thread says that it has all it needs.
-#[derive(Debug)]
-pub(crate) struct Ready(SyncSender<()>);
-
-impl Ready {
-    /// Says it.
-    pub(crate) fn tell(self) {
-        // There is room for one, and it is told once.
-        let _ = self.0.try_send(());
     }
 }
 

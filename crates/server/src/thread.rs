@@ -19,7 +19,7 @@ use crate::{
     Error, cpus,
     io::{self, Driver},
     memcached::{self, Context, LargeValue, Session},
-    running::Ready,
+    ready::Ready,
     stats::{BufferGauges, OpenConnection, ServerStats},
 };
 
