@@ -6,7 +6,7 @@
 
 mod harness;
 
-use harness::server::Server;
+use harness::server::{Io, Server};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,9 +52,16 @@ fn gomemcache_is_served() {
     drive("gomemcache", go);
 }
 
-/// Runs a client's program against both sockets of a server, one after the other.
+/// Runs a client's program against servers on both drivers.
 fn drive(client: &str, program: impl Fn() -> Command) {
-    let server = Server::kelvin(&[]);
+    for io in Io::BOTH {
+        drive_on(io, client, &program);
+    }
+}
+
+/// Runs it against both sockets of a server, one after the other.
+fn drive_on(io: Io, client: &str, program: impl Fn() -> Command) {
+    let server = Server::kelvin(io, &[]);
     let unix = server.unix_path().display().to_string();
     for address in [server.addr().to_string(), unix] {
         let output = program()

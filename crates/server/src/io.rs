@@ -1,8 +1,9 @@
 //! Which driver a data thread's loop gets, and why.
 
-use std::fmt;
+use std::{error::Error as _, fmt, io};
 
 use reactor::{Epoll, Pool, Uring, Waker};
+use rustix::io::Errno;
 
 use crate::{Error, config::IoMode, memcached::LargeValue};
 
@@ -72,19 +73,54 @@ pub(crate) fn choose(
     Ok((Driver::Epoll(driver), pool, IoChoice { driver: "epoll", reason }))
 }
 
-/// Why io_uring is not used, with what helps.
+/// Why io_uring is not used, and what it may be for.
 fn explain(error: &reactor::Error) -> String {
-    let mut reason = format!("no io_uring: {error}");
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        reason.push_str(&format!(": {next}"));
-        cause = next.source();
-    }
-    reason
+    let source = error.source().map(ToString::to_string).unwrap_or_default();
+    let hint = match error.source().and_then(|source| source.downcast_ref::<io::Error>()) {
+        Some(source) => match source.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::PERM | Errno::ACCESS) => {
+                "; a seccomp filter, as containers have it, or kernel.io_uring_disabled forbids it"
+            }
+            Some(Errno::NOSYS) => "; the kernel is built without it",
+            Some(Errno::NOMEM) => "; the limit of locked memory may be too low",
+            Some(Errno::INVAL | Errno::OPNOTSUPP) => "; the kernel is too old",
+            _ => "",
+        },
+        None => "",
+    };
+    format!("no io_uring: {error}: {source}{hint}")
 }
 
 impl fmt::Display for IoChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.driver, self.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use rustix::io::Errno;
+
+    use super::explain;
+
+    #[test]
+    fn the_reason_says_what_was_tried_and_what_may_be_the_matter() {
+        let explained = |errno: Errno| {
+            let source = io::Error::from(errno);
+            explain(&reactor::Error::Setup { what: "setting it up", source })
+        };
+        for (errno, hint) in [
+            (Errno::PERM, "seccomp"),
+            (Errno::NOSYS, "built without it"),
+            (Errno::NOMEM, "locked memory"),
+            (Errno::INVAL, "too old"),
+        ] {
+            let reason = explained(errno);
+            assert!(reason.starts_with("no io_uring: setting it up: "), "{reason}");
+            assert!(reason.contains(hint), "{reason}");
+        }
+        assert!(!explained(Errno::MFILE).contains(';'));
     }
 }

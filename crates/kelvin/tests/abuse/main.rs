@@ -1,5 +1,5 @@
 //! Clients that do what they should not: the server stays whole, answers others, and its memory
-//! stays within what it was given.
+//! stays within what it was given. Here on io_uring; `abuse_epoll.rs` has the same on epoll.
 
 mod clients;
 #[path = "../harness/mod.rs"]
@@ -7,3 +7,7 @@ mod harness;
 mod lifetime;
 mod memory;
 mod requests;
+
+use harness::server::Io;
+
+const IO: Io = Io::Uring;

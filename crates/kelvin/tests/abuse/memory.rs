@@ -41,7 +41,7 @@ fn within_memory(server: &mut Server, work: impl FnOnce(&Server)) {
 }
 
 fn server() -> Server {
-    Server::kelvin_with_memory(MEMORY, &[])
+    Server::kelvin_with_memory(crate::IO, MEMORY, &[])
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod text;
 mod tokens;
 
 use generate::Dialect;
-use harness::server::Server;
+use harness::server::{Io, Server};
 use pair::{Pair, Tally};
 use std::path::{Path, PathBuf};
 
@@ -71,7 +71,9 @@ fn compare_with(peer: &Path, dialect: Dialect) {
 
 fn one_run(peer: &Path, dialect: Dialect, seed: u64) -> Result<Tally, String> {
     let steps = generate::plan(seed, COMMANDS / RUNS, ROUNDS, dialect);
-    let mut pair = Pair::new(Server::kelvin(&[]), Server::memcached(peer, &PEER_ARGUMENTS));
+    // One driver after the other.
+    let io = Io::BOTH[(seed % 2) as usize];
+    let mut pair = Pair::new(Server::kelvin(io, &[]), Server::memcached(peer, &PEER_ARGUMENTS));
     match pair.run(&steps, 0) {
         (tally, None) => Ok(tally),
         (_, Some(mismatch)) => {

@@ -16,6 +16,25 @@ const START_ATTEMPTS: usize = 5;
 
 static SERVERS: AtomicUsize = AtomicUsize::new(0);
 
+/// What kelvin reads and writes its sockets by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Io {
+    Uring,
+    Epoll,
+}
+
+impl Io {
+    /// Both drivers.
+    pub(crate) const BOTH: [Self; 2] = [Self::Uring, Self::Epoll];
+
+    fn setting(self) -> &'static str {
+        match self {
+            Self::Uring => "uring",
+            Self::Epoll => "epoll",
+        }
+    }
+}
+
 /// A running server.
 pub(crate) struct Server {
     child: Child,
@@ -26,16 +45,16 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts kelvin with 64 MiB and the given further arguments.
-    pub(crate) fn kelvin(arguments: &[&str]) -> Self {
+    /// Starts kelvin on a driver, with 64 MiB and the given further arguments.
+    pub(crate) fn kelvin(io: Io, arguments: &[&str]) -> Self {
         match super::under_test() {
             Some(binary) => Self::memcached(&binary, &[]),
-            None => Self::kelvin_with_memory("64MiB", arguments),
+            None => Self::kelvin_with_memory(io, "64MiB", arguments),
         }
     }
 
-    /// Starts kelvin with the given memory and further arguments.
-    pub(crate) fn kelvin_with_memory(memory: &str, arguments: &[&str]) -> Self {
+    /// Starts kelvin on a driver, with the given memory and further arguments.
+    pub(crate) fn kelvin_with_memory(io: Io, memory: &str, arguments: &[&str]) -> Self {
         Self::start(|dir, port| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_kelvin"));
             // The environment of whoever runs the tests configures no server of theirs.
@@ -46,7 +65,7 @@ impl Server {
             }
             command.arg("serve").args(["--listen", &format!("127.0.0.1:{port}")]);
             command.arg("--unix").arg(dir.join("socket"));
-            command.args(["--memory", memory]).args(arguments);
+            command.args(["--memory", memory, "--io", io.setting()]).args(arguments);
             (command, None)
         })
     }

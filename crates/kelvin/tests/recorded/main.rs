@@ -12,7 +12,7 @@ mod player;
 mod recording;
 mod script;
 
-use harness::server::Server;
+use harness::server::{Io, Server};
 use player::Way;
 use recording::Recording;
 use script::Script;
@@ -22,8 +22,6 @@ use std::sync::Mutex;
 const ATTEMPTS: usize = 4;
 /// Scripts that run at the same time; most of them wait for seconds to pass.
 const WORKERS: usize = 6;
-/// Rounds with packets cut at random, each with its own seed.
-const CUT_ROUNDS: u64 = 3;
 
 /// Runs `work` for each script, several at a time.
 fn for_each_script(scripts: Vec<Script>, work: impl Fn(&Script) + Sync) {
@@ -49,7 +47,7 @@ fn replay_all(way: Way) {
         assert_eq!(bursts, recorded.replies.len(), "record {} again", script.name);
         let mut problems = Vec::new();
         for _ in 0..if script.counts_seconds { ATTEMPTS } else { 1 } {
-            let server = Server::kelvin(&[]);
+            let server = Server::kelvin(way.io, &[]);
             problems = player::replay(script, &recorded, &server, way);
             if problems.is_empty() {
                 return;
@@ -64,13 +62,16 @@ fn replay_all(way: Way) {
 
 #[test]
 fn replies_are_memcacheds() {
-    replay_all(Way { unix: false, cut_seed: None });
+    for io in Io::BOTH {
+        replay_all(Way { io, unix: false, cut_seed: None });
+    }
 }
 
 #[test]
 fn replies_are_memcacheds_however_packets_are_cut() {
-    for seed in 1..=CUT_ROUNDS {
-        replay_all(Way { unix: seed % 2 == 1, cut_seed: Some(seed) });
+    let ways = Io::BOTH.into_iter().flat_map(|io| [true, false].map(|unix| (io, unix)));
+    for (seed, (io, unix)) in (1..).zip(ways) {
+        replay_all(Way { io, unix, cut_seed: Some(seed) });
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::harness::conn::{Conn, cut};
 use crate::harness::rng::Rng;
-use crate::harness::server::Server;
+use crate::harness::server::{Io, Server};
 use crate::harness::under_test;
 use crate::masked::{Tokens, masked};
 use crate::recording::{Recording, Reply};
@@ -34,6 +34,7 @@ pub(crate) fn record(script: &Script, server: &Server) -> Recording {
 /// How a replay reaches the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
+    pub(crate) io: Io,
     /// Over the Unix socket.
     pub(crate) unix: bool,
     /// Cuts the bursts into packets.

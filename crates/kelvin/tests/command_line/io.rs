@@ -1,0 +1,83 @@
+//! Which driver serves: by io_uring, or without it where it is forbidden.
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+};
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+
+use crate::process::{Directory, Serving, kelvin};
+
+/// Runs `work` on a thread whose children may not set up an io_uring: the system says EPERM, as
+/// it does in containers.
+fn without_io_uring(work: impl FnOnce() + Send + 'static) {
+    let forbid = move || {
+        let rules = [(libc::SYS_io_uring_setup, Vec::new())].into();
+        let (others, these) = (SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32));
+        let arch = TargetArch::try_from(std::env::consts::ARCH).expect("a known processor");
+        let filter = SeccompFilter::new(rules, others, these, arch).expect("a filter");
+        let program = BpfProgram::try_from(filter).expect("a filter");
+        seccompiler::apply_filter(&program).expect("a thread may forbid itself something");
+        work();
+    };
+    if let Err(panic) = std::thread::spawn(forbid).join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Stores, reads back, and asks which driver did it and why.
+fn driver_of(socket: &str) -> (String, String) {
+    let mut client = UnixStream::connect(socket).expect("it listens");
+    client.set_read_timeout(Some(crate::process::PATIENCE)).expect("a socket");
+    client.write_all(b"set a 0 0 1\r\nx\r\nget a\r\nstats\r\n").expect("it reads");
+    let mut reply = String::new();
+    while reply.matches("END\r\n").count() < 2 {
+        let mut part = [0; 4096];
+        let count = client.read(&mut part).expect("it replies");
+        assert!(count > 0, "the server has closed after {reply}");
+        reply.push_str(&String::from_utf8_lossy(&part[..count]));
+    }
+    assert!(reply.starts_with("STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n"), "{reply}");
+    let statistic = |name: &str| {
+        let line = reply.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in {reply}")).to_owned()
+    };
+    (statistic("io_driver"), statistic("io_driver_reason"))
+}
+
+#[test]
+fn where_io_uring_is_forbidden_auto_serves_on_epoll_and_says_so() {
+    without_io_uring(|| {
+        let directory = Directory::new("forbidden");
+        let socket = directory.path("socket");
+        let flags = ["--listen", "127.0.0.1:0", "--unix", &socket, "--io"];
+        let mut serving = Serving::start(&[&flags[..], &["auto"]].concat());
+        let log = serving.log_until("listening");
+        assert!(log.contains("driver=\"epoll\" reason=\"no io_uring: "), "{log}");
+        assert!(log.contains("seccomp"), "{log}");
+        let (driver, reason) = driver_of(&socket);
+        assert_eq!(driver, "epoll");
+        assert!(
+            reason.starts_with("no_io_uring:_setting_it_up:_Operation_not_permitted"),
+            "{reason}"
+        );
+
+        // Who insists on it is told why not.
+        let output = kelvin(&["serve", "--listen", "127.0.0.1:0", "--io", "uring"]).output();
+        let output = output.expect("kelvin runs");
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("setting it up: Operation not permitted"), "{said}");
+    });
+}
+
+#[test]
+fn the_driver_is_the_one_that_was_asked_for() {
+    for (io, expected) in [("uring", "io_uring"), ("epoll", "epoll")] {
+        let directory = Directory::new("asked");
+        let socket = directory.path("socket");
+        let _serving = Serving::start(&["--unix", &socket, "--io", io]);
+        assert_eq!(driver_of(&socket), (expected.to_owned(), "asked_for".to_owned()));
+    }
+}
