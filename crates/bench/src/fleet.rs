@@ -194,21 +194,18 @@ impl Fleet {
                 shared.stop.store(true, Ordering::Relaxed);
             }
         }
-        collect(reports, None, false)
+        collect(reports, false)
     }
 
     /// Measures one round. `source` makes each thread's requests, by its number. `watch` hears the
-    /// count of replies from time to time.
-    ///
-    /// # Errors
-    /// [`Error::Process`]; what goes wrong with the server is in what was measured.
+    /// count of replies from time to time. A round that ends with an error has no figures.
     pub(crate) fn measure(
         &self,
         order: &Order,
         source: &dyn Fn(u64) -> Source,
         stop: &AtomicBool,
         watch: &mut dyn FnMut(u64),
-    ) -> Result<Measured, Error> {
+    ) -> Measured {
         let shared = Arc::new(Progress::default());
         let idle: Vec<Arc<AtomicU64>> =
             self.members.iter().filter(|_| order.spins).map(|_| Arc::default()).collect();
@@ -249,12 +246,17 @@ impl Fleet {
         while reports.len() < self.members.len() {
             self.look(LOOK, &mut reports);
         }
-        let glances = glances.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let figures = match glances.as_slice() {
-            [before, after] => Some(Figures::between(before, after)),
-            _ => None,
-        };
-        Ok(collect(reports, figures, order.records))
+        let mut measured = collect(reports, order.records);
+        match glances.into_iter().collect::<Result<Vec<_>, _>>() {
+            // When the server has gone, its connections say so better than its process does.
+            Err(error) => measured.error = measured.error.or(Some(error)),
+            Ok(glances) => {
+                if let ([before, after], None) = (glances.as_slice(), &measured.error) {
+                    measured.figures = Some(Figures::between(before, after));
+                }
+            }
+        }
+        measured
     }
 
     /// Waits for a report, not long.
@@ -315,8 +317,8 @@ impl Figures {
     }
 }
 
-fn collect(reports: Vec<Report>, figures: Option<Figures>, records: bool) -> Measured {
-    let mut all = Measured { tally: Tally::new(records), figures, error: None };
+fn collect(reports: Vec<Report>, records: bool) -> Measured {
+    let mut all = Measured { tally: Tally::new(records), figures: None, error: None };
     for (tally, outcome) in reports {
         all.tally.add(&tally);
         all.error = all.error.or(outcome.err());

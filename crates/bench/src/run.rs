@@ -326,7 +326,7 @@ impl Bench<'_> {
                 let mut hear =
                     self.watcher(watch, cell.shape, format!("{name}, round {}", round + 1));
                 let measured =
-                    fleets[side].measure(&order, &self.source(order.seed), self.stop, &mut hear)?;
+                    fleets[side].measure(&order, &self.source(order.seed), self.stop, &mut hear);
                 cell.sides[side].add(&measured);
                 measured.error.map_or(Ok(()), Err)?;
             }
@@ -354,7 +354,7 @@ impl Bench<'_> {
         order.warm_up_ns = order.warm_up_ns.min(CEILING_WARM_UP_NS_MAX);
         order.duration_ns = order.duration_ns.min(CEILING_NS_MAX);
         let mut hear = self.watcher(watch, shape, "the generator's ceiling".to_owned());
-        let measured = fleet.measure(&order, &self.source(order.seed), self.stop, &mut hear)?;
+        let measured = fleet.measure(&order, &self.source(order.seed), self.stop, &mut hear);
         measured.error.map_or(Ok(()), Err)?;
         Ok(measured.figures.map(Ceiling))
     }
