@@ -13,6 +13,7 @@ pub mod config_file;
 mod memcached;
 pub mod memcached_cuts;
 pub mod memcached_requests;
+pub mod memcached_session;
 
 macro_rules! targets {
     ($($name:ident,)+) => {
@@ -36,6 +37,7 @@ targets! {
     config_file,
     memcached_cuts,
     memcached_requests,
+    memcached_session,
 }
 
 #[cfg(test)]
