@@ -124,7 +124,7 @@ struct Reply {
 impl Output for Reply {
     fn begin(&mut self, meta: &Meta) -> &mut [u8] {
         self.len = meta.value_len as usize;
-        &mut self.bytes[..self.len]
+        &mut self.bytes[..self.len.max(32)]
     }
 }
 

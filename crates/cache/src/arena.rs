@@ -14,7 +14,7 @@ use std::io;
 
 use base::sync::atomic::AtomicU64;
 
-use crate::geometry::{BLOCK_WORDS, WORD_BYTES};
+use crate::geometry::{BLOCK_WORDS, LINE_WORDS, WORD_BYTES};
 
 /// Bytes of a huge page; the arena starts on one.
 #[cfg(not(any(loom, shuttle, miri)))]
@@ -34,6 +34,8 @@ pub(crate) struct Arena {
     #[cfg(any(loom, shuttle, miri))]
     plain: Box<[std::cell::UnsafeCell<u8>]>,
     blocks: usize,
+    #[cfg(not(any(loom, shuttle, miri)))]
+    lines: usize,
 }
 
 // SAFETY: `start` points into `_map`, which the arena owns and nobody else writes through; the
@@ -58,7 +60,7 @@ impl Arena {
             // A kernel without huge pages refuses the advice; small pages do as well, only slower.
             let _ = map.advise_range(memmap2::Advice::HugePage, skip, bytes);
             let start = map[skip..].as_ptr().cast();
-            Ok(Self { _map: map, start, blocks })
+            Ok(Self { _map: map, start, blocks, lines: blocks * (BLOCK_WORDS / LINE_WORDS) })
         }
         #[cfg(any(loom, shuttle, miri))]
         {
@@ -71,29 +73,70 @@ impl Arena {
         }
     }
 
-    /// All words.
-    #[inline]
-    pub(crate) fn words(&self) -> &[AtomicU64] {
+    /// All blocks.
+    #[inline(always)]
+    fn blocks(&self) -> &[[AtomicU64; BLOCK_WORDS]] {
         #[cfg(not(any(loom, shuttle, miri)))]
         {
             // SAFETY: `start` is aligned to a huge page inside `_map`, which holds
             // `blocks * BLOCK_WORDS` words from there and lives as long as `self`. AtomicU64 has
             // the layout of u64, every bit pattern is valid, and shared writes go through atomics.
-            unsafe { std::slice::from_raw_parts(self.start, self.blocks * BLOCK_WORDS) }
+            unsafe { std::slice::from_raw_parts(self.start.cast(), self.blocks) }
         }
         #[cfg(any(loom, shuttle, miri))]
         {
-            &self.heap
+            self.heap.as_chunks().0
         }
     }
 
-    /// The words of a slot or piece: `len` words from word `at`.
+    /// All lines.
+    #[inline(always)]
+    fn lines(&self) -> &[[AtomicU64; LINE_WORDS]] {
+        #[cfg(not(any(loom, shuttle, miri)))]
+        {
+            // SAFETY: as in `blocks`; a block is a whole number of lines.
+            unsafe { std::slice::from_raw_parts(self.start.cast(), self.lines) }
+        }
+        #[cfg(any(loom, shuttle, miri))]
+        {
+            self.heap.as_chunks().0
+        }
+    }
+
+    /// The words from word `at` to the end of its block.
     ///
     /// # Panics
     /// Panics outside the arena.
+    #[inline(always)]
+    pub(crate) fn from(&self, at: usize) -> &[AtomicU64] {
+        &self.blocks()[at / BLOCK_WORDS][at % BLOCK_WORDS..]
+    }
+
+    /// A word.
+    ///
+    /// # Panics
+    /// Panics outside the arena.
+    #[inline(always)]
+    pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
+        &self.blocks()[at / BLOCK_WORDS][at % BLOCK_WORDS]
+    }
+
+    /// A line by its number.
+    ///
+    /// # Panics
+    /// Panics outside the arena.
+    #[inline(always)]
+    pub(crate) fn line(&self, number: usize) -> &[AtomicU64; LINE_WORDS] {
+        &self.lines()[number]
+    }
+
+    /// The words of a slot or of a block: `len` words from word `at`, all in one block.
+    ///
+    /// # Panics
+    /// Panics outside a block.
     #[inline]
     pub(crate) fn slice(&self, at: usize, len: usize) -> &[AtomicU64] {
-        &self.words()[at..at + len]
+        &self.from(at)[..len]
     }
 
     /// `len` bytes from word `at`, as plain bytes.

@@ -39,6 +39,10 @@ use sizes::{PIECE_STEPS, RUNS, SLOT_STEPS};
 
 /// Words of a block.
 pub(crate) const BLOCK_WORDS: usize = BLOCK_BYTES / WORD_BYTES;
+/// Words of a line: what the processor loads at once.
+pub(crate) const LINE_WORDS: usize = 8;
+/// Lines of a block.
+pub(crate) const BLOCK_LINES: usize = BLOCK_WORDS / LINE_WORDS;
 
 /// Number of slot classes for records.
 pub(crate) const SLOT_CLASSES: usize = count(&SLOT_STEPS);

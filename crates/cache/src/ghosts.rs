@@ -13,11 +13,14 @@ mod checks;
 
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::{arena::Arena, geometry::BLOCK_WORDS, policy::Partition};
+use crate::{
+    arena::Arena,
+    geometry::{BLOCK_LINES, BLOCK_WORDS, LINE_WORDS},
+    policy::Partition,
+};
 
-const LINE_WORDS: usize = 8;
+/// Words of a line for each partition.
 const HALF_WORDS: usize = LINE_WORDS / 2;
-const BLOCK_LINES: usize = BLOCK_WORDS / LINE_WORDS;
 /// Fingerprints in a line.
 const LINE_PRINTS: u64 = 16;
 
@@ -67,7 +70,7 @@ impl Ghosts {
         Ok(())
     }
 
-    /// First word of the line for `hash`, if there are lines at all.
+    /// Number of the line for `hash`, if there are lines at all.
     #[inline]
     fn line_at(&self, hash: u64) -> Option<usize> {
         let blocks = self.blocks.load(Ordering::Acquire);
@@ -78,25 +81,27 @@ impl Ghosts {
         let level = 63 - blocks.leading_zeros();
         let line = (hash & 0xffff_ffff) as usize % BLOCK_LINES;
         let coordinate = (hash & 0xffff_ffff) / BLOCK_LINES as u64;
-        let wide = coordinate & ((2 << level) - 1);
-        let place = if wide < blocks { wide } else { wide - (1 << level) };
+        let low = (1 << level) - 1;
+        let wide = coordinate & (low << 1 | 1);
+        let place = if wide < blocks { wide } else { wide & low };
         let block = self.directory[place as usize].load(Ordering::Relaxed) as usize;
-        Some(block * BLOCK_WORDS + line * LINE_WORDS)
+        Some(block * BLOCK_LINES + line)
     }
 
     /// Asks for the line of `hash`.
     #[inline]
     pub(crate) fn prefetch(&self, arena: &Arena, hash: u64) {
-        if let Some(at) = self.line_at(hash) {
-            arena.prefetch(at);
+        if let Some(number) = self.line_at(hash) {
+            arena.prefetch(number * LINE_WORDS);
         }
     }
 
     /// Remembers that a key left `partition`.
     pub(crate) fn remember(&self, arena: &Arena, hash: u64, partition: Partition) {
-        let Some(at) = self.line_at(hash) else { return };
+        let Some(number) = self.line_at(hash) else { return };
         let mut carry = print_of(hash);
-        for word in arena.slice(at + half(partition), HALF_WORDS) {
+        let half = half(partition);
+        for word in &arena.line(number)[half..half + HALF_WORDS] {
             let old = word.load(Ordering::Relaxed);
             word.store(old << 32 | carry, Ordering::Relaxed);
             carry = old >> 32;
@@ -104,22 +109,37 @@ impl Ghosts {
     }
 
     /// Whether a key is remembered, and which partition it left; forgets it.
+    #[inline]
     pub(crate) fn take(&self, arena: &Arena, hash: u64) -> Option<Partition> {
-        let at = self.line_at(hash)?;
-        let print = print_of(hash);
-        for partition in [Partition::Temporary, Partition::Hot] {
-            for word in arena.slice(at + half(partition), HALF_WORDS) {
-                let prints = word.load(Ordering::Relaxed);
-                for (mask, shift) in [(0xffff_ffff, 0), (0xffff_ffff << 32, 32)] {
-                    if (prints & mask) >> shift == print {
-                        word.store(prints & !mask, Ordering::Relaxed);
-                        return Some(partition);
-                    }
-                }
+        let line = arena.line(self.line_at(hash)?);
+        let both = print_of(hash) << 32 | print_of(hash);
+        let found = line
+            .iter()
+            .fold(0, |found, word| found | zero_halves(word.load(Ordering::Relaxed) ^ both));
+        if found == 0 { None } else { forget(line, both) }
+    }
+}
+
+/// Not 0 if one of the two halves of a word is 0 (Warren, Hacker's Delight, section 6-1).
+#[inline]
+fn zero_halves(word: u64) -> u64 {
+    word.wrapping_sub(1 << 32 | 1) & !word & (1 << 63 | 1 << 31)
+}
+
+/// Takes a fingerprint, given twice in one word, out of its line.
+#[inline(never)]
+fn forget(line: &[AtomicU64; LINE_WORDS], both: u64) -> Option<Partition> {
+    for (place, word) in line.iter().enumerate() {
+        let prints = word.load(Ordering::Relaxed);
+        for mask in [0xffff_ffff, 0xffff_ffff << 32] {
+            if (prints ^ both) & mask == 0 {
+                word.store(prints & !mask, Ordering::Relaxed);
+                let temporary = place < HALF_WORDS;
+                return Some(if temporary { Partition::Temporary } else { Partition::Hot });
             }
         }
-        None
     }
+    None
 }
 
 fn half(partition: Partition) -> usize {

@@ -13,7 +13,7 @@ use crate::{
     ghosts::Ghosts,
     index::{Found, Index},
     qsbr::Qsbr,
-    record::{EPOCHS, Header, Slot},
+    record::{EPOCHS, Header, SHORT_BYTES, Slot},
 };
 
 /// The parts of a table that have no lock of their own to speak of.
@@ -45,9 +45,6 @@ pub(crate) struct Counters {
     pub(crate) pinned_bytes: AtomicU64,
 }
 
-/// Keys up to this length are hashed out of a buffer that costs little to clear.
-const SHORT_KEY_BYTES: usize = 32;
-
 impl Memory {
     /// The slot at a location, and the rest of its block behind it.
     ///
@@ -55,32 +52,33 @@ impl Memory {
     /// Panics outside the arena.
     #[inline]
     pub(crate) fn slot(&self, location: usize) -> Slot<'_> {
-        let block_end = (location | (BLOCK_WORDS - 1)) + 1;
-        Slot(self.arena.slice(location, block_end - location))
+        Slot(self.arena.from(location))
     }
 
     /// Hash of the key at a location; of no meaning when the slot is changed meanwhile.
+    #[inline]
     pub(crate) fn hash_at(&self, location: usize) -> Option<u64> {
         let slot = self.slot(location);
         let header = slot.header();
-        if header.key_len() == 0 || !slot.holds(header) {
+        let len = header.key_len();
+        if len == 0 || !slot.holds(header) {
             return None;
         }
-        let len = header.key_len();
-        if len <= SHORT_KEY_BYTES {
-            let mut key = [0; SHORT_KEY_BYTES];
-            slot.copy(header.key_at(), &mut key[..len]);
+        if len <= SHORT_BYTES
+            && let Some(key) = slot.short(header.key_at())
+        {
             return Some(self.hasher.hash(&key[..len]));
         }
         let mut key = [0; 256];
-        slot.copy(header.key_at(), &mut key[..len]);
+        slot.copy_exactly(header.key_at(), &mut key[..len]);
         Some(self.hasher.hash(&key[..len]))
     }
 
     /// The entry that leads to a location, if one does.
     pub(crate) fn find(&self, location: usize) -> Option<(u64, Found<'_>)> {
         let hash = self.hash_at(location)?;
-        Some((hash, self.index.find_location(&self.arena, hash, location)?))
+        let candidates = self.index.candidates(hash);
+        Some((hash, self.index.find_location(&self.arena, candidates, location)?))
     }
 
     /// Whether the record behind a header is dead: expired, or stored before the last flush.

@@ -1,10 +1,15 @@
 //! What a reader learns of a record besides its value.
 
-/// A key with its hash, so that a burst can be hashed, prefetched and executed in three passes.
+use crate::{index::Candidates, record::Header};
+
+/// A key with its hash and where it may be, so that a burst can be hashed, prefetched and executed
+/// in three passes. Bound to the cache whose worker made it.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'k> {
     pub(crate) bytes: &'k [u8],
     pub(crate) hash: u64,
+    /// As of when the key was made.
+    pub(crate) candidates: Candidates,
     /// What the first word of an inline record with this key looks like, and which of its bits
     /// say so: the length, and the first four bytes of the key.
     pub(crate) first: u64,
@@ -13,7 +18,7 @@ pub struct Key<'k> {
 
 impl<'k> Key<'k> {
     #[inline]
-    pub(crate) fn new(bytes: &'k [u8], hash: u64) -> Self {
+    pub(crate) fn new(bytes: &'k [u8], hash: u64, candidates: Candidates) -> Self {
         let start = match bytes {
             [a, b, c, d, ..] => [*a, *b, *c, *d],
             [a, b, c] => [*a, *b, *c, 0],
@@ -25,7 +30,18 @@ impl<'k> Key<'k> {
         let len = if bytes.len() > crate::KEY_LEN_MAX { 0xff } else { bytes.len() as u64 };
         let mask = if bytes.len() >= 4 { u32::MAX } else { (1 << (bytes.len() * 8)) - 1 };
         let first = u64::from(u32::from_le_bytes(start)) << 32 | len;
-        Self { bytes, hash, first, first_mask: u64::from(mask) << 32 | 0xff }
+        let first_mask = u64::from(mask) << 32 | u64::from(Header::KEY_MASK);
+        Self { bytes, hash, candidates, first, first_mask }
+    }
+
+    /// What the first word of a live, plain record with this key looks like in a flush generation:
+    /// a record without flags, expiry or state.
+    #[inline]
+    pub(crate) fn plain(&self, epoch: u64) -> Plain {
+        Plain {
+            first: self.first | epoch << Header::EPOCH_SHIFT,
+            mask: self.first_mask | u64::from(Header::PLAIN_MASK),
+        }
     }
 
     /// The key's bytes.
@@ -33,6 +49,13 @@ impl<'k> Key<'k> {
     pub fn bytes(&self) -> &'k [u8] {
         self.bytes
     }
+}
+
+/// See [`Key::plain`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain {
+    pub(crate) first: u64,
+    pub(crate) mask: u64,
 }
 
 /// The fields of a record, without key and value.
@@ -59,8 +82,10 @@ pub struct Meta {
 /// A read is optimistic: it may copy a value, find that a writer was faster, and start over. So
 /// `begin` may be called more than once for one read, each time to start from scratch.
 pub trait Output {
-    /// Starts a reply for a record with these fields and returns the room for its value, exactly
-    /// `meta.value_len` bytes (at most [`crate::INLINE_VALUE_MAX_BYTES`]).
+    /// Starts a reply for a record with these fields and returns room for its value: at least
+    /// `meta.value_len` bytes (at most [`crate::INLINE_VALUE_MAX_BYTES`]). Of a longer room the
+    /// bytes behind the value may be overwritten with anything; with 32 bytes of it a short value
+    /// is copied without a branch on its length.
     ///
     /// The fields may be torn and the value may never come: nothing may be concluded from them
     /// before the read returns [`Get::Hit`].

@@ -17,10 +17,10 @@ use crate::{
     arena::Arena,
     blocks::{Blocks, Owner},
     extent::Pieces,
-    geometry::{ARENA_MIN_BLOCKS, BLOCK_BYTES, BLOCK_WORDS, CLASSES, is_head_class},
+    geometry::{ARENA_MIN_BLOCKS, BLOCK_BYTES, BLOCK_WORDS, CLASSES, WORD_BYTES, is_head_class},
     ghosts::Ghosts,
     history::{History, STEP_MS},
-    index::{Index, Need},
+    index::{Index, LOCATION_BITS, Need},
     memory::{Counters, Memory},
     policy::Htr,
     qsbr::Qsbr,
@@ -359,7 +359,7 @@ fn arena_blocks(config: &CacheConfig) -> Result<usize, ConfigError> {
     if got < min {
         return Err(ConfigError::MemoryTooSmall { got, min });
     }
-    let max = 1 << 40;
+    let max = (WORD_BYTES as u64) << LOCATION_BITS;
     if got > max {
         return Err(ConfigError::MemoryTooLarge { got, max });
     }
@@ -368,7 +368,7 @@ fn arena_blocks(config: &CacheConfig) -> Result<usize, ConfigError> {
     if config.value_size_max > value_max {
         return Err(ConfigError::ValueSizeMax { got: config.value_size_max, max: value_max });
     }
-    Ok(usize::try_from(blocks).expect("invariant: at most 2^24 blocks"))
+    Ok(usize::try_from(blocks).expect("invariant: at most 2^23 blocks"))
 }
 
 /// Shards: four for each writer, so that two rarely meet, but each with enough blocks that no class

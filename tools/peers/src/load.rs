@@ -111,7 +111,10 @@ impl ValueBuffer {
 impl cache::Output for ValueBuffer {
     #[inline(always)]
     fn begin(&mut self, meta: &cache::Meta) -> &mut [u8] {
-        self.room(meta.value_len as usize)
+        let len = meta.value_len as usize;
+        self.len = len;
+        // A reply buffer has room behind the value, which helps to copy short ones.
+        &mut self.bytes[..len.max(32)]
     }
 }
 

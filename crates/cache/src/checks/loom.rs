@@ -164,9 +164,10 @@ fn loom_miss_during_move_between_the_two_buckets() {
         let key = memory.hasher.hash(b"k");
         // What a displacement does.
         let displace = || {
-            let pair = memory.index.lock(&memory.arena, key);
-            let (first, second) = (pair.first(), pair.second());
-            let (from, to) = if first.len() == 1 { (first, second) } else { (second, first) };
+            let pair = memory.index.lock(&memory.arena, memory.index.candidates(key), key);
+            let crate::index::Lines { first, second } = pair.lines();
+            let (from, to) =
+                if second.room() == Some(0) { (first, second) } else { (second, first) };
             let entry = from.word(0).swap(0, Ordering::Relaxed);
             to.word(0).store(entry, Ordering::Relaxed);
         };

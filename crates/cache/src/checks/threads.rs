@@ -57,7 +57,7 @@ fn length_that_leads_out_of_the_block_is_not_believed() {
         let locations = memory.index.buckets_of_entries(&memory.arena);
         let is_it = |at: &&(u64, usize)| memory.hash_at(at.1) == Some(key.hash);
         let (_, location) = *locations.iter().find(is_it).expect("stored");
-        memory.arena.slice(location, 1)[0].fetch_or(LENGTH_MASK, Ordering::Relaxed);
+        memory.arena.word(location).fetch_or(LENGTH_MASK, Ordering::Relaxed);
         let found = worker.get(key, &mut Vec::new());
         assert!(matches!(found, Get::Miss), "a torn length was believed: {found:?}");
     }

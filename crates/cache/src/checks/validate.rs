@@ -63,7 +63,7 @@ impl Table {
             let number = *number.unwrap_or_else(|| panic!("slot shared: {location} is free, too"));
             let slot = memory.slot(location);
             let mut key = vec![0; slot.header().key_len()];
-            slot.copy(slot.header().key_at(), &mut key);
+            slot.copy_exactly(slot.header().key_at(), &mut key);
             assert!(keys.insert(key.clone()), "key {key:?} has two entries");
             if let Some(parts) = parts_of(memory, location) {
                 blocks.claim_all(parts.blocks, "value");

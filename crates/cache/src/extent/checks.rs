@@ -18,7 +18,7 @@ pub(crate) fn parts_of(memory: &Memory, location: usize) -> Option<HeadParts> {
     if !memory.slot(location).header().in_parts() {
         return None;
     }
-    let word = memory.arena.slice(location, 1)[0].load(Ordering::Relaxed);
+    let word = memory.arena.word(location).load(Ordering::Relaxed);
     assert_eq!(word & (LINKED_BIT | READERS_MASK), LINKED_BIT, "a head's counts");
     let parts = Parts::of_head(memory, location);
     let mut blocks = Vec::new();

@@ -36,7 +36,7 @@ fn header_of(word: u64) -> Header {
 /// Notes that the record at a location is in the index no more. Returns whether its slot is free:
 /// a head that readers still need is freed by the last of them.
 pub(crate) fn unlinked(memory: &Memory, location: usize) -> bool {
-    let word = &memory.arena.slice(location, 1)[0];
+    let word = memory.arena.word(location);
     if !header_of(word.load(Ordering::Relaxed)).in_parts() {
         return true;
     }
@@ -64,7 +64,7 @@ pub(crate) fn bytes(memory: &Memory, location: usize) -> usize {
 /// Before a record moves to another slot: nobody may pin it here any more. Fails while somebody
 /// does. The caller holds the lock of its bucket.
 pub(crate) fn begin_move(memory: &Memory, from: usize) -> bool {
-    let word = &memory.arena.slice(from, 1)[0];
+    let word = memory.arena.word(from);
     let seen = word.load(Ordering::Relaxed);
     if !header_of(seen).in_parts() {
         return true;
@@ -78,7 +78,7 @@ pub(crate) fn begin_move(memory: &Memory, from: usize) -> bool {
 /// When a record is published, or has moved: it can be pinned where it is now. The caller holds
 /// the lock of its bucket.
 pub(crate) fn link(memory: &Memory, to: usize) {
-    let word = &memory.arena.slice(to, 1)[0];
+    let word = memory.arena.word(to);
     if header_of(word.load(Ordering::Relaxed)).in_parts() {
         word.fetch_or(LINKED_BIT, Ordering::Release);
     }
@@ -87,7 +87,7 @@ pub(crate) fn link(memory: &Memory, to: usize) {
 /// Replaces the header of a published record and leaves its pins alone. The caller holds the lock
 /// of its bucket.
 pub(crate) fn set_header(memory: &Memory, location: usize, header: Header) {
-    let word = &memory.arena.slice(location, 1)[0];
+    let word = memory.arena.word(location);
     let mut seen = word.load(Ordering::Relaxed);
     loop {
         let new = seen & !u64::from(u32::MAX) | u64::from(header.0);
@@ -101,7 +101,7 @@ pub(crate) fn set_header(memory: &Memory, location: usize, header: Header) {
 
 /// Adds a reader if the head is in the index.
 pub(crate) fn pin(memory: &Memory, location: usize) -> bool {
-    let word = &memory.arena.slice(location, 1)[0];
+    let word = memory.arena.word(location);
     let mut seen = word.load(Ordering::Relaxed);
     loop {
         // The index's own count is what makes the number not 0 for a record that can be found.
@@ -122,7 +122,7 @@ pub(crate) fn pin(memory: &Memory, location: usize) -> bool {
 
 /// Takes a reader away. Returns whether the slot is free now: the caller gives it back.
 pub(crate) fn unpin(memory: &Memory, location: usize) -> bool {
-    let word = &memory.arena.slice(location, 1)[0];
+    let word = memory.arena.word(location);
     let parts = Parts::of_head(memory, location);
     let before = word.fetch_sub(READER, Ordering::AcqRel);
     if before & READERS_MASK == READER {

@@ -10,19 +10,26 @@ use base::sync::{
     atomic::{AtomicU64, Ordering, fence},
 };
 
-use super::entry::{Entry, Tag};
+use super::entry::{Entry, LOCATION_BITS, TAG_SHIFT, Tag};
+use crate::geometry::LINE_WORDS;
 
-/// Words of a bucket or an overflow line.
-pub(crate) const LINE_WORDS: usize = 8;
 /// Entries of a bucket or an overflow line.
 pub(crate) const LINE_ENTRIES: usize = LINE_WORDS - 1;
 
 const VERSION_BITS: u32 = 40;
 const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
 
-/// A bucket's version, even and thus not locked, as a reader saw it before it read.
+/// A bucket's head as a reader saw it before it read: odd while a writer was at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version(u64);
+
+impl Version {
+    /// No writer was at work.
+    #[inline]
+    pub(crate) fn is_even(self) -> bool {
+        self.0 & 1 == 0
+    }
+}
 
 /// Eight words of the index.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +45,8 @@ pub(crate) struct Locked<'a> {
 
 impl<'a> Bucket<'a> {
     #[inline]
-    pub(crate) fn new(words: &'a [AtomicU64]) -> Self {
-        Self { words: words.try_into().expect("invariant: a line has eight words") }
+    pub(crate) fn new(words: &'a [AtomicU64; LINE_WORDS]) -> Self {
+        Self { words }
     }
 
     /// Whether both are the same line.
@@ -52,14 +59,14 @@ impl<'a> Bucket<'a> {
         &self.words[0]
     }
 
-    /// The version to read under; `None` while a writer is at work.
+    /// The version to read under.
     #[inline]
-    pub(crate) fn version(self) -> Option<Version> {
-        let head = self.head().load(Ordering::Acquire);
-        (head & 1 == 0).then_some(Version(head & VERSION_MASK))
+    pub(crate) fn version(self) -> Version {
+        Version(self.head().load(Ordering::Acquire))
     }
 
-    /// Whether everything read since `version` was taken belongs together.
+    /// Whether everything read since `version` was taken belongs together. The first overflow line
+    /// may not have changed either; it does so only under the lock.
     #[inline]
     pub(crate) fn unchanged(self, version: Version) -> bool {
         if cfg!(mutant = "no_version_check") {
@@ -68,7 +75,7 @@ impl<'a> Bucket<'a> {
         if !cfg!(mutant = "no_fence") {
             fence(Ordering::Acquire);
         }
-        self.head().load(Ordering::Relaxed) & VERSION_MASK == version.0
+        self.head().load(Ordering::Relaxed) == version.0 && version.is_even()
     }
 
     /// Line number of the first overflow line, 0 for none.
@@ -85,7 +92,8 @@ impl<'a> Bucket<'a> {
     /// The word of an entry, 0 to [`LINE_ENTRIES`] - 1.
     #[inline]
     pub(crate) fn word(self, place: usize) -> &'a AtomicU64 {
-        &self.words[1 + place]
+        debug_assert!(place < LINE_ENTRIES, "an entry's place");
+        &self.words[(1 + place) % LINE_WORDS]
     }
 
     /// An entry.
@@ -94,26 +102,41 @@ impl<'a> Bucket<'a> {
         Entry(self.word(place).load(Ordering::Relaxed))
     }
 
-    /// The places whose entries satisfy `wanted`.
-    #[inline]
-    pub(crate) fn position(self, wanted: impl Fn(Entry) -> bool) -> Option<usize> {
-        (0..LINE_ENTRIES).find(|&place| wanted(self.entry(place)))
-    }
-
-    /// The places whose entries have this tag, a bit each. Without branches, so that where the
-    /// entry is costs no misprediction.
-    #[inline]
-    pub(crate) fn tagged(self, tag: Tag) -> u32 {
+    /// The places whose words `is_wanted`, a bit each. Without branches, so that where an entry is
+    /// costs no misprediction.
+    #[inline(always)]
+    fn places(self, is_wanted: impl Fn(u64) -> bool) -> u32 {
         let mut places = 0;
-        for place in 0..LINE_ENTRIES {
-            places |= u32::from(self.entry(place).matches(tag)) << place;
+        for place in (0..LINE_ENTRIES).rev() {
+            places = places << 1 | u32::from(is_wanted(self.entry(place).0));
         }
         places
     }
 
-    /// How many entries are taken.
-    pub(crate) fn len(self) -> usize {
-        (0..LINE_ENTRIES).filter(|&place| !self.entry(place).is_empty()).count()
+    /// The places whose entries have this tag.
+    #[inline]
+    pub(crate) fn tagged(self, tag: Tag) -> u32 {
+        let wanted = tag.number() << TAG_SHIFT;
+        self.places(|word| word ^ wanted < 1 << TAG_SHIFT)
+    }
+
+    /// The places whose entries lead to `location`.
+    #[inline]
+    pub(crate) fn leading_to(self, location: usize) -> u32 {
+        self.places(|word| (word ^ location as u64) << (64 - LOCATION_BITS) < 1)
+    }
+
+    /// The places without an entry.
+    #[inline]
+    pub(crate) fn empty(self) -> u32 {
+        self.places(|word| word < 1)
+    }
+
+    /// A place without an entry.
+    #[inline]
+    pub(crate) fn room(self) -> Option<usize> {
+        let empty = self.empty();
+        (empty != 0).then(|| empty.trailing_zeros() as usize)
     }
 
     /// Locks if nobody holds the lock.
@@ -148,6 +171,12 @@ impl<'a> Locked<'a> {
     #[inline]
     pub(crate) fn bucket(&self) -> Bucket<'a> {
         self.bucket
+    }
+
+    /// Whether nothing had changed since `version` was taken when the lock was.
+    #[inline]
+    pub(crate) fn was(&self, version: Version) -> bool {
+        version.is_even() && self.bucket.head().load(Ordering::Relaxed) == version.0 + 1
     }
 
     /// Leads to another first overflow line.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use base::sync::atomic::Ordering;
 
-use super::{Bucket, Entry, Index, LINE_ENTRIES, Tag};
+use super::{Bucket, Entry, Index, LINE_ENTRIES, Lines, Tag};
 use crate::arena::Arena;
 
 #[cfg_attr(loom, expect(dead_code, reason = "loom looks at single entries only"))]
@@ -14,16 +14,16 @@ impl Index {
         let mut all = Vec::new();
         for number in 0..self.buckets.load(Ordering::Relaxed) {
             let bucket = self.bucket(arena, number);
-            assert!(bucket.version().is_some(), "bucket {number} is locked by nobody");
+            assert!(bucket.version().is_even(), "bucket {number} is locked by nobody");
             let mut add = |entry: Entry, in_overflow: bool| {
                 if entry.is_empty() {
                     return;
                 }
                 let hash = hash_of(entry.location());
                 assert_eq!(entry.tag(), Tag::of(hash), "slot shared: another key's record");
-                let pair = self.lock(arena, hash);
+                let Lines { first, second } = Lines::of(arena, self.candidates(hash));
                 let is = |home: Bucket<'_>| std::ptr::eq(home.word(0), bucket.word(0));
-                let at_home = is(pair.first()) || (is(pair.second()) && !in_overflow);
+                let at_home = is(first) || (is(second) && !in_overflow);
                 assert!(at_home, "an entry in bucket {number}, which is not one of its two");
                 all.push(entry);
             };

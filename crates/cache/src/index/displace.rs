@@ -3,8 +3,8 @@
 
 use base::sync::atomic::Ordering;
 
-use super::{Bucket, Entry, Extent, Index, LINE_ENTRIES, Pair, growth_of, other_base};
-use crate::arena::Arena;
+use super::{Bucket, Entry, Extent, Index, LINE_ENTRIES, Lines, Pair};
+use crate::{arena::Arena, geometry::LINE_WORDS};
 
 /// Buckets whose own entries are tried in the second step: each costs seven more lines.
 const SECOND_STEP_BUCKETS: usize = 6;
@@ -27,11 +27,13 @@ impl Index {
         pair: &Pair<'a>,
     ) -> Option<(Bucket<'a>, usize)> {
         let extent = Extent { base_bits: self.base_bits, buckets: pair.buckets };
-        let sides = [(pair.first(), pair.numbers.0), (pair.second(), pair.numbers.1)];
+        let numbers = extent.numbers(pair.hash);
+        let Lines { first, second } = pair.lines();
+        let sides = [(first, numbers[0]), (second, numbers[1])];
         let candidates = sides.map(|(bucket, number)| {
             std::array::from_fn::<_, LINE_ENTRIES, _>(|place| {
                 let other = extent.other_bucket(number, bucket.entry(place));
-                arena.prefetch(self.bucket_at(other));
+                arena.prefetch(self.line_of(other) * LINE_WORDS);
                 Candidate { bucket, place, other }
             })
         });
@@ -52,11 +54,9 @@ impl Index {
     /// Moves an entry to its other bucket if there is room.
     fn move_away(&self, arena: &Arena, pair: &Pair<'_>, candidate: Candidate<'_>) -> bool {
         let Candidate { bucket, place, other: target } = candidate;
-        // A look without a lock, so that most full buckets are passed at once.
-        if target == pair.numbers.0
-            || target == pair.numbers.1
-            || self.bucket(arena, target).position(Entry::is_empty).is_none()
-        {
+        // A look without a lock, so that most full buckets are passed at once, those of the pair
+        // among them.
+        if self.bucket(arena, target).empty() == 0 {
             return false;
         }
         // Bucket locks beyond the pair are tried, never waited for.
@@ -65,19 +65,17 @@ impl Index {
         if self.buckets.load(Ordering::Relaxed) != pair.buckets {
             return false;
         }
-        let Some(free) = lock.bucket().position(Entry::is_empty) else { return false };
+        let Some(free) = lock.bucket().room() else { return false };
         // A reader may count a hit in the old place meanwhile: that hit is lost, nothing else.
         let entry = bucket.word(place).swap(0, Ordering::Relaxed);
-        lock.bucket().word(free).store(entry, Ordering::Relaxed);
+        lock.bucket().word(free).store(turned(entry), Ordering::Relaxed);
         true
     }
 
     /// Makes room in an entry's other bucket first.
     fn move_away_twice(&self, arena: &Arena, pair: &Pair<'_>, candidate: Candidate<'_>) -> bool {
         let number = candidate.other;
-        if number == pair.numbers.0 || number == pair.numbers.1 {
-            return false;
-        }
+        // Also fails for a bucket of the pair.
         let Some(lock) = self.bucket(arena, number).try_lock() else { return false };
         if self.buckets.load(Ordering::Relaxed) != pair.buckets {
             return false;
@@ -91,16 +89,13 @@ impl Index {
         });
         let Some(free) = moved else { return false };
         let entry = candidate.bucket.word(candidate.place).swap(0, Ordering::Relaxed);
-        bucket.word(free).store(entry, Ordering::Relaxed);
+        bucket.word(free).store(turned(entry), Ordering::Relaxed);
         true
     }
 }
 
-impl Extent {
-    /// The other bucket of an entry in bucket `number`.
-    fn other_bucket(self, number: u64, entry: Entry) -> u64 {
-        let tag = entry.tag();
-        let base = other_base(self.base_of(number), tag, self.base_bits);
-        self.bucket(base, growth_of(tag))
-    }
+/// An entry as it is in its key's other bucket.
+fn turned(entry: u64) -> u64 {
+    let entry = Entry(entry);
+    entry.in_role(entry.role().other()).0
 }

@@ -1,10 +1,18 @@
 //! One word of the index: where a record is, part of its hash, and how hot it is.
 
-const LOCATION_BITS: u32 = 37;
-const COUNTER_SHIFT: u32 = LOCATION_BITS;
+/// Bits of a location.
+pub(crate) const LOCATION_BITS: u32 = 36;
+const LOCATION_MASK: u64 = (1 << LOCATION_BITS) - 1;
+const SECOND: u64 = 1 << LOCATION_BITS;
+const COUNTER_SHIFT: u32 = LOCATION_BITS + 1;
 const COUNTER_ONE: u64 = 1 << COUNTER_SHIFT;
 const FETCHED: u64 = 1 << 39;
-const TAG_SHIFT: u32 = 40;
+/// Where the tag starts, which reaches to the top: of two entries with one tag the difference is
+/// below this bit.
+pub(super) const TAG_SHIFT: u32 = 40;
+
+/// Largest tag.
+pub(super) const TAG_MAX: u64 = u64::MAX >> TAG_SHIFT;
 
 /// Largest counter.
 pub(crate) const COUNTER_MAX: u64 = 3;
@@ -16,6 +24,25 @@ pub(crate) struct Entry(pub(crate) u64);
 /// The part of a hash that entries keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u64);
+
+/// Which of its key's two buckets an entry is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The first, or the overflow lines behind it.
+    First,
+    /// The second.
+    Second,
+}
+
+impl Role {
+    #[inline]
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::First => Self::Second,
+            Self::Second => Self::First,
+        }
+    }
+}
 
 impl Tag {
     #[inline]
@@ -31,7 +58,7 @@ impl Tag {
 }
 
 impl Entry {
-    /// An entry that nobody has hit yet.
+    /// An entry that nobody has hit yet, for the first bucket.
     #[inline]
     pub(crate) fn new(location: usize, tag: Tag) -> Self {
         Self(location as u64 | tag.0 << TAG_SHIFT)
@@ -39,13 +66,13 @@ impl Entry {
 
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
-        self.0 & ((1 << LOCATION_BITS) - 1) == 0
+        self.0 & LOCATION_MASK == 0
     }
 
     /// Words from the start of the arena.
     #[inline]
     pub(crate) fn location(self) -> usize {
-        (self.0 & ((1 << LOCATION_BITS) - 1)) as usize
+        (self.0 & LOCATION_MASK) as usize
     }
 
     #[inline]
@@ -53,10 +80,15 @@ impl Entry {
         Tag(self.0 >> TAG_SHIFT)
     }
 
-    /// Holds a record whose tag is this one.
     #[inline]
-    pub(crate) fn matches(self, tag: Tag) -> bool {
-        self.0 >> TAG_SHIFT == tag.0
+    pub(super) fn role(self) -> Role {
+        if self.0 & SECOND == 0 { Role::First } else { Role::Second }
+    }
+
+    /// The same record in this role.
+    #[inline]
+    pub(super) fn in_role(self, role: Role) -> Self {
+        Self(self.0 & !SECOND | if role == Role::Second { SECOND } else { 0 })
     }
 
     #[inline]
@@ -76,7 +108,7 @@ impl Entry {
 
     /// The same key at another place.
     pub(crate) fn moved(self, location: usize) -> Self {
-        Self(self.0 & !((1 << LOCATION_BITS) - 1) | location as u64)
+        Self(self.0 & !LOCATION_MASK | location as u64)
     }
 
     /// The same key after a put, which is a hit; whether its value counts as read is said.
@@ -118,8 +150,10 @@ mod tests {
         let moved = read.moved(5).with_counter(1).put(false).with_counter(1);
         assert_eq!((moved.location(), moved.counter(), moved.fetched()), (5, 1, false));
         assert_eq!(moved.tag(), tag);
+        let second = moved.in_role(Role::Second);
+        assert_eq!((second.role(), second.location(), second.counter()), (Role::Second, 5, 1));
+        assert_eq!((second.moved(6).role(), second.in_role(Role::First)), (Role::Second, moved));
         assert!(entry.put(true).fetched() && !read.put(false).fetched());
-        assert!(Entry::new(1, Tag::of(0)).matches(Tag::of(0)), "a hash of 0 has a tag");
-        assert!(!Entry(0).matches(Tag::of(0)));
+        assert_ne!(Tag::of(0), Entry(0).tag(), "an empty entry has no hash's tag");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Bucket, Entry, Index, LINE_ENTRIES, LINE_WORDS, Tag, Version};
+use super::{Bucket, Candidates, Entry, Index, Tag, Version};
 use crate::arena::Arena;
 
 /// An entry and the bucket whose version guards it.
@@ -18,6 +18,17 @@ pub(crate) struct Found<'a> {
     pub(crate) entry: Entry,
 }
 
+/// The two candidate lines of a key, looked at as one: both misses overlap, and which of the two
+/// has the entry costs no misprediction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lines<'a> {
+    pub(crate) first: Bucket<'a>,
+    pub(crate) second: Bucket<'a>,
+}
+
+/// In a set of places of both lines: those of the second one start with this bit.
+const SECOND_SHIFT: u32 = 8;
+
 /// Attempts of an optimistic read before it takes the lock. A writer holds a bucket for some 50 ns
 /// and a read takes as long, so more than a few in a row mean that the bucket is under heavy fire.
 pub(crate) const OPTIMISTIC_ATTEMPTS: u32 = 8;
@@ -26,61 +37,157 @@ pub(crate) const OPTIMISTIC_ATTEMPTS: u32 = 8;
 /// 0.95, so a longer chain is a torn one.
 pub(super) const OVERFLOW_CHAIN_MAX: usize = 64;
 
+impl<'a> Lines<'a> {
+    #[inline(always)]
+    pub(super) fn of(arena: &'a Arena, candidates: Candidates) -> Self {
+        let line = |number| Bucket::new(arena.line(number));
+        Self { first: line(candidates.first), second: line(candidates.second) }
+    }
+
+    /// The places of both lines whose entries have this tag.
+    #[inline(always)]
+    pub(super) fn tagged(self, tag: Tag) -> u32 {
+        self.first.tagged(tag) | self.second.tagged(tag) << SECOND_SHIFT
+    }
+
+    /// The places of both lines whose entries lead to `location`.
+    #[inline(always)]
+    fn leading_to(self, location: usize) -> u32 {
+        self.first.leading_to(location) | self.second.leading_to(location) << SECOND_SHIFT
+    }
+
+    /// The line and the place in it that a bit of a set stands for.
+    #[inline(always)]
+    pub(super) fn place(self, bit: u32) -> (Bucket<'a>, usize) {
+        let line = if bit < SECOND_SHIFT { self.first } else { self.second };
+        (line, (bit % SECOND_SHIFT) as usize)
+    }
+
+    /// The entry that a bit of a set stands for.
+    #[inline(always)]
+    fn found(self, bit: u32) -> Found<'a> {
+        let (line, place) = self.place(bit);
+        Found { bucket: line, line, place, entry: line.entry(place) }
+    }
+}
+
+/// A look at both lines of a key without a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe<'a> {
+    pub(super) lines: Lines<'a>,
+    /// As they were before anything else was read.
+    pub(super) heads: (Version, Version),
+    /// The places with the tag that have not been looked at.
+    pub(super) places: u32,
+}
+
+impl<'a> Probe<'a> {
+    /// The first entry with the tag.
+    #[inline(always)]
+    pub(crate) fn found(&self) -> Option<Found<'a>> {
+        (self.places != 0).then(|| self.lines.found(self.places.trailing_zeros()))
+    }
+
+    /// Whether the overflow lines need not be looked at.
+    #[inline(always)]
+    pub(crate) fn is_all(&self) -> bool {
+        self.lines.first.overflow() == 0
+    }
+
+    /// Whether what `found` was read from has not changed since.
+    #[inline(always)]
+    pub(crate) fn holds(&self, found: &Found<'a>) -> bool {
+        let in_first = found.bucket.is(self.lines.first);
+        found.bucket.unchanged(if in_first { self.heads.0 } else { self.heads.1 })
+    }
+
+    /// Whether none of the two lines has changed since. An entry that moved from the second bucket
+    /// to the first between the two looks was seen in neither; then a version has changed, or the
+    /// number of buckets.
+    #[inline(always)]
+    fn is_unmoved(&self) -> bool {
+        let Lines { first, second } = self.lines;
+        if cfg!(mutant = "miss_without_revalidation") {
+            return self.heads.0.is_even() && self.heads.1.is_even();
+        }
+        second.unchanged(self.heads.1) && first.unchanged(self.heads.0)
+    }
+}
+
 impl Index {
     /// Reads without a lock: calls `read` for every entry that may be the one, until it returns
-    /// something and the bucket has not changed meanwhile. `None` is a miss that is certain.
-    /// `Err` when writers kept interfering: take the lock.
-    #[inline(always)]
+    /// something and the bucket has not changed meanwhile. `Ok(None)` is a miss that is certain.
+    ///
+    /// # Errors
+    /// When writers kept interfering: take the lock.
     pub(crate) fn read<'a, R>(
         &self,
         arena: &'a Arena,
+        mut candidates: Candidates,
         hash: u64,
         mut read: impl FnMut(Found<'a>) -> Option<R>,
     ) -> Result<Option<(Found<'a>, R)>, Contended> {
         for _ in 0..OPTIMISTIC_ATTEMPTS {
-            match self.read_once(arena, hash, &mut read) {
+            match self.read_once(arena, candidates, Tag::of(hash), &mut read) {
                 Attempt::Hit(found, result) => return Ok(Some((found, result))),
                 Attempt::Miss => return Ok(None),
-                Attempt::Again => base::sync::spin_loop(),
+                Attempt::Again => {
+                    base::sync::spin_loop();
+                    candidates = self.candidates(hash);
+                }
             }
         }
         Err(Contended)
     }
 
-    #[inline(always)]
     fn read_once<'a, R>(
         &self,
         arena: &'a Arena,
-        hash: u64,
+        candidates: Candidates,
+        tag: Tag,
         read: &mut impl FnMut(Found<'a>) -> Option<R>,
     ) -> Attempt<'a, R> {
-        let tag = Tag::of(hash);
-        let candidates = self.candidates(hash);
-        let first = self.bucket(arena, candidates.first());
-        // One hit in four is in the second bucket: its miss overlaps with the first one's.
-        let second = self.bucket_at(candidates.second());
-        arena.prefetch(second);
-        let Some(first_version) = first.version() else { return Attempt::Again };
-        if let Some(attempt) = probe(first, first, first_version, tag, read) {
-            return attempt;
+        let mut probe = self.probe(arena, candidates, tag);
+        while let Some(found) = probe.found() {
+            if let Some(result) = read(found) {
+                return if probe.holds(&found) {
+                    Attempt::Hit(found, result)
+                } else {
+                    Attempt::Again
+                };
+            }
+            probe.places &= probe.places - 1;
         }
-        let second = Bucket::new(arena.slice(second, LINE_WORDS));
-        let Some(second_version) = second.version() else { return Attempt::Again };
-        if let Some(attempt) = probe(second, second, second_version, tag, read) {
-            return attempt;
-        }
+        let Probe { lines: Lines { first, .. }, heads, .. } = probe;
         if first.overflow() != 0
-            && let Some(attempt) = self.probe_overflow(arena, first, first_version, tag, read)
+            && let Some(attempt) = self.probe_overflow(arena, first, heads.0, tag, read)
         {
             return attempt;
         }
-        // An entry that moved from the second bucket to the first between the two probes was seen
-        // in neither; then a version has changed, or the number of buckets.
-        let unmoved = cfg!(mutant = "miss_without_revalidation")
-            || (second.unchanged(second_version)
-                && first.unchanged(first_version)
-                && self.is_current(candidates));
-        if unmoved { Attempt::Miss } else { Attempt::Again }
+        if probe.is_unmoved() && self.is_current(candidates) {
+            Attempt::Miss
+        } else {
+            Attempt::Again
+        }
+    }
+
+    /// Looks for a key without a lock.
+    #[inline(always)]
+    pub(crate) fn probe<'a>(
+        &self,
+        arena: &'a Arena,
+        candidates: Candidates,
+        tag: Tag,
+    ) -> Probe<'a> {
+        let lines = Lines::of(arena, candidates);
+        let heads = (lines.first.version(), lines.second.version());
+        Probe { lines, heads, places: lines.tagged(tag) }
+    }
+
+    /// Whether a probe that found nothing proves that there is nothing. If not, look again.
+    #[inline(always)]
+    pub(crate) fn is_miss(&self, probe: &Probe<'_>, candidates: Candidates) -> bool {
+        probe.is_all() && probe.is_unmoved() && self.is_current(candidates)
     }
 
     #[cold]
@@ -91,17 +198,24 @@ impl Index {
         first: Bucket<'a>,
         version: Version,
         tag: Tag,
-        read: &mut impl FnMut(Found<'a>) -> Option<R>,
+        read: &mut dyn FnMut(Found<'a>) -> Option<R>,
     ) -> Option<Attempt<'a, R>> {
-        match self.walk_overflow(arena, first, |line| {
-            match probe(first, line, version, tag, read) {
-                Some(attempt) => ControlFlow::Break(attempt),
-                None => ControlFlow::Continue(()),
+        let probed = self.walk_overflow(arena, first, |line| {
+            let mut places = line.tagged(tag);
+            while places != 0 {
+                let place = places.trailing_zeros() as usize;
+                places &= places - 1;
+                let found = Found { bucket: first, line, place, entry: line.entry(place) };
+                if let Some(result) = read(found) {
+                    return ControlFlow::Break(match first.unchanged(version) {
+                        true => Attempt::Hit(found, result),
+                        false => Attempt::Again,
+                    });
+                }
             }
-        }) {
-            ControlFlow::Break(attempt) => Some(attempt),
-            ControlFlow::Continue(()) => None,
-        }
+            ControlFlow::Continue(())
+        });
+        probed.break_value()
     }
 
     /// Finds the entry of a key among its locked candidates: one with this tag that `is_key`.
@@ -109,53 +223,76 @@ impl Index {
     pub(crate) fn find_tagged<'a>(
         &self,
         arena: &'a Arena,
-        first: Bucket<'a>,
-        second: Bucket<'a>,
+        lines: Lines<'a>,
         tag: Tag,
         is_key: impl Fn(Entry) -> bool,
     ) -> Option<Found<'a>> {
-        for bucket in [first, second] {
-            let mut places = bucket.tagged(tag);
-            while places != 0 {
-                let place = places.trailing_zeros() as usize;
-                places &= places - 1;
-                let entry = bucket.entry(place);
-                if is_key(entry) {
-                    return Some(Found { bucket, line: bucket, place, entry });
-                }
-            }
-        }
-        if first.overflow() == 0 {
-            return None;
-        }
-        self.find_in(arena, first, second, |entry| entry.matches(tag) && is_key(entry))
+        let tagged = |line: Bucket<'a>| line.tagged(tag);
+        self.find(arena, lines, lines.tagged(tag), tagged, |found| is_key(found.entry))
     }
 
-    /// Finds the entry that satisfies `wanted` while the caller holds the locks of `first` and
-    /// `second` (or accepts to find a stale one).
-    pub(crate) fn find_in<'a>(
+    /// Finds the entry that leads to `location`; without the locks a hint that must be confirmed
+    /// under the bucket's.
+    #[inline]
+    pub(crate) fn find_location<'a>(
+        &self,
+        arena: &'a Arena,
+        candidates: Candidates,
+        location: usize,
+    ) -> Option<Found<'a>> {
+        let lines = Lines::of(arena, candidates);
+        let leading = |line: Bucket<'a>| line.leading_to(location);
+        // Each word is loaded twice: without the lock it may lead elsewhere the second time.
+        let is_it = |found: &Found<'a>| found.entry.location() == location;
+        self.find(arena, lines, lines.leading_to(location), leading, is_it)
+    }
+
+    /// Goes through `places` of both lines, and through those that `wanted` finds in the overflow
+    /// lines, up to the first that `is_it`.
+    #[inline(always)]
+    fn find<'a>(
+        &self,
+        arena: &'a Arena,
+        lines: Lines<'a>,
+        mut places: u32,
+        wanted: impl Fn(Bucket<'a>) -> u32,
+        is_it: impl Fn(&Found<'a>) -> bool,
+    ) -> Option<Found<'a>> {
+        while places != 0 {
+            let found = lines.found(places.trailing_zeros());
+            places &= places - 1;
+            if is_it(&found) {
+                return Some(found);
+            }
+        }
+        if lines.first.overflow() == 0 {
+            return None;
+        }
+        self.find_in_overflow(arena, lines.first, &wanted, &is_it)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_in_overflow<'a>(
         &self,
         arena: &'a Arena,
         first: Bucket<'a>,
-        second: Bucket<'a>,
-        wanted: impl Fn(Entry) -> bool,
+        wanted: &dyn Fn(Bucket<'a>) -> u32,
+        is_it: &dyn Fn(&Found<'a>) -> bool,
     ) -> Option<Found<'a>> {
-        let in_line = |bucket: Bucket<'a>, line: Bucket<'a>| {
-            // Each entry is loaded once: without the lock a second load may find another record.
-            (0..LINE_ENTRIES).find_map(|place| {
-                let entry = line.entry(place);
-                (!entry.is_empty() && wanted(entry)).then_some(Found { bucket, line, place, entry })
-            })
-        };
-        in_line(first, first).or_else(|| in_line(second, second)).or_else(|| {
-            match self.walk_overflow(arena, first, |line| match in_line(first, line) {
-                Some(found) => ControlFlow::Break(found),
-                None => ControlFlow::Continue(()),
-            }) {
-                ControlFlow::Break(found) => Some(found),
-                ControlFlow::Continue(()) => None,
+        let found = self.walk_overflow(arena, first, |line| {
+            let mut places = wanted(line);
+            while places != 0 {
+                let place = places.trailing_zeros() as usize;
+                places &= places - 1;
+                let found = Found { bucket: first, line, place, entry: line.entry(place) };
+                if is_it(&found) {
+                    return ControlFlow::Break(found);
+                }
             }
-        })
+            ControlFlow::Continue(())
+        });
+        found.break_value()
     }
 
     /// Under the lock of `found.bucket`: the entry as it is now, if it still leads to the same
@@ -174,21 +311,6 @@ impl Index {
             }
         };
         (same && guarded()).then_some(Found { entry, ..*found })
-    }
-
-    /// Finds the entry that leads to `location`, without a lock: a hint that must be confirmed by
-    /// a compare-and-swap under the lock.
-    #[inline]
-    pub(crate) fn find_location<'a>(
-        &self,
-        arena: &'a Arena,
-        hash: u64,
-        location: usize,
-    ) -> Option<Found<'a>> {
-        let candidates = self.candidates(hash);
-        let first = self.bucket(arena, candidates.first());
-        let second = self.bucket(arena, candidates.second());
-        self.find_in(arena, first, second, |entry| entry.location() == location)
     }
 
     pub(super) fn walk_overflow<'a, B>(
@@ -215,30 +337,4 @@ enum Attempt<'a, R> {
     Hit(Found<'a>, R),
     Miss,
     Again,
-}
-
-/// Reads what entries of `line` with this tag lead to. `None`: it is not here.
-#[inline(always)]
-fn probe<'a, R>(
-    bucket: Bucket<'a>,
-    line: Bucket<'a>,
-    version: Version,
-    tag: Tag,
-    read: &mut impl FnMut(Found<'a>) -> Option<R>,
-) -> Option<Attempt<'a, R>> {
-    let mut places = line.tagged(tag);
-    while places != 0 {
-        let place = places.trailing_zeros() as usize;
-        places &= places - 1;
-        let entry = line.entry(place);
-        let found = Found { bucket, line, place, entry };
-        if let Some(result) = read(found) {
-            return Some(if bucket.unchanged(version) {
-                Attempt::Hit(found, result)
-            } else {
-                Attempt::Again
-            });
-        }
-    }
-    None
 }

@@ -4,8 +4,11 @@ use std::ops::ControlFlow;
 
 use base::sync::atomic::Ordering;
 
-use super::{BLOCK_LINES, Bucket, Entry, Index, LINE_ENTRIES, Locked, growth_of};
-use crate::{arena::Arena, geometry::BLOCK_WORDS};
+use super::{Bucket, Entry, Index, LINE_ENTRIES, Locked, Spread};
+use crate::{
+    arena::Arena,
+    geometry::{BLOCK_LINES, BLOCK_WORDS},
+};
 
 /// Entries per 100 places above which a bucket is added. Two choices of seven and two steps of
 /// displacement hold to 0.9; what is kept below that spares inserts the displacements.
@@ -86,7 +89,8 @@ impl Index {
 
     /// Moves the entries whose tags have the bit `moving` from one bucket to the other.
     fn split<'a>(&self, arena: &'a Arena, old: &Locked<'a>, new: &Locked<'a>, moving: u64) {
-        let moves = |entry: Entry| growth_of(entry.tag()) & moving != 0;
+        let moves =
+            |entry: Entry| entry.role().growth(entry.tag(), Spread::of(entry.tag())) & moving != 0;
         for place in 0..LINE_ENTRIES {
             let entry = old.bucket().entry(place);
             if !entry.is_empty() && moves(entry) {
@@ -106,7 +110,7 @@ impl Index {
                 }
                 let home = if moves(entry) { new } else { old };
                 // Its first bucket is the one whose lines it is in, and stays so.
-                let room = match home.bucket().position(Entry::is_empty) {
+                let room = match home.bucket().room() {
                     Some(free) => (home.bucket(), free),
                     None if !moves(entry) => continue,
                     None => self

@@ -2,20 +2,20 @@
 
 use base::sync::atomic::Ordering;
 
-use super::{Bucket, Entry, Found, Index, Locked};
+use super::{Candidates, Entry, Found, Index, LINE_ENTRIES, Lines, Locked, Probe, Role};
 use crate::arena::Arena;
 
 /// Entries in the first bucket before a new one goes to the emptier of the two. Below it a lookup
 /// needs one line; from it on the second keeps both from filling up.
-const FIRST_FILL: usize = 6;
+const FIRST_FILL: u32 = 6;
 
 /// The two candidate buckets of a key, locked.
 #[derive(Debug)]
 pub(crate) struct Pair<'a> {
     first: Locked<'a>,
-    /// `None` when both candidates are the same bucket.
-    second: Option<Locked<'a>>,
-    pub(super) numbers: (u64, u64),
+    second: Locked<'a>,
+    pub(super) hash: u64,
+    /// How many buckets there are while it is held.
     pub(super) buckets: u64,
 }
 
@@ -24,33 +24,47 @@ pub(crate) struct Pair<'a> {
 pub(crate) struct Full;
 
 impl<'a> Pair<'a> {
-    pub(crate) fn first(&self) -> Bucket<'a> {
-        self.first.bucket()
+    /// Both lines.
+    #[inline]
+    pub(crate) fn lines(&self) -> Lines<'a> {
+        Lines { first: self.first.bucket(), second: self.second.bucket() }
     }
 
-    pub(crate) fn second(&self) -> Bucket<'a> {
-        self.second.as_ref().unwrap_or(&self.first).bucket()
+    /// Whether `probe` found no entry with its tag, and both lines are still as it saw them.
+    #[inline]
+    pub(crate) fn still_misses(&self, probe: &Probe<'_>) -> bool {
+        let Lines { first, second } = probe.lines;
+        probe.places == 0
+            && probe.is_all()
+            && self.first.bucket().is(first)
+            && self.second.bucket().is(second)
+            && self.first.was(probe.heads.0)
+            && self.second.was(probe.heads.1)
     }
 }
 
 impl Index {
-    /// Locks the candidates of `hash`, in address order.
-    pub(crate) fn lock<'a>(&self, arena: &'a Arena, hash: u64) -> Pair<'a> {
+    /// Locks the candidates of `hash`, in address order. `candidates` may be out of date.
+    #[inline]
+    pub(crate) fn lock<'a>(
+        &self,
+        arena: &'a Arena,
+        mut candidates: Candidates,
+        hash: u64,
+    ) -> Pair<'a> {
         loop {
-            let candidates = self.candidates(hash);
-            let numbers = (candidates.first(), candidates.second());
-            let (low, high) = (numbers.0.min(numbers.1), numbers.0.max(numbers.1));
-            let low_lock = self.bucket(arena, low).lock();
-            let high_lock = (low != high).then(|| self.bucket(arena, high).lock());
-            // A bucket may have been split while this thread waited for it.
-            let now = if self.is_current(candidates) { candidates } else { self.candidates(hash) };
-            if now == candidates || (now.first(), now.second()) == numbers {
-                let (first, second) = match high_lock {
-                    Some(high_lock) if low != numbers.0 => (high_lock, Some(low_lock)),
-                    second => (low_lock, second),
-                };
-                return Pair { first, second, numbers, buckets: now.extent.buckets };
+            let Lines { first, second } = Lines::of(arena, candidates);
+            let swap = candidates.second < candidates.first;
+            let (low, high) = if swap { (second, first) } else { (first, second) };
+            let (low, high) = (low.lock(), high.lock());
+            // A bucket may have been split while this thread waited for it, or before.
+            let is_current = self.is_current(candidates);
+            let now = if is_current { candidates } else { self.candidates(hash) };
+            if is_current || (now.first, now.second) == (candidates.first, candidates.second) {
+                let (first, second) = if swap { (high, low) } else { (low, high) };
+                return Pair { first, second, hash, buckets: now.buckets };
             }
+            candidates = now;
         }
     }
 
@@ -62,13 +76,19 @@ impl Index {
         pair: &Pair<'a>,
         entry: Entry,
     ) -> Result<(), Full> {
-        let (first, second) = (pair.first(), pair.second());
-        let (in_first, in_second) = (first.len(), second.len());
-        let target = if in_first < FIRST_FILL || in_first <= in_second { first } else { second };
-        if let Some(place) = target.position(Entry::is_empty) {
-            target.word(place).store(entry.0, Ordering::Relaxed);
+        let Lines { first, second } = pair.lines();
+        let (first_room, second_room) = (first.empty(), second.empty());
+        let (in_first, in_second) = (first_room.count_ones(), second_room.count_ones());
+        let takes_first = in_first > LINE_ENTRIES as u32 - FIRST_FILL || in_first >= in_second;
+        let (role, room) =
+            if takes_first { (Role::First, first_room) } else { (Role::Second, second_room) };
+        if room != 0 {
+            let target = if takes_first { first } else { second };
+            let entry = entry.in_role(role);
+            target.word(room.trailing_zeros() as usize).store(entry.0, Ordering::Relaxed);
         } else if let Some((bucket, place)) = self.displace(arena, pair) {
-            bucket.word(place).store(entry.0, Ordering::Relaxed);
+            let role = if bucket.is(first) { Role::First } else { Role::Second };
+            bucket.word(place).store(entry.in_role(role).0, Ordering::Relaxed);
         } else {
             let (line, place) = self.overflow_room(arena, &pair.first)?;
             line.word(place).store(entry.0, Ordering::Relaxed);

@@ -4,12 +4,13 @@
 //! A key's hash gives a tag of 24 bits, kept in the entry, and a base. The first candidate bucket
 //! belongs to the base, the second to the base XOR a number that follows from the tag (partial-key
 //! cuckoo hashing, MemC3 section 3.1). The table grows by linear hashing (Litwin 1980), one bucket
-//! at a time, and the bits that growth asks for come from the tag, too. So an entry's bucket number
-//! and tag tell everything: displacing it or splitting its bucket looks at no record.
+//! at a time, and the bits that growth asks for follow from the tag, too, for each of the two in
+//! another way; an entry knows which of the two it is in. So an entry's bucket number and tag tell
+//! everything: displacing it or splitting its bucket looks at no record.
 //!
-//! In a round of growth the buckets already split are half as full as the others. Splits go by the
-//! base, in which a key's two candidates differ, so most keys of a full bucket have a candidate
-//! among the emptier ones, and two choices even that out.
+//! In a round of growth the buckets already split are half as full as the others. Whether a
+//! bucket is split says nothing of its key's other one, so most keys of a full bucket have a
+//! candidate among the emptier ones, and two choices even that out.
 //!
 //! Buckets lie in blocks of the arena; a directory leads to them. Overflow lines do too.
 //!
@@ -36,17 +37,18 @@ use base::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
-pub(crate) use bucket::{Bucket, LINE_ENTRIES, LINE_WORDS, Locked, Version};
-pub(crate) use entry::{Entry, Tag};
-pub(crate) use find::Found;
+pub(crate) use bucket::{Bucket, LINE_ENTRIES, Locked, Version};
+use entry::TAG_MAX;
+pub(crate) use entry::{Entry, LOCATION_BITS, Role, Tag};
+pub(crate) use find::{Found, Lines, Probe};
 pub(crate) use grow::Need;
 pub(crate) use insert::{Full, Pair};
 
 use self::overflow::OverflowLines;
-use crate::{arena::Arena, geometry::BLOCK_WORDS};
-
-/// Lines in a block.
-pub(crate) const BLOCK_LINES: usize = BLOCK_WORDS / LINE_WORDS;
+use crate::{
+    arena::Arena,
+    geometry::{BLOCK_LINES, BLOCK_WORDS, LINE_WORDS},
+};
 
 /// Bits of growth that an index of the expected size has. Each takes one from the tags' power to
 /// tell keys of a bucket apart: 14 bits are left, one wrong record looked at in 1,200 lookups.
@@ -72,27 +74,13 @@ pub(crate) struct Index {
     growth: Mutex<()>,
 }
 
-/// Where a hash may be found, for a given number of buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a key may be found, for a given number of buckets: two different lines of the arena. Worth
+/// keeping for the length of an operation, because working them out takes some 80 instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
-    extent: Extent,
-    base: u64,
-    tag: Tag,
-}
-
-impl Candidates {
-    /// The number of the first bucket.
-    #[inline]
-    fn first(self) -> u64 {
-        self.extent.bucket(self.base, growth_of(self.tag))
-    }
-
-    /// The number of the second bucket.
-    #[inline]
-    fn second(self) -> u64 {
-        let base = other_base(self.base, self.tag, self.extent.base_bits);
-        self.extent.bucket(base, growth_of(self.tag))
-    }
+    buckets: u64,
+    first: usize,
+    second: usize,
 }
 
 /// Which buckets there are, for a moment.
@@ -102,61 +90,80 @@ struct Extent {
     buckets: u64,
 }
 
-/// What the tag adds to a base to give the other one: odd, so that the two always differ.
-#[inline]
-fn other_base(base: u64, tag: Tag, base_bits: u32) -> u64 {
-    let offset = tag.number().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - base_bits);
-    base ^ (offset | 1)
-}
-
-/// The bits that growth takes from a tag, the first one lowest.
-#[inline]
-fn growth_of(tag: Tag) -> u64 {
-    // Shards are told apart by the tag's highest bits, which growth never comes to.
-    tag.number()
-}
-
 impl Extent {
-    /// Bits of growth that every bucket has, and how many of them have one more.
+    /// The two buckets of a hash; they differ because their bases do.
     #[inline]
-    fn round(self) -> (u32, u64) {
-        let level = 63 - self.buckets.leading_zeros();
-        (level - self.base_bits, self.buckets - (1 << level))
+    fn numbers(self, hash: u64) -> [u64; 2] {
+        let (tag, spread) = (Tag::of(hash), Spread::of(Tag::of(hash)));
+        let base = self.base_of(hash);
+        let other = base ^ spread.offset(self.base_bits);
+        [
+            self.number(base, Role::First.growth(tag, spread)),
+            self.number(other, Role::Second.growth(tag, spread)),
+        ]
     }
 
-    /// The bucket of a base and a tag's growth bits.
-    #[inline]
-    fn bucket(self, base: u64, growth: u64) -> u64 {
-        let (bits, split) = self.round();
-        let low = growth & ((1 << bits) - 1);
-        let is_split = (base << bits | low) < split;
-        self.number(base, if is_split { growth & ((2 << bits) - 1) } else { low })
-    }
-
-    /// The number of the bucket that was made for a base and these growth bits.
+    /// The bucket of a base and the bits that growth asks for, the first one lowest.
     #[inline]
     fn number(self, base: u64, growth: u64) -> u64 {
-        if growth == 0 {
-            return base;
-        }
-        let high = 63 - growth.leading_zeros();
-        (1 << (self.base_bits + high)) + (base << high) + (growth & ((1 << high) - 1))
+        let all = growth << self.base_bits | base;
+        let low = (1 << self.level()) - 1;
+        let number = all & (low << 1 | 1);
+        if number < self.buckets { number } else { all & low }
     }
 
     /// The base of a bucket.
     #[inline]
     fn base_of(self, number: u64) -> u64 {
-        if number >> self.base_bits == 0 {
-            return number;
-        }
-        let level = 63 - number.leading_zeros();
-        (number - (1 << level)) >> (level - self.base_bits)
+        number & ((1 << self.base_bits) - 1)
+    }
+
+    /// Bits that every bucket's number was made of when this round of growth began.
+    #[inline]
+    fn level(self) -> u32 {
+        63 - self.buckets.leading_zeros()
     }
 
     /// The bucket that the next split takes from, and the bit of growth that moves an entry.
     fn next_split(self) -> (u64, u64) {
-        let (bits, split) = self.round();
-        (self.number(split >> bits, split & ((1 << bits) - 1)), 1 << bits)
+        let level = self.level();
+        (self.buckets - (1 << level), 1 << (level - self.base_bits))
+    }
+
+    /// The other bucket of an entry in bucket `number`.
+    fn other_bucket(self, number: u64, entry: Entry) -> u64 {
+        let spread = Spread::of(entry.tag());
+        let base = self.base_of(number) ^ spread.offset(self.base_bits);
+        self.number(base, entry.role().other().growth(entry.tag(), spread))
+    }
+}
+
+/// A tag's bits, spread over a word.
+#[derive(Clone, Copy)]
+struct Spread(u64);
+
+impl Spread {
+    #[inline]
+    fn of(tag: Tag) -> Self {
+        Self(tag.number().wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// What it adds to one base to give the other: odd, so that the two always differ.
+    #[inline]
+    fn offset(self, base_bits: u32) -> u64 {
+        self.0 >> (64 - base_bits) | 1
+    }
+}
+
+impl Role {
+    /// The bits that growth takes for an entry in this role, the first one lowest.
+    #[inline]
+    fn growth(self, tag: Tag, spread: Spread) -> u64 {
+        match self {
+            // Shards are told apart by the tag's highest bits, which growth never comes to.
+            Self::First => tag.number(),
+            Self::Second => spread.0 >> 16 & TAG_MAX,
+        }
     }
 }
 
@@ -195,13 +202,14 @@ impl Index {
     #[inline]
     pub(crate) fn candidates(&self, hash: u64) -> Candidates {
         let extent = self.extent(Ordering::Acquire);
-        Candidates { extent, base: hash & ((1 << self.base_bits) - 1), tag: Tag::of(hash) }
+        let [first, second] = extent.numbers(hash).map(|number| self.line_of(number));
+        Candidates { buckets: extent.buckets, first, second }
     }
 
     /// Whether the number of buckets is still what `candidates` was computed for.
     #[inline]
     pub(crate) fn is_current(&self, candidates: Candidates) -> bool {
-        self.buckets.load(Ordering::Relaxed) == candidates.extent.buckets
+        self.buckets.load(Ordering::Relaxed) == candidates.buckets
     }
 
     #[inline]
@@ -209,51 +217,46 @@ impl Index {
         Extent { base_bits: self.base_bits, buckets: self.buckets.load(order) }
     }
 
+    /// The line of the arena that a bucket is; it never changes.
     #[inline]
-    fn bucket_at(&self, number: u64) -> usize {
+    fn line_of(&self, number: u64) -> usize {
         let number = number as usize;
         let block = self.directory[number / BLOCK_LINES].load(Ordering::Relaxed) as usize;
-        block * BLOCK_WORDS + number % BLOCK_LINES * LINE_WORDS
+        block * BLOCK_LINES + number % BLOCK_LINES
     }
 
     /// A bucket by number.
     #[inline]
     pub(crate) fn bucket<'a>(&self, arena: &'a Arena, number: u64) -> Bucket<'a> {
-        Bucket::new(arena.slice(self.bucket_at(number), LINE_WORDS))
+        Bucket::new(arena.line(self.line_of(number)))
     }
 
     /// An overflow line by number; `None` for a number that a reader found torn.
     fn overflow_line<'a>(&self, arena: &'a Arena, number: u64) -> Option<Bucket<'a>> {
         let line = usize::try_from(number.checked_sub(1)?).ok()?;
         let block = self.overflow.get(line / BLOCK_LINES)?.load(Ordering::Acquire) as usize;
-        let at = block * BLOCK_WORDS + line % BLOCK_LINES * LINE_WORDS;
-        (block != 0).then(|| Bucket::new(arena.slice(at, LINE_WORDS)))
-    }
-
-    /// Asks for the records that entries with the tag of `hash` lead to.
-    #[inline]
-    pub(crate) fn prefetch_records(&self, arena: &Arena, hash: u64) {
-        let tag = Tag::of(hash);
-        let candidates = self.candidates(hash);
-        for number in [candidates.first(), candidates.second()] {
-            let bucket = self.bucket(arena, number);
-            for place in 0..LINE_ENTRIES {
-                let entry = bucket.entry(place);
-                if entry.matches(tag) {
-                    arena.prefetch(entry.location());
-                    arena.prefetch(entry.location() + LINE_WORDS);
-                    return;
-                }
-            }
-        }
+        let at = block * BLOCK_LINES + line % BLOCK_LINES;
+        (block != 0).then(|| Bucket::new(arena.line(at)))
     }
 
     /// Asks for the lines of both candidates.
     #[inline]
-    pub(crate) fn prefetch(&self, arena: &Arena, hash: u64) {
-        let candidates = self.candidates(hash);
-        arena.prefetch(self.bucket_at(candidates.first()));
-        arena.prefetch(self.bucket_at(candidates.second()));
+    pub(crate) fn prefetch(&self, arena: &Arena, candidates: Candidates) {
+        arena.prefetch(candidates.first * LINE_WORDS);
+        arena.prefetch(candidates.second * LINE_WORDS);
+    }
+
+    /// Asks for the record that an entry with the tag of `hash` leads to.
+    #[inline]
+    pub(crate) fn prefetch_record(&self, arena: &Arena, candidates: Candidates, hash: u64) {
+        let lines = Lines::of(arena, candidates);
+        let places = lines.tagged(Tag::of(hash));
+        if places != 0 {
+            let (line, place) = lines.place(places.trailing_zeros());
+            let location = line.entry(place).location();
+            arena.prefetch(location);
+            arena.prefetch(location + LINE_WORDS);
+        }
     }
 }
 

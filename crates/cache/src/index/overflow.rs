@@ -7,10 +7,8 @@ use std::ops::ControlFlow;
 
 use base::sync::{atomic::Ordering, lock};
 
-use super::{
-    BLOCK_LINES, Bucket, Entry, Full, Index, LINE_ENTRIES, Locked, find::OVERFLOW_CHAIN_MAX,
-};
-use crate::arena::Arena;
+use super::{Bucket, Full, Index, LINE_ENTRIES, Locked, find::OVERFLOW_CHAIN_MAX};
+use crate::{arena::Arena, geometry::BLOCK_LINES};
 
 /// Which lines are free. A leaf among the locks: nothing else is taken while it is held.
 #[derive(Debug, Default)]
@@ -57,7 +55,7 @@ impl Index {
         let mut length = 0;
         let room = self.walk_overflow(arena, first.bucket(), |line| {
             length += 1;
-            match line.position(Entry::is_empty) {
+            match line.room() {
                 Some(place) => ControlFlow::Break((line, place)),
                 None => ControlFlow::Continue(()),
             }

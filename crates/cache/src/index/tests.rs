@@ -18,7 +18,7 @@ impl Bench {
 
     fn insert(&mut self, hash: u64, location: usize) -> Result<(), Full> {
         self.hashes.insert(location, hash);
-        let pair = self.index.lock(&self.arena, hash);
+        let pair = self.index.lock(&self.arena, self.index.candidates(hash), hash);
         self.index.insert(&self.arena, &pair, Entry::new(location, Tag::of(hash)))
     }
 
@@ -32,7 +32,7 @@ impl Bench {
     }
 
     fn location_of(&self, hash: u64, location: usize) -> Option<usize> {
-        let found = self.index.read(&self.arena, hash, |found| {
+        let found = self.index.read(&self.arena, self.index.candidates(hash), hash, |found| {
             (found.entry.location() == location).then_some(location)
         });
         found.expect("nobody interferes").map(|(_, location)| location)
@@ -62,13 +62,10 @@ fn every_entry_is_found_through_growth_and_none_after_removal() {
     }
     for number in 0..total {
         let location = 1 + number as usize;
-        let pair = bench.index.lock(&bench.arena, hash(number));
-        let found = bench
-            .index
-            .find_in(&bench.arena, pair.first(), pair.second(), |entry| {
-                entry.location() == location
-            })
-            .expect("still there");
+        let candidates = bench.index.candidates(hash(number));
+        let pair = bench.index.lock(&bench.arena, candidates, hash(number));
+        let found = bench.index.find_location(&bench.arena, candidates, location);
+        let found = found.expect("still there");
         assert!(bench.index.remove(&bench.arena, &found));
         assert!(!bench.index.remove(&bench.arena, &found), "removed twice");
         drop(pair);
@@ -113,17 +110,25 @@ fn overflow_lines_keep_what_no_bucket_takes_and_come_back() {
 }
 
 #[test]
-fn a_key_keeps_its_bucket_or_moves_to_the_new_one() {
+fn a_key_keeps_its_buckets_or_moves_to_the_new_one() {
     for buckets in 8..300u64 {
         let (before, after) =
             (Extent { base_bits: 3, buckets }, Extent { base_bits: 3, buckets: buckets + 1 });
         let (split, moving) = before.next_split();
-        for base in 0..8 {
-            for growth in 0..64 {
-                let (old, new) = (before.bucket(base, growth), after.bucket(base, growth));
-                assert!(old < buckets && before.base_of(old) == base);
-                let moves = old == split && growth & moving != 0;
+        for number in 0..500 {
+            let tag = Tag::of(hash(number));
+            let roles = [Role::First, Role::Second];
+            let (old, new) = (before.numbers(hash(number)), after.numbers(hash(number)));
+            assert_ne!(old[0], old[1]);
+            for ((role, old), new) in roles.into_iter().zip(old).zip(new) {
+                let moves = old == split && role.growth(tag, Spread::of(tag)) & moving != 0;
+                assert!(old < buckets);
                 assert_eq!(new, if moves { buckets } else { old });
+            }
+            let entry = Entry::new(1, tag);
+            for (role, (here, there)) in roles.into_iter().zip([(old[0], old[1]), (old[1], old[0])])
+            {
+                assert_eq!(before.other_bucket(here, entry.in_role(role)), there);
             }
         }
     }

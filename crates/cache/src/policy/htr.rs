@@ -21,6 +21,9 @@ const STEP: f64 = 0.5;
 pub(crate) struct Htr {
     /// Wanted share of the temporary partition, 0 to 1.
     share: f64,
+    /// The same in slots, for so many in all.
+    wanted: usize,
+    slots: usize,
     /// Keys remembered from each partition, approximately.
     temporary_ghosts: usize,
     hot_ghosts: usize,
@@ -28,12 +31,23 @@ pub(crate) struct Htr {
 
 impl Htr {
     pub(crate) fn new() -> Self {
-        Self { share: SHARE_FIRST, temporary_ghosts: 0, hot_ghosts: 0 }
+        Self { share: SHARE_FIRST, wanted: 0, slots: 0, temporary_ghosts: 0, hot_ghosts: 0 }
     }
 
     fn move_border(&mut self, by: f64, shares: Shares) {
         let slots = (shares.temporary + shares.hot).max(1) as f64;
         self.share = (self.share + by / slots).clamp(SHARE_MIN, SHARE_MAX);
+        self.slots = 0;
+    }
+
+    /// Slots that the temporary partition should have.
+    fn wanted(&mut self, shares: Shares) -> usize {
+        let slots = shares.temporary + shares.hot;
+        if slots != self.slots {
+            self.slots = slots;
+            self.wanted = (self.share * slots as f64) as usize;
+        }
+        self.wanted
     }
 }
 
@@ -78,12 +92,11 @@ impl Policy for Htr {
         *ghosts = (*ghosts + 1).min(most);
     }
 
-    fn border(&self, shares: Shares) -> Border {
-        let wanted = self.share * (shares.temporary + shares.hot) as f64;
-        let (have, run) = (shares.temporary as f64, shares.run as f64);
-        if have > (wanted + run).max(run) {
+    fn border(&mut self, shares: Shares) -> Border {
+        let wanted = self.wanted(shares);
+        if shares.temporary > wanted + shares.run {
             Border::GrowHot
-        } else if have + run <= wanted {
+        } else if shares.temporary + shares.run <= wanted {
             Border::GrowTemporary
         } else {
             Border::Stay

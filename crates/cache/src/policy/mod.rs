@@ -65,5 +65,5 @@ pub(crate) trait Policy: std::fmt::Debug + Send {
     fn evicted(&mut self, partition: Partition, shares: Shares);
 
     /// Where the border between the partitions should go.
-    fn border(&self, shares: Shares) -> Border;
+    fn border(&mut self, shares: Shares) -> Border;
 }

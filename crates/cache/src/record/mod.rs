@@ -7,11 +7,13 @@
 mod read;
 mod write;
 
-pub(crate) use read::Slot;
+pub(crate) use read::{SHORT_BYTES, Slot};
 pub(crate) use write::{Layout, WordSink, patch};
 
 /// Bytes in front of the key of an inline record.
 pub(crate) const HEADER_BYTES: usize = 4;
+/// Bytes of the key in the first word of an inline record.
+pub(crate) const FIRST_KEY_BYTES: usize = crate::geometry::WORD_BYTES - HEADER_BYTES;
 /// Bytes in front of the key of a head.
 pub(crate) const HEAD_KEY_AT: usize = 8;
 /// Bytes of the token.
@@ -43,6 +45,13 @@ pub(crate) const EPOCHS: u64 = 8;
 pub(crate) struct Header(pub(crate) u32);
 
 impl Header {
+    /// The bits of an inline record's header that its key decides: no parts, and the length.
+    pub(crate) const KEY_MASK: u32 = PARTS | 0xff;
+    /// The bits that all plain records of a flush generation have in common.
+    pub(crate) const PLAIN_MASK: u32 =
+        EXPIRY | FLAGS | STALE | WIN_SENT | PARTS | ((EPOCHS as u32 - 1) << EPOCH_SHIFT);
+    pub(crate) const EPOCH_SHIFT: u32 = EPOCH_SHIFT;
+
     /// 1 if a bit is set: offsets are added up without branches.
     #[inline]
     fn bit(self, bit: u32) -> usize {
@@ -129,12 +138,6 @@ impl Header {
         let cleared = self.0 & !(STALE | WIN_SENT);
         let stale = if stale { STALE } else { 0 };
         Self(cleared | stale | if win_sent { WIN_SENT } else { 0 })
-    }
-
-    /// The same header in another flush generation.
-    pub(crate) fn with_epoch(self, epoch: u64) -> Self {
-        let epoch = u32::try_from(epoch % EPOCHS).expect("invariant: below 8");
-        Self(self.0 & !(7 << EPOCH_SHIFT) | epoch << EPOCH_SHIFT)
     }
 }
 

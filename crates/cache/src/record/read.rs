@@ -2,11 +2,16 @@
 
 use base::sync::atomic::{AtomicU64, Ordering};
 
-use super::{EXPIRY_BYTES, Header};
+use super::{EXPIRY_BYTES, FIRST_KEY_BYTES, HEADER_BYTES, Header};
 use crate::{
-    Key, Meta,
+    Key, Meta, Output,
     geometry::{INLINE_VALUE_MAX_BYTES, WORD_BYTES},
+    meta::Plain,
 };
+
+/// Keys and values up to this length are read without a branch on it.
+pub(crate) const SHORT_BYTES: usize = SHORT_WORDS * WORD_BYTES;
+const SHORT_WORDS: usize = 4;
 
 /// The words from the start of a slot to the end of its block.
 ///
@@ -15,6 +20,33 @@ use crate::{
 /// lies behind the slot's own end is only ever read by a reader that fails validation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot<'a>(pub(crate) &'a [AtomicU64]);
+
+/// Token and value of a short record. See [`Slot::short_plain`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShortPlain {
+    token: u64,
+    value_len: usize,
+    value: [u64; SHORT_WORDS],
+}
+
+impl ShortPlain {
+    /// Copies the value to an output.
+    #[inline(always)]
+    pub(crate) fn copy(self, fetched: bool, out: &mut impl Output) -> Meta {
+        let Self { token, value_len, value } = self;
+        let meta = Meta { value_len: value_len as u32, token, fetched, ..Meta::default() };
+        let room = out.begin(&meta);
+        let mut bytes = [0; SHORT_BYTES];
+        for (part, word) in bytes.as_chunks_mut().0.iter_mut().zip(value) {
+            *part = word.to_le_bytes();
+        }
+        match room.first_chunk_mut() {
+            Some(room) => *room = bytes,
+            None => room[..value_len].copy_from_slice(&bytes[..value_len]),
+        }
+        meta
+    }
+}
 
 impl<'a> Slot<'a> {
     #[inline]
@@ -49,14 +81,17 @@ impl<'a> Slot<'a> {
         if len == WORD_BYTES { both } else { both & ((1 << (len * 8)) - 1) }
     }
 
-    /// Whether the slot holds this key. `header` must be the slot's own.
+    /// The header, if the slot holds this key.
     #[inline(always)]
-    pub(crate) fn key_is(self, header: Header, key: &Key<'_>) -> bool {
-        if header.in_parts() {
-            return header.key_len() == key.bytes.len() && self.same(1, key.bytes);
+    pub(crate) fn with_key(self, key: &Key<'_>) -> Option<Header> {
+        let word = self.word(0);
+        let header = Header(word as u32);
+        if (word ^ key.first) & key.first_mask == 0 {
+            let rest = key.bytes.get(FIRST_KEY_BYTES..).unwrap_or_default();
+            return (rest.is_empty() || self.same(1, rest)).then_some(header);
         }
-        (self.word(0) ^ key.first) & key.first_mask == 0
-            && (key.bytes.len() <= 4 || self.same(1, &key.bytes[4..]))
+        (header.in_parts() && header.key_len() == key.bytes.len() && self.same(1, key.bytes))
+            .then_some(header)
     }
 
     /// Whether the words from `at` start with these bytes.
@@ -77,9 +112,65 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Fills `out` from byte `at`.
+    /// Token and value of a record that is short and plain and has this key, the case to be fast
+    /// in: one comparison tells, and no branch depends on a length.
     #[inline(always)]
-    pub(crate) fn copy(self, at: usize, out: &mut [u8]) {
+    pub(crate) fn short_plain(self, key: &Key<'_>, plain: Plain) -> Option<ShortPlain> {
+        let word = self.word(0);
+        let value_len = Header(word as u32).value_len();
+        if (word ^ plain.first) & plain.mask != 0 || value_len > SHORT_BYTES {
+            return None;
+        }
+        let rest = key.bytes.get(FIRST_KEY_BYTES..).unwrap_or_default();
+        if !rest.is_empty() && !self.same(1, rest) {
+            return None;
+        }
+        let at = HEADER_BYTES + key.bytes.len();
+        let words: &[_; SHORT_WORDS + 2] = self.0.get(at / WORD_BYTES..)?.first_chunk()?;
+        let shift = at % WORD_BYTES * 8;
+        let mut low = words[0].load(Ordering::Relaxed);
+        let [token, value @ ..]: [u64; SHORT_WORDS + 1] = std::array::from_fn(|at| {
+            let high = words[at + 1].load(Ordering::Relaxed);
+            let both = low >> shift | high << 1 << (63 - shift);
+            low = high;
+            both
+        });
+        Some(ShortPlain { token, value_len, value })
+    }
+
+    /// The bytes of a short key or value that starts at byte `at`, and whatever is behind it.
+    /// `None` at the end of a block.
+    #[inline(always)]
+    pub(crate) fn short(self, at: usize) -> Option<[u8; SHORT_BYTES]> {
+        let words: &[_; SHORT_WORDS + 1] = self.0.get(at / WORD_BYTES..)?.first_chunk()?;
+        let shift = at % WORD_BYTES * 8;
+        let mut bytes = [0; SHORT_BYTES];
+        let (parts, _) = bytes.as_chunks_mut::<WORD_BYTES>();
+        let mut low = words[0].load(Ordering::Relaxed);
+        for (part, word) in parts.iter_mut().zip(&words[1..]) {
+            let high = word.load(Ordering::Relaxed);
+            *part = (low >> shift | high << 1 << (63 - shift)).to_le_bytes();
+            low = high;
+        }
+        Some(bytes)
+    }
+
+    /// Copies `len` bytes from byte `at` to the start of `room`, which has as many. Bytes behind
+    /// them may be overwritten.
+    #[inline(always)]
+    pub(crate) fn copy(self, at: usize, len: usize, room: &mut [u8]) {
+        if len <= SHORT_BYTES
+            && let Some(room) = room.first_chunk_mut()
+            && let Some(bytes) = self.short(at)
+        {
+            *room = bytes;
+        } else {
+            self.copy_exactly(at, &mut room[..len]);
+        }
+    }
+
+    /// Fills `out` from byte `at`.
+    pub(crate) fn copy_exactly(self, at: usize, out: &mut [u8]) {
         let len = out.len();
         if len < WORD_BYTES {
             if len > 0 {
@@ -160,7 +251,7 @@ impl<'a> Slot<'a> {
 
 /// Fewer than eight bytes as a number.
 #[inline]
-fn little_endian(bytes: &[u8]) -> u64 {
+pub(super) fn little_endian(bytes: &[u8]) -> u64 {
     match bytes.len() {
         4.. => {
             let low = u32::from_le_bytes(bytes[..4].try_into().expect("invariant: four"));

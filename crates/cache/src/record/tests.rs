@@ -1,7 +1,11 @@
 use base::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::Key;
+use crate::{Key, index::Candidates};
+
+fn named(key: &[u8]) -> Key<'_> {
+    Key::new(key, 0, Candidates::default())
+}
 
 fn slot(words: usize) -> Vec<AtomicU64> {
     (0..words).map(|_| AtomicU64::new(u64::MAX)).collect()
@@ -15,14 +19,19 @@ fn layout(key: &[u8], value: &[u8]) -> Layout {
         expiry_ms: 0,
         stale: false,
         win_sent: false,
-        epoch: 0,
         in_parts: false,
     }
 }
 
-fn write(words: &[AtomicU64], layout: &Layout, key: &[u8], token: u64, value: &[u8]) {
+fn write(
+    words: &[AtomicU64],
+    layout: &Layout,
+    key: &[u8],
+    (token, epoch): (u64, u64),
+    value: &[u8],
+) {
     let mut sink = WordSink::new(words);
-    layout.write_front(&mut sink, key, token);
+    layout.write_front(&mut sink, &named(key), token, epoch);
     sink.push_bytes(value);
     sink.finish();
 }
@@ -39,14 +48,14 @@ fn miri_what_is_written_is_read_at_every_alignment() {
                 let mut layout = layout(&key, &value);
                 layout.expiry_ms = if fields & 1 == 0 { 0 } else { 0x0102_0304_0506 };
                 layout.client_flags = if fields & 2 == 0 { 0 } else { 0xa1b2_c3d4 };
-                layout.epoch = u64::from(key_len);
+                let epoch = u64::from(key_len);
                 let words = slot(layout.bytes().div_ceil(8));
-                write(&words, &layout, &key, 0x8877_6655_4433_2211, &value);
+                write(&words, &layout, &key, (0x8877_6655_4433_2211, epoch), &value);
 
                 let slot = Slot(&words);
                 let header = slot.header();
-                assert_eq!(header, layout.header());
-                assert!(slot.holds(header) && slot.key_is(header, &Key::new(&key, 0)));
+                assert_eq!(header, layout.header(epoch));
+                assert!(slot.holds(header) && slot.with_key(&named(&key)) == Some(header));
                 let meta = slot.meta(header, true);
                 assert_eq!(meta.token, 0x8877_6655_4433_2211);
                 assert_eq!(meta.expiry_ms, layout.expiry_ms);
@@ -54,20 +63,36 @@ fn miri_what_is_written_is_read_at_every_alignment() {
                 assert_eq!(meta.value_len as usize, value.len());
                 assert_eq!(header.epoch(), u64::from(key_len) % EPOCHS);
                 let mut read = vec![0; value.len()];
-                slot.copy(header.value_at(), &mut read);
+                slot.copy_exactly(header.value_at(), &mut read);
                 assert_eq!(read, value);
+                // What is short is also read without a branch on its length, where the block has as
+                // much behind it.
+                let with_slack: Vec<AtomicU64> = words.into_iter().chain(self::slot(6)).collect();
+                let slot = Slot(&with_slack);
+                let mut room = vec![0; value.len().max(SHORT_BYTES)];
+                slot.copy(header.value_at(), value.len(), &mut room);
+                assert_eq!(room[..value.len()], value);
+                let short = slot.short_plain(&named(&key), named(&key).plain(epoch % EPOCHS));
+                assert_eq!(short.is_some(), fields == 0 && value.len() <= SHORT_BYTES);
+                if let Some(short) = short {
+                    let mut read = Vec::new();
+                    let meta = short.copy(true, &mut read);
+                    assert_eq!((meta, read), (slot.meta(header, true), value));
+                    let other = named(&key).plain((epoch + 1) % EPOCHS);
+                    assert!(slot.short_plain(&named(&key), other).is_none(), "flushed");
+                }
                 let mut read = vec![0; key.len()];
-                slot.copy(header.key_at(), &mut read);
+                slot.copy_exactly(header.key_at(), &mut read);
                 assert_eq!(read, key);
                 for at in 0..key.len() {
                     let mut other = key.clone();
                     other[at] ^= 0x80;
                     assert!(
-                        !slot.key_is(header, &Key::new(&other, 0)),
+                        slot.with_key(&named(&other)).is_none(),
                         "key byte {at} is not compared"
                     );
                 }
-                assert!(!slot.key_is(header, &Key::new(&key[1..], 0)));
+                assert_eq!(slot.with_key(&named(&key[1..])), None);
             }
         }
     }
@@ -79,7 +104,7 @@ fn a_head_keeps_its_key_and_its_pins_apart() {
     let head = Layout { in_parts: true, value_len: 1 << 20, ..layout(key, b"") };
     let words = slot(head.bytes().div_ceil(8));
     let mut sink = WordSink::new(&words);
-    head.write_front(&mut sink, key, 7);
+    head.write_front(&mut sink, &named(key), 7, 0);
     sink.push(1 << 20, 4);
     sink.push(9, 4);
     sink.finish();
@@ -87,7 +112,7 @@ fn a_head_keeps_its_key_and_its_pins_apart() {
     let header = slot.header();
     assert!(header.in_parts() && header.has_expiry() && header.has_flags());
     assert_eq!(words[0].load(Ordering::Relaxed) >> 32, 0, "no pins before it is published");
-    assert!(slot.key_is(header, &Key::new(key, 0)));
+    assert!(slot.with_key(&named(key)) == Some(header));
     assert_eq!(slot.meta(header, false).value_len, 1 << 20);
     assert_eq!(slot.number(header.value_at() + 4, 4), 9);
 }
@@ -99,7 +124,7 @@ fn a_patch_changes_its_bytes_only() {
             let words = slot(3);
             patch(&words, at, len, 0);
             let mut bytes = [1; 24];
-            Slot(&words).copy(0, &mut bytes);
+            Slot(&words).copy_exactly(0, &mut bytes);
             for (place, byte) in bytes.iter().enumerate() {
                 let inside = (at..at + len).contains(&place);
                 assert_eq!(*byte, if inside { 0 } else { 0xff }, "{at} {len} {place}");

@@ -3,10 +3,14 @@
 use base::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
-    EPOCH_SHIFT, EPOCHS, EXPIRY, EXPIRY_BYTES, EXPIRY_MAX_MS, FLAGS, FLAGS_BYTES, HEAD_KEY_AT,
-    HEADER_BYTES, Header, LOCATION_BYTES, PARTS, STALE, TOKEN_BYTES, VALUE_LEN_SHIFT, WIN_SENT,
+    EPOCH_SHIFT, EPOCHS, EXPIRY, EXPIRY_BYTES, EXPIRY_MAX_MS, FIRST_KEY_BYTES, FLAGS, FLAGS_BYTES,
+    HEAD_KEY_AT, HEADER_BYTES, Header, LOCATION_BYTES, PARTS, STALE, TOKEN_BYTES, VALUE_LEN_SHIFT,
+    WIN_SENT, read::little_endian,
 };
-use crate::geometry::{TAIL_PIECES_MAX, WORD_BYTES};
+use crate::{
+    Key,
+    geometry::{INLINE_VALUE_MAX_BYTES, KEY_LEN_MAX, TAIL_PIECES_MAX, WORD_BYTES},
+};
 
 /// The fields that decide what a record looks like, value and token aside.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +22,6 @@ pub(crate) struct Layout {
     pub(crate) expiry_ms: u64,
     pub(crate) stale: bool,
     pub(crate) win_sent: bool,
-    pub(crate) epoch: u64,
     pub(crate) in_parts: bool,
 }
 
@@ -48,37 +51,44 @@ impl Layout {
         self.value_at() + value
     }
 
-    pub(crate) fn header(&self) -> Header {
-        let value_len = if self.in_parts { 0 } else { self.value_len };
-        let (key_len, value_len) = (
-            u32::try_from(self.key_len).expect("invariant: at most 250"),
-            u32::try_from(value_len).expect("invariant: at most 4096"),
-        );
-        let epoch = u32::try_from(self.epoch % EPOCHS).expect("invariant: below 8");
-        let mut bits = key_len | value_len << VALUE_LEN_SHIFT | epoch << EPOCH_SHIFT;
-        for (present, bit) in [
-            (self.has_expiry(), EXPIRY),
-            (self.has_flags(), FLAGS),
-            (self.stale, STALE),
-            (self.win_sent, WIN_SENT),
-            (self.in_parts, PARTS),
-        ] {
-            if present {
-                bits |= bit;
-            }
-        }
-        Header(bits)
+    #[inline]
+    pub(crate) fn header(&self, epoch: u64) -> Header {
+        debug_assert!(self.key_len <= KEY_LEN_MAX);
+        debug_assert!(self.in_parts || self.value_len <= INLINE_VALUE_MAX_BYTES);
+        let value_len = if self.in_parts { 0 } else { self.value_len as u32 };
+        let bit = |present: bool, bit: u32| u32::from(present) * bit;
+        Header(
+            self.key_len as u32
+                | value_len << VALUE_LEN_SHIFT
+                | ((epoch % EPOCHS) as u32) << EPOCH_SHIFT
+                | bit(self.has_expiry(), EXPIRY)
+                | bit(self.has_flags(), FLAGS)
+                | bit(self.stale, STALE)
+                | bit(self.win_sent, WIN_SENT)
+                | bit(self.in_parts, PARTS),
+        )
     }
 
-    /// Writes everything in front of the value. The pins of a head are 0: it is not published.
-    #[inline]
-    pub(crate) fn write_front(&self, sink: &mut WordSink<'_>, key: &[u8], token: u64) {
-        sink.push(u64::from(self.header().0), HEADER_BYTES);
+    /// Writes everything in front of the value, for a flush generation. The pins of a head are 0: it
+    /// is not published.
+    #[inline(always)]
+    pub(crate) fn write_front(
+        &self,
+        sink: &mut WordSink<'_>,
+        key: &Key<'_>,
+        token: u64,
+        epoch: u64,
+    ) {
+        let header = u64::from(self.header(epoch).0);
         if self.in_parts {
-            sink.push(0, HEAD_KEY_AT - HEADER_BYTES);
+            sink.push_word(header);
+            sink.push_bytes(key.bytes);
+        } else {
+            let (start, rest) = key.bytes.split_at(key.bytes.len().min(FIRST_KEY_BYTES));
+            sink.start(header | key.first, HEADER_BYTES + start.len());
+            sink.push_bytes(rest);
         }
-        sink.push_bytes(key);
-        sink.push(token, TOKEN_BYTES);
+        sink.push_word(token);
         if self.has_expiry() {
             sink.push(self.expiry_ms.min(EXPIRY_MAX_MS), EXPIRY_BYTES);
         }
@@ -107,7 +117,19 @@ impl<'a> WordSink<'a> {
         Self { words, at: 0, pending: 0, pending_bits: 0 }
     }
 
-    #[inline]
+    /// Begins with the low `len` bytes of `value`, 5 to 8; its other bytes must be zero.
+    #[inline(always)]
+    fn start(&mut self, value: u64, len: usize) {
+        debug_assert!(self.at == 0 && self.pending_bits == 0);
+        self.pending = value;
+        self.pending_bits = len as u32 * 8;
+        if len == WORD_BYTES {
+            self.emit(value);
+            (self.pending, self.pending_bits) = (0, 0);
+        }
+    }
+
+    #[inline(always)]
     fn emit(&mut self, value: u64) {
         let word = &self.words[self.at];
         if word.load(Ordering::Relaxed) != value {
@@ -116,34 +138,41 @@ impl<'a> WordSink<'a> {
         self.at += 1;
     }
 
-    /// Appends the low `len` bytes of `value`; its other bytes must be zero.
-    #[inline]
+    /// Appends the low `len` bytes of `value`, 1 to 7; its other bytes must be zero.
+    #[inline(always)]
     pub(crate) fn push(&mut self, value: u64, len: usize) {
-        let bits = u32::try_from(len * 8).expect("invariant: at most 64");
-        let merged = self.pending | value << self.pending_bits;
-        if self.pending_bits + bits < 64 {
-            self.pending = merged;
-            self.pending_bits += bits;
-            return;
+        debug_assert!((1..WORD_BYTES).contains(&len) && value >> (len * 8) == 0);
+        let taken = self.pending_bits;
+        self.pending |= value << taken;
+        self.pending_bits += len as u32 * 8;
+        if self.pending_bits >= u64::BITS {
+            self.emit(self.pending);
+            self.pending_bits -= u64::BITS;
+            // What did not fit; a shift by 64 bits in two steps when all of it did.
+            self.pending = value >> 1 >> (u64::BITS - 1 - taken);
         }
-        self.emit(merged);
-        let taken = 64 - self.pending_bits;
-        self.pending = if taken == 64 { 0 } else { value >> taken };
-        self.pending_bits = self.pending_bits + bits - 64;
+    }
+
+    /// Appends a word.
+    #[inline(always)]
+    pub(crate) fn push_word(&mut self, value: u64) {
+        self.emit(self.pending | value << self.pending_bits);
+        self.pending = value >> 1 >> (u64::BITS - 1 - self.pending_bits);
     }
 
     /// Appends bytes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
         let (words, tail) = bytes.as_chunks::<WORD_BYTES>();
         for word in words {
-            self.push(u64::from_le_bytes(*word), WORD_BYTES);
+            self.push_word(u64::from_le_bytes(*word));
         }
         if !tail.is_empty() {
-            let mut last = 0u64;
-            for byte in tail.iter().rev() {
-                last = last << 8 | u64::from(*byte);
-            }
+            // The last eight bytes at once where there are as many.
+            let last = match bytes.last_chunk() {
+                Some(last) => u64::from_le_bytes(*last) >> (u64::BITS - tail.len() as u32 * 8),
+                None => little_endian(tail),
+            };
             self.push(last, tail.len());
         }
     }
@@ -152,8 +181,7 @@ impl<'a> WordSink<'a> {
     #[inline]
     pub(crate) fn finish(mut self) {
         if self.pending_bits > 0 {
-            let last = self.pending;
-            self.emit(last);
+            self.emit(self.pending);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::State;
 use crate::{
     extent,
     geometry::{BLOCK_WORDS, WORD_BYTES},
-    index::Found,
+    index::{Candidates, Found, Tag},
     memory::Memory,
     policy::{Border, Partition, Verdict},
 };
@@ -20,6 +20,56 @@ const HAND_STEPS_MAX: usize = if cfg!(any(loom, shuttle, miri)) { 64 } else { 40
 /// time of some eight insertions, which is longer than memory takes.
 const SLOT_AHEAD: u16 = 8;
 const BUCKET_AHEAD: u16 = 4;
+
+/// What looking ahead found out about records, so that the hand need not hash their keys again.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    hands: [Hand; 2],
+}
+
+/// One partition's. What was seen when the hand stood `n` slots before a slot is in place
+/// `steps + n`, modulo the size.
+#[derive(Debug, Default)]
+struct Hand {
+    steps: usize,
+    seen: [Seen; (BUCKET_AHEAD as usize + 1).next_power_of_two()],
+}
+
+/// A record that was ahead of a hand. By now it may be another one. Location 0 is nobody's.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    location: usize,
+    hash: u64,
+    candidates: Candidates,
+}
+
+impl Ahead {
+    /// The hand of a partition passes a slot: returns what was seen there.
+    #[inline]
+    fn pass(&mut self, partition: Partition, location: usize) -> Option<&Seen> {
+        let hand = &mut self.hands[partition as usize];
+        hand.steps += 1;
+        let seen = &hand.seen[hand.steps % hand.seen.len()];
+        (seen.location == location).then_some(seen)
+    }
+
+    #[inline]
+    fn note(&mut self, partition: Partition, seen: Seen) {
+        let hand = &mut self.hands[partition as usize];
+        let place = (hand.steps + BUCKET_AHEAD as usize + 1) % hand.seen.len();
+        hand.seen[place] = seen;
+    }
+}
+
+impl Seen {
+    /// The entry that leads to the record, if it is still the same one's.
+    #[inline]
+    fn find<'a>(&self, memory: &'a Memory) -> Option<(u64, Found<'a>)> {
+        let Self { location, hash, candidates } = *self;
+        let found = memory.index.find_location(&memory.arena, candidates, location)?;
+        (found.entry.tag() == Tag::of(hash)).then_some((hash, found))
+    }
+}
 
 impl State {
     /// Frees a slot of `partition` by evicting. `None` when everything in reach is held by writers
@@ -111,7 +161,7 @@ impl State {
         }
         for location in self.runs.slots(run) {
             if let Some(hash) = memory.hash_at(location) {
-                memory.index.prefetch(&memory.arena, hash);
+                memory.index.prefetch(&memory.arena, memory.index.candidates(hash));
             }
         }
         for location in self.runs.slots(run) {
@@ -133,8 +183,9 @@ impl State {
     fn step(&mut self, memory: &Memory, partition: Partition, steps: &mut usize) -> Option<usize> {
         *steps = steps.saturating_sub(1);
         let location = self.runs.advance(partition)?;
+        let seen = self.ahead.pass(partition, location).and_then(|seen| seen.find(memory));
         self.look_ahead(memory, partition);
-        let (hash, found) = memory.find(location)?;
+        let (hash, found) = seen.or_else(|| memory.find(location))?;
         let verdict = if *steps < HAND_STEPS_MAX / 4 && found.entry.counter() > 0 {
             // Everything is hot: somebody has to go all the same.
             Verdict::Evict
@@ -235,24 +286,30 @@ impl State {
         }
         memory.ghosts.remember(&memory.arena, hash, partition);
         self.policy.evicted(partition, self.shares());
-        self.evicted_bytes += self.runs.slot_words() * WORD_BYTES + extent::bytes(memory, location);
+        self.evicted_bytes += self.runs.slot_words() * WORD_BYTES;
         self.counters.evictions += 1;
         self.counters.evicted_unfetched += u64::from(!found.entry.fetched());
+        if !self.of_heads {
+            return true;
+        }
+        self.evicted_bytes += extent::bytes(memory, location);
         extent::unlinked(memory, location)
     }
 
     /// Asks for what the hand will need soon. Evictions are waits for memory for two thirds of
     /// their time otherwise.
     #[inline]
-    fn look_ahead(&self, memory: &Memory, partition: Partition) {
+    fn look_ahead(&mut self, memory: &Memory, partition: Partition) {
         if let Some(location) = self.runs.peek(partition, SLOT_AHEAD) {
             memory.arena.prefetch(location);
         }
         if let Some(location) = self.runs.peek(partition, BUCKET_AHEAD)
             && let Some(hash) = memory.hash_at(location)
         {
-            memory.index.prefetch(&memory.arena, hash);
+            let candidates = memory.index.candidates(hash);
+            memory.index.prefetch(&memory.arena, candidates);
             memory.ghosts.prefetch(&memory.arena, hash);
+            self.ahead.note(partition, Seen { location, hash, candidates });
         }
     }
 }

@@ -22,10 +22,13 @@ use base::sync::{
     lock,
 };
 
-use self::{pace::Pace, runs::Runs};
+use self::{evict::Ahead, pace::Pace, runs::Runs};
 use crate::{
     blocks::Owner,
-    geometry::{BLOCK_BYTES, BLOCK_WORDS, RUN_MIN_BYTES, WORD_BYTES, class_slot_bytes, run_bytes},
+    geometry::{
+        BLOCK_BYTES, BLOCK_WORDS, RUN_MIN_BYTES, WORD_BYTES, class_slot_bytes, is_head_class,
+        run_bytes,
+    },
     memory::Memory,
     policy::{Partition, Policy, Shares},
 };
@@ -57,6 +60,9 @@ pub(crate) struct Summary {
 struct State {
     runs: Runs,
     policy: Box<dyn Policy>,
+    /// Its records are heads of values in parts.
+    of_heads: bool,
+    ahead: Ahead,
     /// First runs of blocks that wait for writers on their way before they can be given back.
     draining: Vec<u32>,
     counters: Summary,
@@ -99,6 +105,8 @@ impl SubTable {
             state: Mutex::new(State {
                 runs: Runs::new(slot_bytes, run_bytes(slot_bytes)),
                 policy,
+                of_heads: is_head_class(class),
+                ahead: Ahead::default(),
                 draining: Vec::new(),
                 counters: Summary::default(),
                 evicted_bytes: 0,

@@ -245,7 +245,7 @@ impl Runs {
         } else {
             let slot = entry.free_head;
             let location = entry.start + usize::from(slot) * slot_words;
-            let word = memory.arena.slice(location, 1)[0].load(Ordering::Relaxed);
+            let word = memory.arena.word(location).load(Ordering::Relaxed);
             entry.free_head = (word >> NEXT_FREE_SHIFT & 0xffff) as u16;
             slot
         };
@@ -264,7 +264,7 @@ impl Runs {
         let entry = &mut self.table[run as usize];
         let slot = (location - entry.start) / slot_words;
         let next = u64::from(entry.free_head) << NEXT_FREE_SHIFT;
-        memory.arena.slice(location, 1)[0].store(next, Ordering::Relaxed);
+        memory.arena.word(location).store(next, Ordering::Relaxed);
         entry.free_head = u16::try_from(slot).expect("invariant: at most 4096 slots");
         entry.free += 1;
         memory.records.fetch_sub(1, Ordering::Relaxed);

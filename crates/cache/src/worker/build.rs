@@ -121,8 +121,9 @@ impl Worker {
     ) -> Option<(Put<'v>, Present)> {
         let table = self.table();
         let memory = &table.memory;
-        let pair = memory.index.lock(&memory.arena, key.hash);
-        let stored = find_key(memory, &pair, key).map(|found| View::new(table, found, self.now_ms));
+        let pair = memory.index.lock(&memory.arena, key.candidates, key.hash);
+        let stored =
+            find_key(memory, &pair, &key).map(|found| View::new(table, found, self.now_ms));
         let live = stored.as_ref().filter(|view| !view.is_dead());
         let Change::Put(put) = decide(live).change else { return None };
         let continued = match put.value {

@@ -139,14 +139,16 @@ impl Worker {
     #[must_use]
     #[inline]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        Key::new(bytes, self.table().memory.hasher.hash(bytes))
+        let memory = &self.table().memory;
+        let hash = memory.hasher.hash(bytes);
+        Key::new(bytes, hash, memory.index.candidates(hash))
     }
 
     /// First pass over a burst: asks memory for the key's buckets.
     #[inline]
     pub fn prefetch_index(&self, key: Key<'_>) {
         let memory = &self.table().memory;
-        memory.index.prefetch(&memory.arena, key.hash);
+        memory.index.prefetch(&memory.arena, key.candidates);
         memory.ghosts.prefetch(&memory.arena, key.hash);
     }
 
@@ -154,7 +156,7 @@ impl Worker {
     #[inline]
     pub fn prefetch_record(&self, key: Key<'_>) {
         let memory = &self.table().memory;
-        memory.index.prefetch_records(&memory.arena, key.hash);
+        memory.index.prefetch_record(&memory.arena, key.candidates, key.hash);
     }
 
     /// Begins a value of `len` bytes that arrives bit by bit.

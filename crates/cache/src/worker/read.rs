@@ -5,20 +5,20 @@ use base::sync::{Arc, atomic::Ordering};
 use super::{Worker, write::find_key};
 use crate::{
     Get, Key, Meta, Output, Pinned, extent,
-    index::{Entry, Found},
+    index::{Entry, Found, Tag},
     memory::Memory,
     table::Table,
 };
 
 /// What a look at a record with the right key found.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Seen {
     /// Expired or flushed.
     Dead,
     /// Copied to the output.
-    Copied,
+    Copied(Meta),
     /// The head of a value in parts.
-    Head,
+    Head(Meta),
 }
 
 impl Worker {
@@ -27,19 +27,38 @@ impl Worker {
     #[inline]
     pub fn get(&mut self, key: Key<'_>, out: &mut impl Output) -> Get {
         let memory = &self.cache.table.memory;
+        let probe = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
+        if let Some(found) = probe.found() {
+            let slot = memory.slot(found.entry.location());
+            let short = slot.short_plain(&key, key.plain(memory.epoch()));
+            if let Some(short) = short {
+                let meta = short.copy(found.entry.fetched(), out);
+                if probe.holds(&found) {
+                    count_hit(&found);
+                    return Get::Hit(meta);
+                }
+            }
+        } else if memory.index.is_miss(&probe, key.candidates) {
+            return Get::Miss;
+        }
+        self.get_any(key, out)
+    }
+
+    /// Reads whatever the record looks like, several times if writers interfere.
+    #[inline(never)]
+    fn get_any(&mut self, key: Key<'_>, out: &mut impl Output) -> Get {
+        let memory = &self.cache.table.memory;
         let now_ms = self.now_ms;
-        let mut meta = Meta::default();
-        let read = memory.index.read(&memory.arena, key.hash, |found| {
-            look(memory, found.entry, &key, now_ms, &mut meta, out)
+        let read = memory.index.read(&memory.arena, key.candidates, key.hash, |found| {
+            look(memory, found.entry, &key, now_ms, out)
         });
         match read {
-            Ok(None) => Get::Miss,
-            Ok(Some((found, Seen::Copied))) => {
+            Ok(Some((found, Seen::Copied(meta)))) => {
                 count_hit(&found);
                 Get::Hit(meta)
             }
-            Ok(Some((_, Seen::Dead))) => Get::Miss,
-            _ => self.get_locked(key, out),
+            Ok(None | Some((_, Seen::Dead))) => Get::Miss,
+            Ok(Some((_, Seen::Head(_)))) | Err(_) => self.get_locked(key, out),
         }
     }
 
@@ -49,13 +68,12 @@ impl Worker {
     fn get_locked(&mut self, key: Key<'_>, out: &mut impl Output) -> Get {
         let table = &self.cache.table;
         let memory = &table.memory;
-        let pair = memory.index.lock(&memory.arena, key.hash);
-        let Some(found) = find_key(memory, &pair, key) else { return Get::Miss };
-        let mut meta = Meta::default();
-        let get = match look(memory, found.entry, &key, self.now_ms, &mut meta, out) {
+        let pair = memory.index.lock(&memory.arena, key.candidates, key.hash);
+        let Some(found) = find_key(memory, &pair, &key) else { return Get::Miss };
+        let get = match look(memory, found.entry, &key, self.now_ms, out) {
             None | Some(Seen::Dead) => return Get::Miss,
-            Some(Seen::Copied) => Get::Hit(meta),
-            Some(Seen::Head) => pin(table, found.entry.location(), meta),
+            Some(Seen::Copied(meta)) => Get::Hit(meta),
+            Some(Seen::Head(meta)) => pin(table, found.entry.location(), meta),
         };
         if !matches!(get, Get::Busy) {
             count_hit(&found);
@@ -66,29 +84,28 @@ impl Worker {
 
 /// Looks at the record behind an entry. `None` when it has another key, or is torn so badly that
 /// validation will fail anyway.
-#[inline(always)]
+#[inline(never)]
 fn look(
     memory: &Memory,
     entry: Entry,
     key: &Key<'_>,
     now_ms: u64,
-    meta: &mut Meta,
     out: &mut impl Output,
 ) -> Option<Seen> {
     let slot = memory.slot(entry.location());
-    let header = slot.header();
-    if !slot.holds(header) || !slot.key_is(header, key) {
+    let header = slot.with_key(key)?;
+    if !slot.holds(header) {
         return None;
     }
     if memory.is_dead(slot, header, now_ms) {
         return Some(Seen::Dead);
     }
-    *meta = slot.meta(header, entry.fetched());
+    let meta = slot.meta(header, entry.fetched());
     if header.in_parts() {
-        return Some(Seen::Head);
+        return Some(Seen::Head(meta));
     }
-    slot.copy(header.value_at(), out.begin(meta));
-    Some(Seen::Copied)
+    slot.copy(header.value_at(), header.value_len(), out.begin(&meta));
+    Some(Seen::Copied(meta))
 }
 
 /// Pins a value under the lock of its bucket, unless too much is pinned already.

@@ -4,7 +4,7 @@ use super::{
     View, Worker,
     build::Built,
     read::count_hit,
-    write::{Body, Draft, NoRoom, check_key, choose, fill, find_key, publish, rewrite, settle},
+    write::{Body, Draft, NoRoom, check_key, find_key, publish, rewrite, settle},
 };
 use crate::{
     Change, Decision, Edit, Key, Put, StoreError, Token, Upload, Value,
@@ -140,8 +140,8 @@ impl Worker {
         let Self { cache, scratch, now_ms, .. } = self;
         let table = &cache.table;
         let memory = &table.memory;
-        let pair = memory.index.lock(&memory.arena, key.hash);
-        let stored = find_key(memory, &pair, key).map(|found| View::new(table, found, *now_ms));
+        let pair = memory.index.lock(&memory.arena, key.candidates, key.hash);
+        let stored = find_key(memory, &pair, &key).map(|found| View::new(table, found, *now_ms));
         let live = stored.as_ref().filter(|view| !view.is_dead());
         let Decision { change, hit } = decide(live);
         let put = match change {
@@ -183,7 +183,7 @@ impl Worker {
         let edits = matches!(change, Change::Edit(_));
         let was_read = edits && live.is_some_and(|view| view.meta().fetched);
         let in_parts = matches!(body, Body::Parts(_));
-        let draft = Draft::new(table, key, &put, len).with(in_parts, hit || was_read);
+        let draft = Draft::new(key, &put, len).with(in_parts, hit || was_read);
         let found = stored.as_ref().map(|view| *view.found());
         let turn = store(table, &pair, found, &draft, &body, made.slot);
         if let Ok((_, old)) = turn {
@@ -256,8 +256,7 @@ fn store<'a>(
     let Some((_, location)) = slot.filter(|(made, _)| *made == class) else {
         return Err(Turn::Allocate { class, bytes: len });
     };
-    fill(table, draft, location, body);
-    match publish(table, pair, found, draft, location) {
+    match publish(table, pair, found, draft, body, location) {
         Ok((token, old)) => Ok((token, Stored::Placed { old })),
         Err(NoRoom) => Err(Turn::Grow),
     }
@@ -338,7 +337,11 @@ fn edit_in_place(table: &Table, view: &View<'_>, edit: Edit) -> Option<u64> {
     if header.has_expiry() {
         patch(words, header.expiry_at(), EXPIRY_BYTES, expiry_ms);
     }
-    let token = edit.token.map_or(meta.token, |token| choose(token, sequence));
+    let token = match edit.token {
+        None => meta.token,
+        Some(Token::Fresh) => sequence,
+        Some(Token::Given(token)) => token,
+    };
     patch(words, header.token_at(), TOKEN_BYTES, token);
     let stale = edit.stale.unwrap_or(meta.stale);
     let win_sent = edit.win_sent.unwrap_or(meta.win_sent);

@@ -51,7 +51,7 @@ impl<'r> View<'r> {
     /// value longer than [`INLINE_VALUE_MAX_BYTES`] nothing is copied.
     pub fn copy_prefix(&self, out: &mut [u8]) -> usize {
         let len = out.len().min(self.header.value_len()).min(INLINE_VALUE_MAX_BYTES);
-        self.slot.copy(self.header.value_at(), &mut out[..len]);
+        self.slot.copy_exactly(self.header.value_at(), &mut out[..len]);
         len
     }
 
@@ -59,7 +59,7 @@ impl<'r> View<'r> {
     pub fn read(&self, out: &mut impl Output) -> Get {
         let meta = self.meta();
         if !self.header.in_parts() {
-            self.slot.copy(self.header.value_at(), out.begin(&meta));
+            self.slot.copy(self.header.value_at(), self.header.value_len(), out.begin(&meta));
             return Get::Hit(meta);
         }
         super::read::pin(self.table, self.found.entry.location(), meta)

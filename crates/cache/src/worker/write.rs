@@ -6,9 +6,9 @@ use super::Worker;
 use crate::{
     Change, KEY_LEN_MAX, Key, Put, StoreError, Token, Value, extent,
     geometry::{BLOCK_WORDS, INLINE_VALUE_MAX_BYTES, slot_class},
-    index::{Entry, Found, Pair, Tag},
+    index::{Entry, Found, Pair, Probe, Tag},
     memory::Memory,
-    record::{Layout, TOKEN_BYTES, WordSink, patch},
+    record::{Layout, WordSink},
     subtable::Newcomer,
     table::Table,
 };
@@ -34,18 +34,18 @@ impl Body<'_> {
 }
 
 /// The entry of a key among its locked candidates.
-pub(super) fn find_key<'a>(memory: &'a Memory, pair: &Pair<'a>, key: Key<'_>) -> Option<Found<'a>> {
+pub(super) fn find_key<'a>(
+    memory: &'a Memory,
+    pair: &Pair<'a>,
+    key: &Key<'_>,
+) -> Option<Found<'a>> {
     let tag = Tag::of(key.hash);
-    memory.index.find_tagged(&memory.arena, pair.first(), pair.second(), tag, |entry| {
-        has_key(memory, entry, key)
-    })
+    memory.index.find_tagged(&memory.arena, pair.lines(), tag, |entry| has_key(memory, entry, key))
 }
 
 #[inline(always)]
-fn has_key(memory: &Memory, entry: Entry, key: Key<'_>) -> bool {
-    let slot = memory.slot(entry.location());
-    let header = slot.header();
-    slot.holds(header) && slot.key_is(header, &key)
+fn has_key(memory: &Memory, entry: Entry, key: &Key<'_>) -> bool {
+    memory.slot(entry.location()).with_key(key).is_some()
 }
 
 impl Worker {
@@ -61,23 +61,26 @@ impl Worker {
         }
         check_key(key)?;
         let table = &*self.cache.table;
-        let draft = Draft::new(table, key, put, value.len());
+        let draft = Draft::new(key, put, value.len());
         let class =
             slot_class(draft.layout.bytes()).expect("invariant: an inline record has a class");
         // The key's ghosts are wanted soon: their miss overlaps with the buckets'.
         let memory = &table.memory;
         memory.ghosts.prefetch(&memory.arena, key.hash);
         // A look without a lock says where the key is; the lock then says whether it still is.
-        let found = memory
-            .index
-            .read(&memory.arena, key.hash, |found| has_key(memory, found.entry, key).then_some(()));
-        if let Ok(Some((found, ()))) = found
+        let probe = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
+        let found = match probe.found() {
+            Some(found) if has_key(memory, found.entry, &key) => Some(found),
+            None if probe.is_all() => None,
+            _ => look_further(memory, key),
+        };
+        if let Some(found) = found
             && table.class_at(found.entry.location()) == Some(class)
             && let Some(token) = overwrite_found(table, &found, &draft, value)
         {
             return Ok(token);
         }
-        place(table, &draft, class, &Body::Inline(value), self.now_ms)
+        place(table, &draft, class, &Body::Inline(value), &probe, self.now_ms)
     }
 
     #[cold]
@@ -85,6 +88,16 @@ impl Worker {
         let token = self.update(key, |_| Change::Put(*put).into())?;
         Ok(token.expect("invariant: a put gives a token"))
     }
+}
+
+/// Looks for a key beyond the first entry with its tag.
+#[cold]
+#[inline(never)]
+fn look_further<'a>(memory: &'a Memory, key: Key<'_>) -> Option<Found<'a>> {
+    let found = memory.index.read(&memory.arena, key.candidates, key.hash, |found| {
+        has_key(memory, found.entry, &key).then_some(())
+    });
+    found.ok().flatten().map(|(found, ())| found)
 }
 
 pub(super) fn check_key(key: Key<'_>) -> Result<(), StoreError> {
@@ -104,7 +117,7 @@ pub(super) struct Draft<'k> {
 
 impl<'k> Draft<'k> {
     #[inline]
-    pub(super) fn new(table: &Table, key: Key<'k>, put: &Put<'_>, value_len: usize) -> Self {
+    pub(super) fn new(key: Key<'k>, put: &Put<'_>, value_len: usize) -> Self {
         let layout = Layout {
             key_len: key.bytes.len(),
             value_len,
@@ -112,7 +125,6 @@ impl<'k> Draft<'k> {
             expiry_ms: put.expiry_ms,
             stale: put.stale,
             win_sent: put.win_sent,
-            epoch: table.memory.epoch(),
             in_parts: false,
         };
         Self { key, layout, token: put.token, fetched: false }
@@ -136,35 +148,37 @@ fn overwrite_found(
     let _lock = found.bucket.lock();
     let memory = &table.memory;
     let found = memory.index.confirm(&memory.arena, found)?;
-    has_key(memory, found.entry, draft.key).then(|| rewrite(table, &found, draft, value))
+    has_key(memory, found.entry, &draft.key).then(|| rewrite(table, &found, draft, value))
 }
 
 /// Rewrites a record in its slot. The caller holds the lock of its bucket, and the class fits.
 #[inline]
 pub(super) fn rewrite(table: &Table, found: &Found<'_>, draft: &Draft<'_>, value: &[u8]) -> u64 {
-    let memory = &table.memory;
-    let location = found.entry.location();
-    let sequence = table.draw();
-    let token = choose(draft.token, sequence);
-    // A flush between the draft and the lock must not kill what is stored after it.
-    let layout = Layout { epoch: memory.epoch(), ..draft.layout };
-    let mut sink = WordSink::new(memory.slot(location).0);
-    layout.write_front(&mut sink, draft.key.bytes, token);
-    sink.push_bytes(value);
-    sink.finish();
+    let token = write_record(table, found.entry.location(), draft, &Body::Inline(value));
     let new = found.entry.put(draft.fetched);
     if new != found.entry {
         found.line.word(found.place).store(new.0, Ordering::Relaxed);
     }
-    memory.blocks.note_write(location / BLOCK_WORDS, sequence, layout.expiry_ms);
     token
 }
 
-pub(super) fn choose(token: Token, sequence: u64) -> u64 {
-    match token {
+/// Writes a record into a slot under the lock of its key's bucket. Returns its token.
+#[inline(always)]
+fn write_record(table: &Table, location: usize, draft: &Draft<'_>, body: &Body<'_>) -> u64 {
+    let memory = &table.memory;
+    let sequence = table.draw();
+    let token = match draft.token {
         Token::Fresh => sequence,
         Token::Given(token) => token,
-    }
+    };
+    let layout = &draft.layout;
+    let mut sink = WordSink::new(memory.slot(location).0);
+    // A flush before the lock must not kill what is stored after it: the epoch is taken here.
+    layout.write_front(&mut sink, &draft.key, token, memory.epoch());
+    body.write(&mut sink);
+    sink.finish();
+    memory.blocks.note_write(location / BLOCK_WORDS, sequence, layout.expiry_ms);
+    token
 }
 
 /// Stores a record in a slot of its own and turns the key's entry there, or makes one.
@@ -173,16 +187,18 @@ fn place(
     draft: &Draft<'_>,
     class: usize,
     body: &Body<'_>,
+    probe: &Probe<'_>,
     now_ms: u64,
 ) -> Result<u64, StoreError> {
     let Draft { key, layout, .. } = draft;
     for _ in 0..INSERT_ATTEMPTS {
         let newcomer = Newcomer { hash: key.hash, now_ms };
         let location = table.allocate(class, newcomer, layout.value_len)?;
-        fill(table, draft, location, body);
-        let pair = table.memory.index.lock(&table.memory.arena, key.hash);
-        let found = find_key(&table.memory, &pair, *key);
-        match publish(table, &pair, found, draft, location) {
+        let memory = &table.memory;
+        let pair = memory.index.lock(&memory.arena, key.candidates, key.hash);
+        // Usually nobody was here since the look without a lock.
+        let found = if pair.still_misses(probe) { None } else { find_key(memory, &pair, key) };
+        match publish(table, &pair, found, draft, body, location) {
             Ok((token, old)) => {
                 drop(pair);
                 settle(table, old, now_ms);
@@ -201,43 +217,27 @@ fn place(
     Err(StoreError::OutOfMemory { len: layout.value_len })
 }
 
-/// Writes a record, but for its token, into a slot that nothing leads to yet.
-#[inline]
-pub(super) fn fill(table: &Table, draft: &Draft<'_>, location: usize, body: &Body<'_>) {
-    // A reader may still be copying the record that was here. It must see the version that the
-    // removal of that record left before it sees a word of this one.
-    if !cfg!(mutant = "no_fence") {
-        fence(Ordering::Release);
-    }
-    let mut sink = WordSink::new(table.memory.slot(location).0);
-    draft.layout.write_front(&mut sink, draft.key.bytes, 0);
-    body.write(&mut sink);
-    sink.finish();
-}
-
 /// The index has no place for an entry.
 pub(super) struct NoRoom;
 
-/// Makes a prepared record the key's, under the lock of its buckets. Returns its token and the
-/// location of the record that it replaced.
+/// Writes a record into a slot that nothing leads to and makes it the key's, under the lock of its
+/// buckets. Returns its token and the location of the record that it replaced.
+#[inline]
 pub(super) fn publish<'a>(
     table: &Table,
     pair: &Pair<'a>,
     found: Option<Found<'a>>,
     draft: &Draft<'_>,
+    body: &Body<'_>,
     location: usize,
 ) -> Result<(u64, Option<usize>), NoRoom> {
     let memory = &table.memory;
-    let Draft { key, layout, .. } = draft;
-    let sequence = table.draw();
-    let token = choose(draft.token, sequence);
-    let words = memory.slot(location).0;
-    let header = layout.header();
-    patch(words, header.token_at(), TOKEN_BYTES, token);
-    let current = header.with_epoch(memory.epoch());
-    if current != header {
-        patch(words, 0, 4, u64::from(current.0));
+    // A reader may still be copying the record that was here. It must see the version that the
+    // removal of that record left before it sees a word of this one.
+    if !cfg!(mutant = "no_fence") {
+        fence(Ordering::Release);
     }
+    let token = write_record(table, location, draft, body);
     let old = match found {
         Some(found) => {
             let new = found.entry.moved(location).put(draft.fetched);
@@ -245,16 +245,15 @@ pub(super) fn publish<'a>(
             Some(found.entry.location())
         }
         None => {
-            let entry = Entry::new(location, Tag::of(key.hash)).with_fetched(draft.fetched);
+            let entry = Entry::new(location, Tag::of(draft.key.hash)).with_fetched(draft.fetched);
             memory.index.insert(&memory.arena, pair, entry).map_err(|_| NoRoom)?;
             None
         }
     };
-    extent::link(memory, location);
-    if layout.in_parts {
+    if draft.layout.in_parts {
+        extent::link(memory, location);
         memory.note_value_bytes(location, extent::bytes(memory, location), false);
     }
-    memory.blocks.note_write(location / BLOCK_WORDS, sequence, layout.expiry_ms);
     Ok((token, old))
 }
 

@@ -56,7 +56,7 @@ impl Runs {
         while slot != NO_SLOT {
             assert!(slot < run.used, "a free slot that was never used");
             assert!(free.insert(slot), "a slot twice in the free list");
-            let word = memory.arena.slice(location(slot), 1)[0].load(Ordering::Relaxed);
+            let word = memory.arena.word(location(slot)).load(Ordering::Relaxed);
             slot = (word >> NEXT_FREE_SHIFT & 0xffff) as u16;
         }
         let unused = self.slots_per_run - usize::from(run.used);
