@@ -52,6 +52,12 @@ pub trait Driver<E: External> {
     /// as soon as the kernel lets go of it.
     fn close(&mut self, conn: ConnId);
 
+    /// Whether a [`Driver::wait`] without timeout may report something, as far as that can be
+    /// told without asking the kernel.
+    fn has_news(&mut self) -> bool {
+        true
+    }
+
     /// Waits until something happens, `timeout` has passed or the mailbox is not empty, and
     /// appends what happened to `events`. May return early without any.
     ///

@@ -57,7 +57,7 @@ pub use epoll::Epoll;
 pub use error::Error;
 pub use event_loop::{
     ACCEPT_PAUSE_MS, BURST_MAX, CONNECTIONS_MAX, LINGER_BYTES_MAX, LINGER_MS, Loop, LoopConfig,
-    STARVED_MAX_MS, TICK_MS,
+    SPIN_US_MAX, STARVED_MAX_MS, Spin, TICK_MS,
 };
 pub use handler::{Accepted, Burst, CloseReason, Control, Handler};
 pub use input::{INPUT_BYTES_MAX, Input, Receive};

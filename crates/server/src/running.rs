@@ -164,6 +164,7 @@ impl Running {
                 buffer_bytes: budget.buffer_bytes_per_thread(threads),
                 idle_timeout_ms: config.idle_timeout.0,
                 io: io::Wish { mode: config.io, unix_only },
+                spin: config.spin.0,
             };
             let handle = self.spawn(&name, |ready| thread.run(ready))?;
             self.data.push((orders.clone(), handle));

@@ -13,7 +13,9 @@ use base::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 use cache::Cache;
-use reactor::{Burst, CloseReason, Connection, Control, Handler, Loop, LoopConfig, Mailbox, Next};
+use reactor::{
+    Burst, CloseReason, Connection, Control, Handler, Loop, LoopConfig, Mailbox, Next, Spin,
+};
 
 use crate::{
     Error, cpus,
@@ -68,6 +70,7 @@ pub(crate) struct DataThread {
     pub(crate) buffer_bytes: usize,
     pub(crate) idle_timeout_ms: u64,
     pub(crate) io: io::Wish,
+    pub(crate) spin: Spin,
 }
 
 impl DataThread {
@@ -88,7 +91,7 @@ impl DataThread {
             load: self.load,
             buffers: self.stats.thread_buffers(),
         };
-        let config = LoopConfig { idle_timeout_ms: self.idle_timeout_ms };
+        let config = LoopConfig { idle_timeout_ms: self.idle_timeout_ms, spin: self.spin };
         let name = self.name;
         ready.tell();
         let mailbox = self.mailbox;

@@ -14,12 +14,13 @@
 
 mod lifetime;
 mod progress;
+mod spin;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::VecDeque, mem, time::Duration};
+use std::{collections::VecDeque, hint, io, mem, time::Duration};
 
-use base::clock::Clock;
+use base::clock::{Clock, Stopwatch};
 
 use crate::{
     Error,
@@ -27,9 +28,12 @@ use crate::{
     driver::{Driver, Event},
     handler::{Control, Handler, Request},
     mailbox::Mailbox,
+    output::External,
     pool::Pool,
     wheel::Wheel,
 };
+use spin::Spinner;
+pub use spin::{SPIN_US_MAX, Spin};
 
 /// Connections served as one burst. More wait for the next turn.
 pub const BURST_MAX: usize = 256;
@@ -59,11 +63,16 @@ const RETRY_MS: u64 = 1;
 /// Connections in the queue for memory that are looked at per turn.
 const STARVED_CHECKS_PER_TURN: usize = 64;
 
+/// Nanoseconds of a microsecond.
+const NS_PER_US: u64 = 1000;
+
 /// How a loop works.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoopConfig {
     /// Connections on which no byte moved for so long are closed, in milliseconds; 0 is never.
     pub idle_timeout_ms: u64,
+    /// How long it looks for news before it sleeps.
+    pub spin: Spin,
 }
 
 /// The loop of one thread. See the crate's own page.
@@ -84,6 +93,7 @@ pub struct Loop<D, H: Handler> {
     retry: Vec<ConnId>,
     /// Waiting for memory, longest first.
     starved: VecDeque<ConnId>,
+    spinner: Spinner,
     wheel: Wheel,
     now_ms: u64,
     tick_at_ms: u64,
@@ -132,6 +142,7 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
             ready: VecDeque::new(),
             retry: Vec::new(),
             starved: VecDeque::new(),
+            spinner: Spinner::new(config.spin),
             wheel: Wheel::new(now_ms),
             now_ms,
             tick_at_ms: now_ms + TICK_MS,
@@ -185,9 +196,13 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
 
     fn wait(&mut self, events: &mut Vec<Event<H::External>>) -> Result<(), Error> {
         let timeout_ms = self.timeout_ms();
-        let (driver, handler) = (&mut self.driver, &mut self.handler);
-        let mut wait = || driver.wait(Duration::from_millis(timeout_ms), events);
-        let waited = if timeout_ms == 0 { wait() } else { handler.while_waiting(wait) };
+        let timeout = Duration::from_millis(timeout_ms);
+        let (driver, spinner) = (&mut self.driver, &mut self.spinner);
+        let waited = if timeout_ms == 0 {
+            driver.wait(timeout, events)
+        } else {
+            self.handler.while_waiting(|| wait(driver, spinner, timeout, events))
+        };
         waited.map_err(|source| Error::Wait { source })
     }
 
@@ -279,4 +294,34 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         }
         slot.connection.take()
     }
+}
+
+/// Looks for news as long as the spinner says, and sleeps if there is none.
+fn wait<E: External>(
+    driver: &mut impl Driver<E>,
+    spinner: &mut Spinner,
+    timeout: Duration,
+    events: &mut Vec<Event<E>>,
+) -> io::Result<()> {
+    let window_us = u64::from(spinner.window_us());
+    if window_us == 0 && !spinner.learns() {
+        return driver.wait(timeout, events);
+    }
+    let watch = Stopwatch::start();
+    if window_us > 0 {
+        driver.wait(Duration::ZERO, events)?;
+        while events.is_empty() && watch.elapsed_ns() < window_us * NS_PER_US {
+            if driver.has_news() {
+                driver.wait(Duration::ZERO, events)?;
+            }
+            hint::spin_loop();
+        }
+    }
+    if events.is_empty() {
+        driver.wait(timeout, events)?;
+    }
+    if spinner.learns() {
+        spinner.learn(watch.elapsed_ns() / NS_PER_US);
+    }
+    Ok(())
 }

@@ -323,6 +323,10 @@ impl<E: External> Driver<E> for Uring<E> {
         self.free_if_done(slot);
     }
 
+    fn has_news(&mut self) -> bool {
+        !self.ready.is_empty() || self.ring.has_news()
+    }
+
     fn wait(&mut self, timeout: Duration, events: &mut Vec<Event<E>>) -> io::Result<()> {
         let timeout = if self.ready.is_empty() { timeout } else { Duration::ZERO };
         let wanted = self.wanted();

@@ -162,6 +162,11 @@ impl<E: External> Ring<E> {
         &mut self.inbox
     }
 
+    /// Whether the kernel has work for the next [`Ring::enter`], without asking it.
+    pub(super) fn has_news(&mut self) -> bool {
+        self.queues.submission().taskrun() || !self.queues.completion().is_empty()
+    }
+
     /// Hands all operations over and waits until there are `wanted` completions or `timeout` has
     /// passed.
     ///

@@ -25,7 +25,7 @@ use std::{
 use base::clock::Clock;
 use reactor::{
     Accepted, CloseReason, Connection, Control, Driver, External, Gather, Handler, Input, Loop,
-    LoopConfig, Mailbox, Next, Output, Pool, PoolStats, Sender, mailbox,
+    LoopConfig, Mailbox, Next, Output, Pool, PoolStats, Sender, Spin, mailbox,
 };
 
 /// Longer than anything here may take on a busy machine.
@@ -241,6 +241,7 @@ impl Start {
 pub(crate) struct Setup {
     pub(crate) pool_bytes: usize,
     pub(crate) idle_timeout_ms: u64,
+    pub(crate) spin: Spin,
     pub(crate) clock: Clock,
     /// Send buffer of accepted sockets, in bytes.
     pub(crate) send_buffer_bytes: Option<usize>,
@@ -253,6 +254,7 @@ impl Default for Setup {
         Self {
             pool_bytes: 64 << 20,
             idle_timeout_ms: 0,
+            spin: Spin::Off,
             clock: Clock::system(),
             send_buffer_bytes: None,
             listener: None,
@@ -275,7 +277,7 @@ impl Served {
         let (sender, inbox) = mailbox(128).expect("an eventfd");
         let alive = Alive::default();
         let (their_alive, clock) = (alive.clone(), setup.clock);
-        let config = LoopConfig { idle_timeout_ms: setup.idle_timeout_ms };
+        let config = LoopConfig { idle_timeout_ms: setup.idle_timeout_ms, spin: setup.spin };
         let pool_bytes = setup.pool_bytes;
         let thread = std::thread::spawn(move || {
             let pool = Pool::new(pool_bytes);

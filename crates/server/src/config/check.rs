@@ -3,7 +3,7 @@
 use base::size::ByteSize;
 use cache::VALUE_SIZE_MAX_LIMIT_BYTES;
 
-use super::{Budget, Config, Effective, NET_THREADS_MAX, Threads};
+use super::{Budget, Config, Duration, Effective, NET_THREADS_MAX, Threads};
 use crate::Error;
 
 /// Most connections of a server.
@@ -14,6 +14,9 @@ const VALUE_SIZE_MAX_LEAST_BYTES: u64 = 1 << 10;
 
 /// The part of the records' memory that one value may take.
 pub(crate) const VALUE_SHARE_DIVISOR: u64 = 4;
+
+/// Longest timeout in milliseconds: a hundred years, which can be added to any time of day.
+const TIMEOUT_MAX_MS: u64 = 36_500 * 86_400_000;
 
 /// Most listeners: each is looked at by name.
 const LISTENERS_MAX: usize = 64;
@@ -34,6 +37,14 @@ impl Effective {
         }
         if !(1..=i32::MAX as u32).contains(&config.backlog) {
             return Err(self.wrong("backlog", format!("must be from 1 to {}", i32::MAX)));
+        }
+        let timeouts =
+            [("idle_timeout", config.idle_timeout), ("drain_timeout", config.drain_timeout)];
+        for (name, timeout) in timeouts {
+            if timeout.0 > TIMEOUT_MAX_MS {
+                let message = format!("must be at most {}", Duration(TIMEOUT_MAX_MS));
+                return Err(self.wrong(name, message));
+            }
         }
         let budget = Budget::new(config, config.threads())?;
         self.check_value_size_max(&budget)

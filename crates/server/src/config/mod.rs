@@ -17,11 +17,12 @@ mod value;
 use std::path::PathBuf;
 
 use base::size::ByteSize;
+use reactor::Spin;
 
 pub use budget::Budget;
 pub(crate) use check::VALUE_SHARE_DIVISOR;
 pub use layers::{Effective, Layer, Origin};
-pub use value::{Cpus, Duration, IoMode, ListenAddress, LogLevel, Mode, Threads, Value};
+pub use value::{Cpus, Duration, IoMode, ListenAddress, LogLevel, Mode, Spinning, Threads, Value};
 
 /// Port that memcached clients expect.
 pub const DEFAULT_PORT: u16 = 11211;
@@ -134,6 +135,9 @@ settings! {
     cpus: Cpus = Cpus::default(), "LIST";
     /// How sockets are read and written: `uring`, `epoll`, or `auto` for what works and is faster.
     io: IoMode = IoMode::Auto, "DRIVER";
+    /// How long a thread looks for requests before it sleeps: microseconds, `off`, or `auto` for up
+    /// to 50 while that is of use. It costs CPU time and saves the time of waking up.
+    spin: Spinning = Spinning(Spin::Off), "US";
     /// Most connections at a time; one more is told so and closed.
     max_connections: usize = 1024, "N";
     /// Connections that may wait to be accepted, for each listener.

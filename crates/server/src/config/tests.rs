@@ -35,8 +35,14 @@ fn flags(flags: &[(&str, &str)]) -> Result<Layer, Error> {
 fn refused(text: &str) -> String {
     match file(text).and_then(|layer| Effective::new([layer])) {
         Ok(effective) => panic!("{text} is accepted: {effective}"),
-        Err(error) => error.to_string(),
+        Err(error) => with_sources(&error),
     }
+}
+
+/// What `error` says, and what each of its sources does.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let source = error.source().map(|source| format!(": {}", with_sources(source)));
+    format!("{error}{}", source.unwrap_or_default())
 }
 
 fn effective(layers: impl IntoIterator<Item = Result<Layer, Error>>) -> Effective {
@@ -82,6 +88,7 @@ fn what_is_printed_has_the_same_effect() {
         ("net-threads", "3"),
         ("cpus", "0,2-4"),
         ("io", "epoll"),
+        ("spin", "25"),
         ("max-connections", "77"),
         ("backlog", "9"),
         ("idle-timeout", "90s"),
@@ -180,6 +187,14 @@ fn values_out_of_range_are_refused_with_their_origin() {
             "max_connections, file /etc/kelvin.toml: must be from 1 to 1048576",
         ),
         ("max_connections = 1048577", "max_connections, file /etc/kelvin.toml: must be from 1 to"),
+        (
+            "idle_timeout = \"36501d\"",
+            "idle_timeout, file /etc/kelvin.toml: must be at most 36500d",
+        ),
+        (
+            "drain_timeout = \"213503982334d\"",
+            "drain_timeout, file /etc/kelvin.toml: must be at most 36500d",
+        ),
         ("backlog = 0", "backlog, file /etc/kelvin.toml: must be from 1 to 2147483647"),
         (
             "value_size_max = 1023",

@@ -8,6 +8,7 @@ use std::{
 };
 
 use base::size::ByteSize;
+use reactor::{SPIN_US_MAX, Spin};
 use serde::{Deserialize, Deserializer, de};
 
 use super::{DEFAULT_PORT, NET_THREADS_MAX};
@@ -68,7 +69,7 @@ macro_rules! plain_values {
     )+};
 }
 
-text_values!(ByteSize, Duration, Mode, Threads, Cpus, IoMode, LogLevel);
+text_values!(ByteSize, Duration, Mode, Threads, Cpus, IoMode, Spinning, LogLevel);
 plain_values!(usize: "a whole number", u32: "a whole number", bool: "`true` or `false`");
 
 impl Value for Option<PathBuf> {
@@ -358,6 +359,33 @@ impl fmt::Display for IoMode {
             Self::Uring => "uring",
             Self::Epoll => "epoll",
         })
+    }
+}
+
+/// How long a thread looks for requests before it sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spinning(pub Spin);
+
+impl FromStr for Spinning {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.parse()) {
+            ("off", _) => Ok(Self(Spin::Off)),
+            ("auto", _) => Ok(Self(Spin::Auto)),
+            (_, Ok(us)) if us <= SPIN_US_MAX => Ok(Self(Spin::Us(us))),
+            _ => Err(format!("`{text}` is not auto, off or a number up to {SPIN_US_MAX}")),
+        }
+    }
+}
+
+impl fmt::Display for Spinning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Spin::Off => f.write_str("off"),
+            Spin::Auto => f.write_str("auto"),
+            Spin::Us(us) => us.fmt(f),
+        }
     }
 }
 

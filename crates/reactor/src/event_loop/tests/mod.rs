@@ -29,7 +29,7 @@ impl Stage {
         let (sender, inbox) = mailbox(8).expect("an eventfd");
         let (fake, pool) = (Fake::default(), Pool::new(pool_bytes));
         let clock = Clock::manual(1_000_000);
-        let config = LoopConfig { idle_timeout_ms: 20_000 };
+        let config = LoopConfig { idle_timeout_ms: 20_000, ..LoopConfig::default() };
         let puppet = Puppet::default();
         let event_loop =
             Loop::new(config, fake.clone(), puppet, inbox, pool.clone(), clock.clone());
@@ -287,4 +287,20 @@ fn a_stop_or_a_broken_wait_closes_everything() {
     stage.fake.0.borrow_mut().fail_wait = true;
     assert!(matches!(stage.event_loop.run(), Err(crate::Error::Wait { .. })));
     assert_eq!(stage.fake.asked(), [Asked::Close(conn)]);
+}
+
+#[test]
+fn a_loop_that_spins_sleeps_only_when_nothing_comes_in_time() {
+    let mut stage = Stage::new(1 << 20);
+    // 10 ms: time for many looks.
+    stage.event_loop.spinner = super::Spinner::new(super::Spin::Us(super::SPIN_US_MAX));
+    let conn = stage.open(1);
+    stage.fake.0.borrow_mut().timeouts_ms.clear();
+    stage.fake.arrives(conn, b"a", &stage.pool);
+    stage.turn();
+    assert_eq!(stage.fake.0.borrow().timeouts_ms, [0], "news was there");
+    stage.turn();
+    let timeouts_ms = std::mem::take(&mut stage.fake.0.borrow_mut().timeouts_ms);
+    let (last, looks) = timeouts_ms.split_last().expect("it has waited");
+    assert!(*last > 0 && looks.len() > 2 && looks.iter().all(|ms| *ms == 0), "{last}");
 }
