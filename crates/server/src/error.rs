@@ -4,7 +4,8 @@ use std::{io, path::PathBuf};
 
 use base::size::ByteSize;
 
-/// A server that cannot start or cannot go on.
+/// A server that cannot start or cannot go on. What the system or a library said is the source and
+/// not part of the message.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,7 +19,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The configuration file is not understood.
-    #[error("in the configuration file {path}:\n{source}", path = path.display())]
+    #[error("in the configuration file {path}", path = path.display())]
     ParseConfig {
         /// The file.
         path: PathBuf,
@@ -56,14 +57,14 @@ pub enum Error {
         least: ByteSize,
     },
     /// The cache cannot be built.
-    #[error("cannot build the cache: {source}")]
+    #[error("cannot build the cache")]
     Cache {
         /// What is wrong.
         #[from]
         source: cache::ConfigError,
     },
     /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {what}: {source}")]
+    #[error("cannot listen on {address}: {what}")]
     Listen {
         /// The address or the path.
         address: String,
@@ -91,7 +92,7 @@ pub enum Error {
         cpu: usize,
     },
     /// A thread cannot be started or pinned.
-    #[error("cannot {what} the thread {thread}: {source}")]
+    #[error("cannot {what} the thread {thread}")]
     Thread {
         /// Its name.
         thread: String,
@@ -101,7 +102,7 @@ pub enum Error {
         source: io::Error,
     },
     /// An event loop cannot be built or cannot go on.
-    #[error("event loop of the thread {thread}: {source}")]
+    #[error("event loop of the thread {thread}")]
     Loop {
         /// The thread's name.
         thread: String,

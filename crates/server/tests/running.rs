@@ -311,7 +311,8 @@ fn what_cannot_start_says_why_and_leaves_nothing_behind() {
     let served = Served::start(&config());
     let taken = Config { listen: vec![ListenAddress::Address(served.address)], ..config() };
     let error = Running::start(&taken, &Clock::system()).expect_err("taken");
-    assert!(error.to_string().contains("in use"), "{error}");
+    let Error::Listen { source, .. } = error else { panic!("{error}") };
+    assert_eq!(source.kind(), ErrorKind::AddrInUse);
 
     let path = unix_path();
     let absent = Config {

@@ -74,7 +74,7 @@ fn config_check_fails_with_the_line_of_the_mistake() {
             assert_eq!(output.status.code(), Some(1), "{text}");
             let said = String::from_utf8(output.stderr).expect("text");
             for part in expected {
-                assert!(said.contains(part), "{part}: {said}");
+                assert_eq!(said.matches(part).count(), 1, "{part}: {said}");
             }
         }
     }
@@ -127,8 +127,9 @@ fn an_address_in_use_is_reported() {
     let output = kelvin(&["serve", "--listen", &address]).output().expect("kelvin runs");
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
-    let expected = format!("error: cannot listen on {address}: binding the address");
-    assert!(said.contains(&expected) && said.contains("in use"), "{said}");
+    let expected = format!("error: cannot listen on {address}: binding the address: ");
+    assert!(said.contains(&expected), "{said}");
+    assert_eq!(said.matches("in use").count(), 1, "{said}");
 }
 
 #[test]
