@@ -29,20 +29,32 @@ fn read_all(client: &mut Client) -> Vec<u8> {
 
 #[test]
 fn a_turn_is_over_after_so_many_commands() {
+    const COMMANDS: usize = TURN_COMMANDS_MAX + 10;
     let mut server = Server::new();
     let mut client = server.client();
     ask(&mut server, &["set a 0 0 1", "x"]);
-    let one = "VALUE a 0 1\r\nx\r\n".len();
-    let gets = "get a\r\n".repeat(TURN_COMMANDS_MAX + 10);
-    let keys = format!("get{}\r\n", " a".repeat(TURN_COMMANDS_MAX + 10));
-    for (request, size) in [(gets, one + "END\r\n".len()), (keys, one)] {
-        feed(&server, &mut client, request.as_bytes());
-        assert_eq!(serve(&mut server, &mut client), Next::Yield);
-        assert_eq!(read_all(&mut client).len(), TURN_COMMANDS_MAX * size);
-        assert_eq!(serve(&mut server, &mut client), Next::Read);
-        assert_eq!(read_all(&mut client).len() / size, 10);
+    let one = "VALUE a 0 1\r\nx\r\n";
+    let keys = format!("get{}\r\n", " a".repeat(COMMANDS));
+    let mut turns = vec![(keys, one.to_owned())];
+    for (command, reply) in [
+        ("get a", format!("{one}END\r\n")),
+        ("gat 0 a", format!("{one}END\r\n")),
+        ("mg a v", "VA 1\r\nx\r\n".to_owned()),
+        ("set b 0 0 1\r\ny", "STORED\r\n".to_owned()),
+        ("touch a 0", "TOUCHED\r\n".to_owned()),
+        ("mn", "MN\r\n".to_owned()),
+        ("no command", "ERROR\r\n".to_owned()),
+    ] {
+        turns.push((format!("{command}\r\n").repeat(COMMANDS), reply));
     }
-    assert_eq!(server.stats.totals().conn_yields, 2);
+    for (request, reply) in &turns {
+        feed(&server, &mut client, request.as_bytes());
+        assert_eq!(serve(&mut server, &mut client), Next::Yield, "{reply}");
+        assert_eq!(read_all(&mut client).len(), TURN_COMMANDS_MAX * reply.len(), "{reply}");
+        assert_eq!(serve(&mut server, &mut client), Next::Read, "{reply}");
+        assert_eq!(read_all(&mut client).len() / reply.len(), 10, "{reply}");
+    }
+    assert_eq!(server.stats.totals().conn_yields, turns.len() as u64);
 }
 
 #[test]
