@@ -129,3 +129,65 @@ pub fn faults(outcome: &Outcome) -> u64 {
     let tallies = outcome.cells.iter().flat_map(|cell| cell.sides.iter().map(|side| &side.tally));
     tallies.map(|tally| tally.counts.wrong + tally.counts.stale).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Cell, Figures, Lap, Ratios, Side, Spread, Summary, Used};
+    use crate::{run::Shape, tally::Tally};
+
+    const SPAN_NS: u64 = 1_000_000_000;
+
+    fn side(rounds: &[(u64, u64, u64, u64)]) -> Side {
+        let lap = |&(replies, server_ns, generator_ns, p99_ns): &(u64, u64, u64, u64)| Lap {
+            figures: Figures {
+                span_ns: SPAN_NS,
+                replies,
+                // A second thread that does a little.
+                server: Some(Used { all_ns: server_ns + 10_000_000, busiest_ns: server_ns }),
+                generator: Used { all_ns: generator_ns, busiest_ns: generator_ns },
+            },
+            p50_ns: p99_ns / 2,
+            p99_ns,
+        };
+        Side { tally: Tally::new(false), rounds: rounds.iter().map(lap).collect() }
+    }
+
+    #[test]
+    fn rounds_are_summed_up_by_the_median_and_judged_by_the_worst() {
+        let rounds = [
+            (100_000, 990_000_000, 500_000_000, 1),
+            (200_000, 990_000_000, 849_000_000, 1),
+            (250_000, 980_000_000, 700_000_000, 1),
+        ];
+        let summary = Summary::of(&side(&rounds)).expect("three rounds");
+        let expected = Spread { median: 200_000.0, min: 100_000.0, max: 250_000.0 };
+        assert_eq!(summary.rate_per_s, expected);
+        let expected = Spread { median: 5.0, min: 3.96, max: 10.0 };
+        assert_eq!(summary.server_us, Some(expected));
+        assert_eq!((summary.server_busy, summary.generator_busy), (Some(0.98), 0.849));
+        assert!(summary.is_saturated());
+        for (at, worse) in [(0, (1, 979_000_000, 1, 1)), (2, (1, 990_000_000, 850_000_000, 1))] {
+            let mut rounds = rounds;
+            rounds[at] = worse;
+            assert!(!Summary::of(&side(&rounds)).expect("three rounds").is_saturated());
+        }
+        assert!(Summary::of(&side(&[])).is_none());
+    }
+
+    #[test]
+    fn the_first_server_is_compared_with_the_second() {
+        // A needs 2.5 us a request, B 5 us; A answers 400,000 a second, B 200,000.
+        let cell = Cell {
+            shape: Shape { connections: 1, depth: 1 },
+            ceiling: None,
+            sides: vec![
+                side(&[(400_000, 990_000_000, 1, 300)]),
+                side(&[(200_000, 990_000_000, 1, 400)]),
+            ],
+        };
+        let ratios = Ratios::of(&cell).expect("two sides");
+        let just = |ratio| Some(Spread { median: ratio, min: ratio, max: ratio });
+        assert_eq!((ratios.server_us_less, ratios.rate), (just(2.0), just(2.0)));
+        assert_eq!((ratios.p50, ratios.p99), (just(0.75), just(0.75)));
+    }
+}

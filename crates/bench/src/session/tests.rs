@@ -154,6 +154,22 @@ fn stale_wrong_and_misdirected_values_are_counted() {
 }
 
 #[test]
+fn a_refused_set_may_or_may_not_have_been_executed() {
+    let mut talk = Talk::new(Protocol::Meta, 40);
+    for reply in [b"HD\r\n".as_slice(), b"SERVER_ERROR out of memory\r\n"] {
+        talk.set(1);
+        talk.hear(reply).expect("a reply");
+    }
+    for version in [1, 2] {
+        talk.get(1);
+        let reply = talk.reply(1, version);
+        talk.hear(&reply).expect("a reply");
+    }
+    let expected = Counts { hits: 2, stored: 1, refused: 1, ..Counts::default() };
+    assert_eq!(talk.tally.counts, expected);
+}
+
+#[test]
 fn what_was_there_before_is_not_judged() {
     let mut talk = Talk::new(Protocol::Meta, 40);
     talk.get(1);

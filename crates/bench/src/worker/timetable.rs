@@ -97,3 +97,45 @@ impl Timetable {
         self.lines.iter_mut().flatten().map(count).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Span, Timetable};
+
+    /// A thousand a second over two connections, from 0 on: due at 0, 1, 2, ... ms in turn.
+    fn timetable() -> Timetable {
+        Timetable::new((1000.0, false), (0, 2, 2), 0, 1)
+    }
+
+    #[test]
+    fn connections_are_due_in_turn_and_full_ones_are_left_out() {
+        let mut timetable = timetable();
+        assert_eq!(timetable.due_ns(), Some(0));
+        let mut first = timetable.take_due(0).expect("it is due");
+        assert!(timetable.take_due(999_999).is_none());
+        assert_eq!((first.index, first.at_ns()), (0, 0));
+        first.advance();
+        timetable.put_back(first, true);
+        let second = timetable.take_due(5_000_000).expect("it is due");
+        assert_eq!((second.index, second.at_ns()), (1, 1_000_000));
+        timetable.put_back(second, false);
+        // The first one is due at 2 ms and may not send before it is free.
+        assert_eq!(timetable.due_ns(), Some(1_000_000));
+        timetable.free(0, 7_000_000);
+        timetable.free(0, 8_000_000);
+        timetable.free(1, 8_000_000);
+        let mut order = Vec::new();
+        while let Some(due) = timetable.take_due(9_000_000) {
+            order.push((due.index, due.at_ns(), due.free_since_ns));
+            timetable.put_back(due, true);
+        }
+        assert_eq!(order, [(1, 1_000_000, 0), (0, 2_000_000, 7_000_000)]);
+    }
+
+    #[test]
+    fn what_is_left_in_a_span_is_counted() {
+        let mut timetable = timetable();
+        let span = Span { from_ns: 10_000_000, until_ns: 25_000_000 };
+        assert_eq!(timetable.rest(span), 15);
+    }
+}
