@@ -88,6 +88,7 @@ fn what_is_printed_has_the_same_effect() {
         ("net-threads", "3"),
         ("cpus", "0,2-4"),
         ("io", "epoll"),
+        ("spin", "25"),
         ("max-connections", "77"),
         ("backlog", "9"),
         ("idle-timeout", "90s"),
