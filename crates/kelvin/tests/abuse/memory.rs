@@ -175,6 +175,33 @@ fn clients_that_do_not_read_their_replies() {
     });
 }
 
+#[test]
+fn clients_that_do_not_read_large_values_keep_nobody_waiting() {
+    const CLIENTS: usize = 20;
+    const VALUE_BYTES: usize = 1_000_000;
+    let mut server = server();
+    within_memory(&mut server, |server| {
+        let value = vec![b'v'; VALUE_BYTES];
+        let mut conn = server.connect();
+        for key in 0..CLIENTS {
+            let header = format!("set b{key} 0 0 {VALUE_BYTES}\r\n");
+            conn.ask(&[header.as_bytes(), &value, b"\r\n"].concat(), b"STORED\r\n");
+        }
+        // What the kernel takes for a client, 6 MB, and more.
+        let mut crowd = Crowd::connect(server, CLIENTS);
+        crowd.send_until_stuck(|key| format!("get b{key}\r\n").into_bytes().repeat(20));
+        let_it_do_what_it_can(server);
+        // A quarter of 50 MiB has room for twelve and no more.
+        assert_eq!(statistic(server, "pinned_bytes ") / VALUE_BYTES as u64, 12);
+        let start = Instant::now();
+        let last = format!("get b{}\r\nmn\r\n", CLIENTS - 1);
+        let (got, _) = conn.exchange(&[last.as_bytes()], |got| got.ends_with(b"MN\r\n"));
+        // A miss: there is no memory for the reply.
+        assert_eq!(got.escape_ascii().to_string(), "END\\r\\nMN\\r\\n");
+        assert!(start.elapsed() < REPLY_TIMEOUT / 3, "it took {:?}", start.elapsed());
+    });
+}
+
 /// Waits until the server looks up no more keys: until it has done all that it will do for clients
 /// that do not read.
 fn let_it_do_what_it_can(server: &Server) {

@@ -22,6 +22,9 @@ pub struct Context {
     pub(super) server: Arc<ServerStats>,
     pub(super) control: Arc<dyn Control>,
     pub(super) limits: Limits,
+    /// Whether the session at work waits for memory to be unpinned that others' replies hold. One
+    /// that has waited long enough misses instead.
+    pub(super) waits_for_pins: bool,
 }
 
 impl fmt::Debug for Context {
@@ -40,6 +43,7 @@ impl Context {
             server: Arc::clone(server),
             control,
             limits: Limits::default(),
+            waits_for_pins: true,
         }
     }
 

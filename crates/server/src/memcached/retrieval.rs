@@ -90,8 +90,8 @@ pub(super) fn send(
         Some(expiry_ms) => get_and_touch(context, key, expiry_ms, &mut record),
     };
     let hit = match get {
-        Get::Busy => return false,
-        Get::Miss => false,
+        Get::Busy if context.waits_for_pins => return false,
+        Get::Busy | Get::Miss => false,
         Get::Hit(_) => {
             record.finish();
             true

@@ -23,6 +23,11 @@ use crate::stats::OpenConnection;
 /// others: 512 at 100 to 300 ns are about 0.1 ms.
 pub const TURN_COMMANDS_MAX: usize = 512;
 
+/// How long a request for a large value waits for others to take theirs, so that memory may be
+/// pinned for it. Then it misses, as it may at any time: clients that never read must not keep
+/// others waiting for ever.
+pub(super) const PIN_WAIT_MS_MAX: u64 = 1000;
+
 /// One connection.
 #[derive(Debug)]
 pub struct Session {
@@ -30,6 +35,8 @@ pub struct Session {
     phase: Phase,
     /// Bytes of the keys that the retrieval at the start of the input is already past.
     keys_done: usize,
+    /// Since when it waits for memory to be unpinned.
+    waits_since_ms: Option<u64>,
 }
 
 /// What the next bytes of the input are, or what has to be done first.
@@ -96,7 +103,7 @@ impl Session {
     /// A connection that has not said anything yet.
     #[must_use]
     pub fn new(connection: OpenConnection) -> Self {
-        Self { connection, phase: Phase::Line, keys_done: 0 }
+        Self { connection, phase: Phase::Line, keys_done: 0, waits_since_ms: None }
     }
 
     /// Executes what `input` holds and appends the replies, within the bounds of a turn. The
@@ -109,6 +116,9 @@ impl Session {
     ) -> Next {
         let read_before = input.bytes().len();
         let written_before = replies.len();
+        let now_ms = context.worker.now_ms();
+        context.waits_for_pins =
+            self.waits_since_ms.is_none_or(|since_ms| now_ms < since_ms + PIN_WAIT_MS_MAX);
         let mut turn = Turn { context, replies, commands_left: TURN_COMMANDS_MAX };
         let next = loop {
             let Advance { consumed, needed, flow } = self.advance(&mut turn, input.bytes());
@@ -121,6 +131,7 @@ impl Session {
                 Flow::Stop(next) => break next,
             }
         };
+        self.waits_since_ms = (next == Next::Retry).then(|| self.waits_since_ms.unwrap_or(now_ms));
         let read = read_before - input.bytes().len();
         if read > 0 {
             let heard = &self.connection.connection().last_command_ms;

@@ -155,8 +155,8 @@ impl Retrieval<'_> {
                     }
                 });
             }
-            (Ok(_), Locked::Busy) => return Found::Busy,
-            (Ok(_), Locked::Missing) | (Err(_), _) => {
+            (Ok(_), Locked::Busy) if context.waits_for_pins => return Found::Busy,
+            (Ok(_), Locked::Missing | Locked::Busy) | (Err(_), _) => {
                 replies.rewind(mark);
                 put_line(replies, |writer| writer.meta_get_miss(command));
                 return Found::Missing;

@@ -4,6 +4,7 @@ use cache::CacheConfig;
 use reactor::{Connection, Next};
 
 use super::{Server, ask};
+use crate::memcached::session::PIN_WAIT_MS_MAX;
 use crate::stats::Settings;
 
 fn value(len: usize, seed: u8) -> Vec<u8> {
@@ -182,6 +183,38 @@ fn pin_in_turns(request: &[u8]) {
         assert_eq!(next, Next::Read);
         let holds = |number| contains(&reply, &value(1 << 20, number));
         assert!(holds(number) || holds(7), "{number} of {request}");
+    }
+}
+
+#[test]
+fn a_reply_that_may_not_be_pinned_in_time_is_a_miss() {
+    for (request, miss) in [
+        ("get k k\r\nmn\r\n", "END\r\nMN\r\n"),
+        ("gat 100 k\r\nmn\r\n", "END\r\nMN\r\n"),
+        ("mg k v\r\nmn\r\n", "EN\r\nMN\r\n"),
+        ("mg k v T100\r\nmn\r\n", "EN\r\nMN\r\n"),
+    ] {
+        let config = CacheConfig { value_size_max: 4 << 20, ..CacheConfig::new(16 << 20) };
+        let mut server = Server::with(config, Settings::default());
+        let (mut deaf, mut other) = (server.client(), server.client());
+        server.send(&mut other, &set("pinned", &value(3_900_000, 1)));
+        server.send(&mut other, &set("k", &value(1 << 20, 2)));
+        deaf.connection.input.feed(b"get pinned\r\n", &server.pool);
+        let Connection { session, input, output, .. } = &mut deaf.connection;
+        assert_eq!(session.serve(&mut server.context, input, output), Next::Read);
+
+        other.connection.input.feed(request.as_bytes(), &server.pool);
+        assert_eq!(server.run(&mut other), (vec![], Next::Retry), "{request}");
+        server.advance(PIN_WAIT_MS_MAX - 1);
+        assert_eq!(server.run(&mut other), (vec![], Next::Retry), "{request}");
+        server.advance(1);
+        assert_eq!(server.run(&mut other), (miss.into(), Next::Read), "{request}");
+        // The next one waits anew, and is answered when others have taken theirs.
+        other.connection.input.feed(b"get k\r\n", &server.pool);
+        assert_eq!(server.run(&mut other), (vec![], Next::Retry), "{request}");
+        drop(deaf);
+        assert!(contains(&server.run(&mut other).0, &value(1 << 20, 2)), "{request}");
+        assert_eq!(ask(&mut server, &["mg k t"]), "HD t-1\n", "{request}");
     }
 }
 
