@@ -27,7 +27,7 @@ struct Mutant {
     symptom: &'static str,
 }
 
-const MUTANTS: [Mutant; 7] = [
+const MUTANTS: [Mutant; 8] = [
     Mutant {
         name: "no_fence",
         suite: Suite::Loom,
@@ -69,6 +69,13 @@ const MUTANTS: [Mutant; 7] = [
         package: "cache",
         filter: "length_that_leads_out",
         symptom: "a torn length was believed",
+    },
+    Mutant {
+        name: "insert_looks_at_one_bucket",
+        suite: Suite::Shuttle,
+        package: "cache",
+        filter: "shuttle_nothing_is_missed_while_the_index_grows",
+        symptom: "a read of what had been overwritten",
     },
     Mutant {
         name: "evictor_frees_without_winning",

@@ -78,6 +78,13 @@ impl<'a> Bucket<'a> {
         self.head().load(Ordering::Relaxed) == version.0 && version.is_even()
     }
 
+    /// Whether nothing has changed since `version` was taken. Who locked a bucket before asking
+    /// sees, or is seen by, everybody who locks this one before asking for that.
+    #[inline]
+    pub(crate) fn is_still(self, version: Version) -> bool {
+        self.head().load(Ordering::SeqCst) == version.0 && version.is_even()
+    }
+
     /// Line number of the first overflow line, 0 for none.
     #[inline]
     pub(crate) fn overflow(self) -> u64 {
@@ -142,11 +149,18 @@ impl<'a> Bucket<'a> {
     /// Locks if nobody holds the lock.
     #[inline]
     pub(crate) fn try_lock(self) -> Option<Locked<'a>> {
-        let head = self.head().load(Ordering::Relaxed);
-        if head & 1 != 0 {
+        self.lock_at(Version(self.head().load(Ordering::Relaxed)))
+    }
+
+    /// Locks if nothing has changed since `version` was taken.
+    #[inline]
+    pub(crate) fn lock_at(self, version: Version) -> Option<Locked<'a>> {
+        if !version.is_even() {
             return None;
         }
-        self.head().compare_exchange(head, head + 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        let Version(head) = version;
+        // Sequentially consistent for the sake of `is_still`; on x86-64 it costs nothing.
+        self.head().compare_exchange(head, head + 1, Ordering::SeqCst, Ordering::Relaxed).ok()?;
         // The odd version must be seen no later than any change made under it.
         if !cfg!(mutant = "no_fence") {
             fence(Ordering::Release);
@@ -171,12 +185,6 @@ impl<'a> Locked<'a> {
     #[inline]
     pub(crate) fn bucket(&self) -> Bucket<'a> {
         self.bucket
-    }
-
-    /// Whether nothing had changed since `version` was taken when the lock was.
-    #[inline]
-    pub(crate) fn was(&self, version: Version) -> bool {
-        version.is_even() && self.bucket.head().load(Ordering::Relaxed) == version.0 + 1
     }
 
     /// Leads to another first overflow line.

@@ -19,6 +19,34 @@ pub(crate) struct Pair<'a> {
     pub(super) buckets: u64,
 }
 
+/// A place for an entry in a bucket that is locked alone.
+#[derive(Debug)]
+pub(crate) struct Room<'a> {
+    lock: Locked<'a>,
+    place: usize,
+    role: Role,
+}
+
+impl Room<'_> {
+    /// Puts the entry in and unlocks the bucket.
+    #[inline]
+    pub(crate) fn take(self, entry: Entry) {
+        let word = self.lock.bucket().word(self.place);
+        word.store(entry.in_role(self.role).0, Ordering::Relaxed);
+    }
+}
+
+/// The bucket to add an entry to, and a place in it: the first one while it is less than nearly
+/// full, else the one with more room.
+#[inline]
+fn roomier(lines: Lines<'_>) -> Option<(Role, usize)> {
+    let (first, second) = (lines.first.empty(), lines.second.empty());
+    let (in_first, in_second) = (first.count_ones(), second.count_ones());
+    let takes_first = in_first > LINE_ENTRIES as u32 - FIRST_FILL || in_first >= in_second;
+    let (role, room) = if takes_first { (Role::First, first) } else { (Role::Second, second) };
+    (room != 0).then(|| (role, room.trailing_zeros() as usize))
+}
+
 /// No line can take another entry and there is no memory for an overflow line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full;
@@ -28,18 +56,6 @@ impl<'a> Pair<'a> {
     #[inline]
     pub(crate) fn lines(&self) -> Lines<'a> {
         Lines { first: self.first.bucket(), second: self.second.bucket() }
-    }
-
-    /// Whether `probe` found no entry with its tag, and both lines are still as it saw them.
-    #[inline]
-    pub(crate) fn still_misses(&self, probe: &Probe<'_>) -> bool {
-        let Lines { first, second } = probe.lines;
-        probe.places == 0
-            && probe.is_all()
-            && self.first.bucket().is(first)
-            && self.second.bucket().is(second)
-            && self.first.was(probe.heads.0)
-            && self.second.was(probe.heads.1)
     }
 }
 
@@ -60,12 +76,40 @@ impl Index {
             // A bucket may have been split while this thread waited for it, or before.
             let is_current = self.is_current(candidates);
             let now = if is_current { candidates } else { self.candidates(hash) };
-            if is_current || (now.first, now.second) == (candidates.first, candidates.second) {
+            if is_current || now.lines() == candidates.lines() {
                 let (first, second) = if swap { (high, low) } else { (low, high) };
                 return Pair { first, second, hash, buckets: now.buckets };
             }
             candidates = now;
         }
+    }
+
+    /// Locks one bucket for a key that `probe` found nowhere, if that is enough: if nothing has
+    /// changed since, and there is room. To be given back with an entry in it.
+    ///
+    /// Two threads that add one key this way to different buckets each lock their own first and
+    /// then look at the other's, so at least one of them sees the other and goes the long way. Who
+    /// locks both cannot have locked this one.
+    #[inline]
+    pub(crate) fn lock_one<'a>(
+        &self,
+        probe: &Probe<'a>,
+        candidates: Candidates,
+        hash: u64,
+    ) -> Option<Room<'a>> {
+        if probe.places != 0 || !probe.is_all() {
+            return None;
+        }
+        let (role, place) = roomier(probe.lines)?;
+        let Lines { first, second } = probe.lines;
+        let (here, there, versions) = match role {
+            Role::First => (first, second, probe.heads),
+            Role::Second => (second, first, (probe.heads.1, probe.heads.0)),
+        };
+        let lock = here.lock_at(versions.0)?;
+        let is_alone = (cfg!(mutant = "insert_looks_at_one_bucket") || there.is_still(versions.1))
+            && (self.is_current(candidates) || self.candidates(hash).lines() == candidates.lines());
+        is_alone.then_some(Room { lock, place, role })
     }
 
     /// Adds an entry that none of the key's lines holds yet.
@@ -77,15 +121,9 @@ impl Index {
         entry: Entry,
     ) -> Result<(), Full> {
         let Lines { first, second } = pair.lines();
-        let (first_room, second_room) = (first.empty(), second.empty());
-        let (in_first, in_second) = (first_room.count_ones(), second_room.count_ones());
-        let takes_first = in_first > LINE_ENTRIES as u32 - FIRST_FILL || in_first >= in_second;
-        let (role, room) =
-            if takes_first { (Role::First, first_room) } else { (Role::Second, second_room) };
-        if room != 0 {
-            let target = if takes_first { first } else { second };
-            let entry = entry.in_role(role);
-            target.word(room.trailing_zeros() as usize).store(entry.0, Ordering::Relaxed);
+        if let Some((role, place)) = roomier(pair.lines()) {
+            let target = if role == Role::First { first } else { second };
+            target.word(place).store(entry.in_role(role).0, Ordering::Relaxed);
         } else if let Some((bucket, place)) = self.displace(arena, pair) {
             let role = if bucket.is(first) { Role::First } else { Role::Second };
             bucket.word(place).store(entry.in_role(role).0, Ordering::Relaxed);

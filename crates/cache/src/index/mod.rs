@@ -83,6 +83,12 @@ pub(crate) struct Candidates {
     second: usize,
 }
 
+impl Candidates {
+    fn lines(self) -> (usize, usize) {
+        (self.first, self.second)
+    }
+}
+
 /// Which buckets there are, for a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {

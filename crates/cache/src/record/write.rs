@@ -69,8 +69,8 @@ impl Layout {
         )
     }
 
-    /// Writes everything in front of the value, for a flush generation. The pins of a head are 0: it
-    /// is not published.
+    /// Writes everything in front of the value, for a flush generation. The pins of a head are 0:
+    /// it is not published.
     #[inline(always)]
     pub(crate) fn write_front(
         &self,

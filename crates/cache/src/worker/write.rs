@@ -80,7 +80,7 @@ impl Worker {
         {
             return Ok(token);
         }
-        place(table, &draft, class, &Body::Inline(value), &probe, self.now_ms)
+        place(table, &draft, class, value, &probe, self.now_ms)
     }
 
     #[cold]
@@ -130,6 +130,12 @@ impl<'k> Draft<'k> {
         Self { key, layout, token: put.token, fetched: false }
     }
 
+    /// An entry that leads to it in the key's first bucket.
+    #[inline]
+    fn entry(&self, location: usize) -> Entry {
+        Entry::new(location, Tag::of(self.key.hash)).with_fetched(self.fetched)
+    }
+
     /// The same record, its value in parts or read already.
     pub(super) fn with(self, in_parts: bool, fetched: bool) -> Self {
         Self { layout: Layout { in_parts, ..self.layout }, fetched, ..self }
@@ -166,6 +172,11 @@ pub(super) fn rewrite(table: &Table, found: &Found<'_>, draft: &Draft<'_>, value
 #[inline(always)]
 fn write_record(table: &Table, location: usize, draft: &Draft<'_>, body: &Body<'_>) -> u64 {
     let memory = &table.memory;
+    // A reader may still be copying the record that was here. It must see the version that the
+    // removal of that record left, or this key's odd one, before it sees a word of this one.
+    if !cfg!(mutant = "no_fence") {
+        fence(Ordering::Release);
+    }
     let sequence = table.draw();
     let token = match draft.token {
         Token::Fresh => sequence,
@@ -186,19 +197,39 @@ fn place(
     table: &Table,
     draft: &Draft<'_>,
     class: usize,
-    body: &Body<'_>,
+    value: &[u8],
     probe: &Probe<'_>,
     now_ms: u64,
 ) -> Result<u64, StoreError> {
-    let Draft { key, layout, .. } = draft;
+    let key = draft.key;
+    let newcomer = Newcomer { hash: key.hash, now_ms };
+    let location = table.allocate(class, newcomer, value.len())?;
+    let index = &table.memory.index;
+    // Usually nobody was here since the look without a lock.
+    if let Some(room) = index.lock_one(probe, key.candidates, key.hash) {
+        let token = write_record(table, location, draft, &Body::Inline(value));
+        room.take(draft.entry(location));
+        settle(table, None, now_ms);
+        return Ok(token);
+    }
+    place_anyhow(table, draft, class, value, location, now_ms)
+}
+
+/// The same with a slot, under the locks of both buckets.
+#[inline(never)]
+fn place_anyhow(
+    table: &Table,
+    draft: &Draft<'_>,
+    class: usize,
+    value: &[u8],
+    mut location: usize,
+    now_ms: u64,
+) -> Result<u64, StoreError> {
+    let (key, memory) = (draft.key, &table.memory);
     for _ in 0..INSERT_ATTEMPTS {
-        let newcomer = Newcomer { hash: key.hash, now_ms };
-        let location = table.allocate(class, newcomer, layout.value_len)?;
-        let memory = &table.memory;
         let pair = memory.index.lock(&memory.arena, key.candidates, key.hash);
-        // Usually nobody was here since the look without a lock.
-        let found = if pair.still_misses(probe) { None } else { find_key(memory, &pair, key) };
-        match publish(table, &pair, found, draft, body, location) {
+        let found = find_key(memory, &pair, &key);
+        match publish(table, &pair, found, draft, &Body::Inline(value), location) {
             Ok((token, old)) => {
                 drop(pair);
                 settle(table, old, now_ms);
@@ -210,11 +241,13 @@ fn place(
                 if !table.make_index_room(now_ms) {
                     break;
                 }
+                let newcomer = Newcomer { hash: key.hash, now_ms };
+                location = table.allocate(class, newcomer, value.len())?;
             }
         }
     }
     table.note_out_of_memory();
-    Err(StoreError::OutOfMemory { len: layout.value_len })
+    Err(StoreError::OutOfMemory { len: value.len() })
 }
 
 /// The index has no place for an entry.
@@ -232,11 +265,6 @@ pub(super) fn publish<'a>(
     location: usize,
 ) -> Result<(u64, Option<usize>), NoRoom> {
     let memory = &table.memory;
-    // A reader may still be copying the record that was here. It must see the version that the
-    // removal of that record left before it sees a word of this one.
-    if !cfg!(mutant = "no_fence") {
-        fence(Ordering::Release);
-    }
     let token = write_record(table, location, draft, body);
     let old = match found {
         Some(found) => {
@@ -245,7 +273,7 @@ pub(super) fn publish<'a>(
             Some(found.entry.location())
         }
         None => {
-            let entry = Entry::new(location, Tag::of(draft.key.hash)).with_fetched(draft.fetched);
+            let entry = draft.entry(location);
             memory.index.insert(&memory.arena, pair, entry).map_err(|_| NoRoom)?;
             None
         }
