@@ -50,6 +50,9 @@ const COMPLETIONS: u32 = 8192;
 /// The one group of chunks of a ring.
 const GROUP: u16 = 0;
 
+/// What the kernel says to a feature that it does not know.
+const INVAL: i32 = Errno::INVAL.raw_os_error();
+
 /// How often a ring that is dropped asks for what is under way, 10 ms each: 1 s, and then what the
 /// kernel may touch is leaked.
 const DRAIN_ROUNDS: usize = 100;
@@ -267,22 +270,32 @@ pub(super) fn adopt(socket: u32) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(socket as i32) }
 }
 
-/// Queues with as many of the wished features as the kernel has.
+/// Queues with as many of the wished features as the kernel has, the most first.
 fn set_up() -> io::Result<IoUring> {
-    let begin = || {
+    let basic = || {
         let mut builder = IoUring::builder();
         builder.setup_clamp().setup_cqsize(COMPLETIONS).setup_submit_all().dontfork();
+        builder.setup_taskrun_flag();
         builder
     };
     // Completions are made when we ask for them, and not between two of our instructions.
-    let deferred =
-        begin().setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().build(SUBMISSIONS);
-    match deferred {
-        Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
-            begin().setup_coop_taskrun().setup_taskrun_flag().build(SUBMISSIONS)
-        }
-        outcome => outcome,
+    let deferred = || {
+        let mut builder = basic();
+        builder.setup_single_issuer().setup_defer_taskrun();
+        builder
+    };
+    let is_unknown = |tried: &io::Result<IoUring>| {
+        tried.as_ref().is_err_and(|error| error.raw_os_error() == Some(INVAL))
+    };
+    // Linux 6.6, 6.1 and 5.19.
+    let mut tried = deferred().setup_no_sqarray().build(SUBMISSIONS);
+    if is_unknown(&tried) {
+        tried = deferred().build(SUBMISSIONS);
     }
+    if is_unknown(&tried) {
+        tried = basic().setup_coop_taskrun().build(SUBMISSIONS);
+    }
+    tried
 }
 
 impl<E: External> Drop for Ring<E> {
