@@ -31,9 +31,6 @@ use crate::{
 /// How often the calling thread looks up while a round runs.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Before the end of a span, so that the thread is awake when it comes.
-const WAKE_NS: u64 = 1_000_000;
-
 /// How connections and threads are laid out.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
@@ -225,7 +222,7 @@ impl Fleet {
         }
         let mut reports = Vec::new();
         let mut until = |until_ns: u64, reports: &mut Vec<Report>| loop {
-            let left_ns = until_ns.saturating_sub(self.clock.elapsed_ns() + WAKE_NS);
+            let left_ns = until_ns.saturating_sub(self.clock.elapsed_ns());
             let is_stopped = stop.load(Ordering::Relaxed);
             if left_ns == 0 || is_stopped || !reports.is_empty() {
                 return is_stopped;
@@ -234,15 +231,15 @@ impl Fleet {
             watch(shared.replies.load(Ordering::Relaxed));
         };
         let mut glances = Vec::new();
-        let mut is_stopped = until(span.from_ns, &mut reports);
+        let is_stopped = until(span.from_ns, &mut reports);
         if !is_stopped && reports.is_empty() {
             glances.push(self.glance(order, &shared, &idle));
-            is_stopped = until(span.until_ns, &mut reports);
+            // If this thread comes late, so does the end: the load goes on until it is told to stop.
+            let until_ns = span.until_ns.max(self.clock.elapsed_ns() + order.duration_ns);
+            until(until_ns, &mut reports);
             glances.push(self.glance(order, &shared, &idle));
         }
-        if is_stopped {
-            shared.stop.store(true, Ordering::Relaxed);
-        }
+        shared.stop.store(true, Ordering::Relaxed);
         while reports.len() < self.members.len() {
             self.look(LOOK, &mut reports);
         }

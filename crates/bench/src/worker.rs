@@ -58,7 +58,7 @@ const SPINS_PER_LOOK: u32 = 32;
 pub(crate) struct Round {
     pub(crate) source: Source,
     pub(crate) pace: Pace,
-    /// Requests that are due here are measured; none is sent afterwards.
+    /// Requests that are due here are measured.
     pub(crate) span: Span,
     pub(crate) seed: u64,
     pub(crate) records: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Round {
 pub(crate) struct Progress {
     /// Replies, warm-up included.
     pub(crate) replies: AtomicU64,
-    /// Set to make the threads stop before the end of their span.
+    /// Set when no more requests are to be sent.
     pub(crate) stop: AtomicBool,
 }
 
@@ -154,8 +154,8 @@ impl Worker {
         })
     }
 
-    /// Sends and receives until the round's span is over, it is told to stop or the source runs
-    /// dry, and then until everything is answered. On an error, returns what was measured, too.
+    /// Sends and receives until it is told to stop or the source runs dry, and then until
+    /// everything is answered. On an error, returns what was measured, too.
     pub(crate) fn run(&mut self, round: &mut Round) -> (Tally, Result<(), Error>) {
         let now_ns = self.clock.elapsed_ns();
         let timetable = match round.pace {
@@ -194,9 +194,7 @@ impl Worker {
         loop {
             let now_ns = self.clock.elapsed_ns();
             turn.count_idle(now_ns);
-            let is_over = now_ns >= turn.round.span.until_ns
-                || turn.round.shared.stop.load(Ordering::Relaxed);
-            turn.is_ending |= is_over;
+            turn.is_ending |= turn.round.shared.stop.load(Ordering::Relaxed);
             if !turn.is_ending {
                 self.send_due(turn, now_ns)?;
             }
@@ -217,12 +215,26 @@ impl Worker {
                 });
             }
             self.wait(turn, now_ns)?;
+            // First all replies, then the requests that take their places: a reply's time is not
+            // that of the requests sent before it was read, and the kernel's paths stay warm.
             for at in 0..self.events.len() {
-                let event = self.events[at];
-                let index = usize::try_from(event.data.u64()).expect("invariant: a link's index");
-                self.hear(index, event.flags, turn)?;
+                let (index, flags) = self.event(at);
+                self.hear(index, flags, turn)?;
+            }
+            let is_closed = turn.timetable.is_none();
+            for at in 0..self.events.len() {
+                if is_closed && !turn.is_ending {
+                    self.refill(self.event(at).0, turn)?;
+                }
             }
         }
+    }
+
+    /// The link that an event is for, and what has happened to it.
+    fn event(&self, at: usize) -> (usize, EventFlags) {
+        let event = self.events[at];
+        let index = usize::try_from(event.data.u64()).expect("invariant: a link's index");
+        (index, event.flags)
     }
 
     /// Sleeps until a socket is ready, a request is due, or it is time to look around. If it is
@@ -231,7 +243,6 @@ impl Worker {
         let is_spinning = turn.round.spin_idle_ns.is_some();
         let mut until_ns = if is_spinning { now_ns } else { now_ns + LOOK_NS_MAX };
         if !turn.is_ending {
-            until_ns = until_ns.min(turn.round.span.until_ns);
             let due_ns = turn.timetable.as_ref().and_then(Timetable::due_ns);
             until_ns = until_ns.min(due_ns.unwrap_or(u64::MAX));
         }
@@ -263,13 +274,12 @@ impl Worker {
         }
         let is_over = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         self.receive(index, is_over, turn)?;
-        if let Some(timetable) = &mut turn.timetable {
-            if self.links[index].under_way() < self.depth {
-                timetable.free(index, self.clock.elapsed_ns());
-            }
-            return Ok(());
+        if let Some(timetable) = &mut turn.timetable
+            && self.links[index].under_way() < self.depth
+        {
+            timetable.free(index, self.clock.elapsed_ns());
         }
-        if turn.is_ending { Ok(()) } else { self.refill(index, turn) }
+        Ok(())
     }
 
     /// Reads until the socket is empty, or to its end if that has come.
@@ -339,10 +349,7 @@ impl Worker {
         let Some(timetable) = &mut turn.timetable else { return Ok(()) };
         while let Some(mut due) = timetable.take_due(now_ns) {
             let link = &mut self.links[due.index];
-            while due.at_ns() <= now_ns
-                && due.at_ns() < turn.round.span.until_ns
-                && link.under_way() < self.depth
-            {
+            while due.at_ns() <= now_ns && link.under_way() < self.depth {
                 let ask = turn.round.source.next().expect("invariant: a mix has no end");
                 turn.under_way += 1;
                 let at_ns = due.at_ns();
