@@ -234,7 +234,7 @@ impl Fleet {
         let is_stopped = until(span.from_ns, &mut reports);
         if !is_stopped && reports.is_empty() {
             glances.push(self.glance(order, &shared, &idle));
-            // If this thread comes late, so does the end: the load goes on until it is told to stop.
+            // If this thread comes late, so does the end: the load goes on until told to stop.
             let until_ns = span.until_ns.max(self.clock.elapsed_ns() + order.duration_ns);
             until(until_ns, &mut reports);
             glances.push(self.glance(order, &shared, &idle));
