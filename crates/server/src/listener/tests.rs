@@ -57,6 +57,21 @@ fn the_port_that_the_system_chose_is_known_and_taken() {
 }
 
 #[test]
+fn any_address_of_one_family_leaves_the_other_free() {
+    let both = |six: &str, four: &str| {
+        let listen = [six, four].map(|text| text.parse().expect("an address"));
+        Listener::open_all(&Config { listen: listen.into(), ..Config::default() })
+    };
+    let first = both("[::]:0", "127.0.0.1:0").expect("free ports");
+    assert!(first[0].is_exposed() && !first[1].is_exposed());
+    let port = first[0].address().expect("TCP").port();
+    let second = Listener::open_all(&tcp(&format!("0.0.0.0:{port}"))).expect("it is free");
+    assert!(second[0].is_exposed());
+    drop(first);
+    both(&format!("[::]:{}", port), "127.0.0.1:0").expect("it is free again");
+}
+
+#[test]
 fn names_are_resolved_and_unknown_ones_reported() {
     let listeners = Listener::open_all(&tcp("localhost:0")).expect("localhost");
     assert!(!listeners.is_empty());

@@ -102,6 +102,11 @@ fn md_deletes_marks_and_empties() {
     assert_eq!(ask(&mut server, &["md none x", "md none I"]), "NF\nNF\n");
     let totals = server.stats.totals();
     assert_eq!((totals.delete_hits, totals.delete_misses), (2, 5));
+    // A mark alone is a change that tokens tell, an emptied value is not.
+    assert_eq!(
+        ask(&mut server, &["md c x", "md c C8 x", "md c x I", "md c C8 x"]),
+        "HD\nHD\nHD\nEX\n"
+    );
 }
 
 #[test]

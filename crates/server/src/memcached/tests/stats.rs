@@ -1,11 +1,14 @@
 //! `stats`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cache::CacheConfig;
 
 use super::{Server, ask};
 use crate::stats::Settings;
+
+/// The names that memcached 1.6.45 sends, one a line; `idle_kicks` only with an idle timeout.
+const MEMCACHED_NAMES: &str = include_str!("stats_names.txt");
 
 fn table(server: &mut Server, command: &str) -> BTreeMap<String, String> {
     let reply = ask(server, &[command]);
@@ -78,7 +81,7 @@ fn a_reset_starts_from_zero_and_keeps_what_is_stored() {
 fn every_name_that_memcached_sends_is_sent() {
     let mut server = Server::new();
     let names: Vec<String> = table(&mut server, "stats").into_keys().collect();
-    for name in include_str!("stats_names.txt").lines() {
+    for name in MEMCACHED_NAMES.lines() {
         assert!(names.iter().any(|sent| sent == name), "{name}");
     }
 }
@@ -174,4 +177,18 @@ fn prefixes_are_counted_when_asked_for() {
 fn an_unknown_report_is_an_error() {
     let mut server = Server::new();
     assert_eq!(ask(&mut server, &["stats nonsense"]), "ERROR\n");
+}
+
+#[test]
+fn names_of_its_own_are_documented() {
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/memcached.md");
+    let document = std::fs::read_to_string(document).expect("it is in the repository");
+    let (_, named) = document.split_once("names of its own: ").expect("a list");
+    let (named, _) = named.split_once("\n\n").expect("its end");
+    let named: BTreeSet<&str> = named.split('`').skip(1).step_by(2).collect();
+    let sent = table(&mut Server::new(), "stats").into_keys();
+    let own: BTreeSet<String> =
+        sent.filter(|name| !MEMCACHED_NAMES.lines().any(|known| known == name)).collect();
+    assert!(own.iter().all(|name| named.contains(name.as_str())), "{own:?}, {named:?}");
+    assert!(own.contains("memory_for_records"), "{own:?}");
 }
