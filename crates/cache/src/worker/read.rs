@@ -30,13 +30,16 @@ impl Worker {
         let probe = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
         if let Some(found) = probe.found() {
             let slot = memory.slot(found.entry.location());
-            let short = slot.short_plain(&key, key.plain(memory.epoch()));
-            if let Some(short) = short {
+            if let Some(short) = slot.short_plain(&key, key.plain(memory.epoch())) {
                 let meta = short.copy(found.entry.fetched(), out);
                 if probe.holds(&found) {
                     count_hit(&found);
                     return Get::Hit(meta);
                 }
+            } else if let Some(seen) = look(memory, found.entry, &key, self.now_ms, out)
+                && probe.holds(&found)
+            {
+                return self.seen(&found, seen, key, out);
             }
         } else if memory.index.is_miss(&probe, key.candidates) {
             return Get::Miss;
@@ -44,28 +47,37 @@ impl Worker {
         self.get_any(key, out)
     }
 
+    /// What was seen and validated becomes the answer.
+    fn seen(&self, found: &Found<'_>, seen: Seen, key: Key<'_>, out: &mut impl Output) -> Get {
+        match seen {
+            Seen::Copied(meta) => {
+                count_hit(found);
+                Get::Hit(meta)
+            }
+            Seen::Dead => Get::Miss,
+            Seen::Head(_) => self.get_locked(key, out),
+        }
+    }
+
     /// Reads whatever the record looks like, several times if writers interfere.
     #[inline(never)]
-    fn get_any(&mut self, key: Key<'_>, out: &mut impl Output) -> Get {
+    fn get_any(&self, key: Key<'_>, out: &mut impl Output) -> Get {
         let memory = &self.cache.table.memory;
         let now_ms = self.now_ms;
         let read = memory.index.read(&memory.arena, key.candidates, key.hash, |found| {
             look(memory, found.entry, &key, now_ms, out)
         });
         match read {
-            Ok(Some((found, Seen::Copied(meta)))) => {
-                count_hit(&found);
-                Get::Hit(meta)
-            }
-            Ok(None | Some((_, Seen::Dead))) => Get::Miss,
-            Ok(Some((_, Seen::Head(_)))) | Err(_) => self.get_locked(key, out),
+            Ok(Some((found, seen))) => self.seen(&found, seen, key, out),
+            Ok(None) => Get::Miss,
+            Err(_) => self.get_locked(key, out),
         }
     }
 
     /// Reads under the locks of the key's buckets.
     #[cold]
     #[inline(never)]
-    fn get_locked(&mut self, key: Key<'_>, out: &mut impl Output) -> Get {
+    fn get_locked(&self, key: Key<'_>, out: &mut impl Output) -> Get {
         let table = &self.cache.table;
         let memory = &table.memory;
         let pair = memory.index.lock(&memory.arena, key.candidates, key.hash);

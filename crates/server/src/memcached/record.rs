@@ -20,17 +20,22 @@ pub(super) type Replies = Output<LargeValue>;
 pub(super) struct Record<'o, H> {
     replies: &'o mut Replies,
     head: H,
+    /// Bytes of the head, and of the value if it is to be sent.
     len: usize,
+    with_value: bool,
 }
 
 impl<'o, H: FnMut(&Meta, &mut Writer<'_>) -> bool> Record<'o, H> {
     pub(super) fn new(replies: &'o mut Replies, head: H) -> Self {
-        Self { replies, head, len: 0 }
+        Self { replies, head, len: 0, with_value: false }
     }
 
     /// Appends what the last read wrote.
     pub(super) fn finish(self) {
         self.replies.commit(self.len);
+        if self.with_value {
+            self.replies.put(LINE_END);
+        }
     }
 
     /// Appends a record whose value stays where it is.
@@ -52,12 +57,10 @@ impl<H: FnMut(&Meta, &mut Writer<'_>) -> bool> cache::Output for Record<'_, H> {
         let value_len = meta.value_len as usize;
         let room = self.replies.room(LINE_BYTES_MAX + value_len + LINE_END.len());
         let mut writer = Writer::new(room);
-        let with_value = (self.head)(meta, &mut writer);
+        self.with_value = (self.head)(meta, &mut writer);
         let start = writer.len();
-        let end = start + value_len;
-        room[end..end + LINE_END.len()].copy_from_slice(LINE_END);
-        self.len = if with_value { end + LINE_END.len() } else { start };
-        &mut room[start..end]
+        self.len = if self.with_value { start + value_len } else { start };
+        &mut room[start..]
     }
 }
 
