@@ -226,12 +226,15 @@ impl Responder {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
+            // As a good server would: first all requests, then all replies.
+            let index = |event: &epoll::Event| usize::try_from(event.data.u64()).ok();
             for event in &events {
-                match usize::try_from(event.data.u64()) {
-                    Ok(index) if index < self.peers.len() => self.advance(index),
+                match index(event) {
+                    Some(index) if index < self.peers.len() => self.receive(index),
                     _ => self.accept()?,
                 }
             }
+            events.iter().filter_map(index).for_each(|index| self.flush(index));
         }
         Ok(())
     }
@@ -256,25 +259,26 @@ impl Responder {
         Ok(())
     }
 
-    /// Receives once from a peer, answers and sends. A broken connection is closed.
-    fn advance(&mut self, index: usize) {
+    /// Receives once from a peer and prepares its replies. A broken connection is closed.
+    fn receive(&mut self, index: usize) {
         let Some(peer) = &mut self.peers[index] else { return };
-        let outcome = peer
-            .receive(&self.replies, &mut self.buffer)
-            .and_then(|()| peer.flush())
-            .and_then(|is_through| {
-                if peer.is_blocked == is_through {
-                    peer.is_blocked = !is_through;
-                    let wanted = if is_through { WATCHED } else { EventFlags::OUT };
-                    epoll::modify(
-                        &self.epoll,
-                        &peer.socket,
-                        EventData::new_u64(index as u64),
-                        wanted,
-                    )?;
-                }
-                Ok(())
-            });
+        if peer.receive(&self.replies, &mut self.buffer).is_err() {
+            self.peers[index] = None;
+        }
+    }
+
+    /// Sends what a peer has coming; while it takes no more, nothing is received from it.
+    fn flush(&mut self, index: usize) {
+        let Some(Some(peer)) = self.peers.get_mut(index) else { return };
+        let outcome = peer.flush().and_then(|is_through| {
+            if peer.is_blocked == is_through {
+                peer.is_blocked = !is_through;
+                let wanted = if is_through { WATCHED } else { EventFlags::OUT };
+                let name = EventData::new_u64(index as u64);
+                epoll::modify(&self.epoll, &peer.socket, name, wanted)?;
+            }
+            Ok(())
+        });
         if outcome.is_err() {
             self.peers[index] = None;
         }
