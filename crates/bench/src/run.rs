@@ -36,9 +36,10 @@ use crate::{
 const LOAD_CONNECTIONS: u32 = 4;
 const LOAD_DEPTH: usize = 32;
 
-/// The ceiling is a short run: it needs one digit, not three.
-const CEILING_NS_MAX: u64 = 1_000_000_000;
-const CEILING_WARM_UP_NS_MAX: u64 = 200_000_000;
+/// The ceiling is the best of a few short runs: what slows one of them is no limit.
+const CEILING_RUNS: u32 = 3;
+const CEILING_NS_MAX: u64 = 400_000_000;
+const CEILING_WARM_UP_NS_MAX: u64 = 100_000_000;
 
 /// How often the one who watches hears of progress.
 const WATCH_NS: u64 = 200_000_000;
@@ -354,9 +355,17 @@ impl Bench<'_> {
         order.warm_up_ns = order.warm_up_ns.min(CEILING_WARM_UP_NS_MAX);
         order.duration_ns = order.duration_ns.min(CEILING_NS_MAX);
         let mut hear = self.watcher(watch, shape, "the generator's ceiling".to_owned());
-        let measured = fleet.measure(&order, &self.source(order.seed), self.stop, &mut hear);
-        measured.error.map_or(Ok(()), Err)?;
-        Ok(measured.figures.map(Ceiling))
+        let mut best: Option<Figures> = None;
+        for _ in 0..CEILING_RUNS {
+            let measured = fleet.measure(&order, &self.source(order.seed), self.stop, &mut hear);
+            measured.error.map_or(Ok(()), Err)?;
+            let rate = |figures: &Figures| per_second(figures.replies, figures.span_ns);
+            best = best
+                .into_iter()
+                .chain(measured.figures)
+                .max_by(|first, second| rate(first).total_cmp(&rate(second)));
+        }
+        Ok(best.map(Ceiling))
     }
 
     fn order(&self, round: u32, server: Option<(u32, Option<Vec<u32>>)>) -> Order {
