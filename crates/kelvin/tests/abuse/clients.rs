@@ -92,3 +92,11 @@ pub(crate) fn raise_open_files() {
     let status = Command::new("sh").args(["-c", &raise]).status();
     assert!(status.expect("sh runs").success(), "prlimit could not raise the open files");
 }
+
+/// Descriptors that this process may have.
+pub(crate) fn open_files() -> usize {
+    let text = std::fs::read_to_string("/proc/self/limits").expect("Linux");
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let soft = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    soft.expect("the limit is a number")
+}

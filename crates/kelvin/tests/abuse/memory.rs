@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::clients::{Crowd, raise_open_files};
+use crate::clients::{Crowd, open_files, raise_open_files};
 use crate::harness::conn::REPLY_TIMEOUT;
 use crate::harness::server::Server;
 
@@ -290,4 +290,22 @@ fn a_multiget_without_an_end() {
             conn.ask(&request, b"VALUE last 0 1\r\nx\r\nEND\r\n");
         }
     });
+}
+
+#[test]
+fn idle_connections_cost_little() {
+    const BYTES_EACH_MAX: u64 = 4 << 10;
+    raise_open_files();
+    // Other tests of this process have connections, too.
+    let count = 10_000.min(open_files() / 2);
+    let server = Server::kelvin_with_memory(crate::IO, "256MiB", &["--max-connections", "10100"]);
+    server.connect().ask(b"mn\r\n", b"MN\r\n");
+    let before = server.resident_bytes();
+    let mut idle: Vec<_> = (0..count).map(|_| server.connect()).collect();
+    // Each has spoken once and has nothing to say now.
+    for conn in &mut idle {
+        conn.ask(b"mn\r\n", b"MN\r\n");
+    }
+    let each = server.resident_bytes().saturating_sub(before) / count as u64;
+    assert!(each <= BYTES_EACH_MAX, "{each} bytes for each of {count} idle connections");
 }
