@@ -61,13 +61,16 @@ impl Memory {
         let slot = self.slot(location);
         let header = slot.header();
         let len = header.key_len();
-        if len == 0 || !slot.holds(header) {
+        if len == 0 {
             return None;
         }
         if len <= SHORT_BYTES
             && let Some(key) = slot.short(header.key_at())
         {
             return Some(self.hasher.hash(&key[..len]));
+        }
+        if !slot.holds(header) {
+            return None;
         }
         let mut key = [0; 256];
         slot.copy_exactly(header.key_at(), &mut key[..len]);
@@ -91,7 +94,7 @@ impl Memory {
     /// What the headers of records that live carry.
     #[inline]
     pub(crate) fn epoch(&self) -> u64 {
-        self.flushes.load(Ordering::Relaxed) % EPOCHS
+        self.flushes.load(Ordering::Acquire) % EPOCHS
     }
 
     /// Notes that the record at a location brought a value in parts, or took it along.

@@ -52,6 +52,8 @@ pub(crate) struct Table {
     /// The one order of all writes; the next one to draw.
     sequence: AtomicU64,
     history: Mutex<History>,
+    /// The next sequence there was when the table was last flushed; 0 for never.
+    pub(crate) flushed_before: AtomicU64,
     /// When the history was last added to, in milliseconds.
     noted_ms: AtomicU64,
     /// When the table is to be flushed, in milliseconds; 0 for never.
@@ -106,6 +108,7 @@ impl Table {
             shard_bits: shards.ilog2(),
             sequence: AtomicU64::new(1),
             history: Mutex::new(History::default()),
+            flushed_before: AtomicU64::new(0),
             noted_ms: AtomicU64::new(0),
             flush_at_ms: AtomicU64::new(0),
             sweep: Mutex::new(SweepRound::default()),
@@ -113,6 +116,11 @@ impl Table {
         };
         table.note_time(now_ms);
         Ok(table)
+    }
+
+    /// The sequence that is drawn next.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.sequence.load(Ordering::Acquire)
     }
 
     /// Sequences drawn so far.

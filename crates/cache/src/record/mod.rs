@@ -35,10 +35,10 @@ const FLAGS: u32 = 1 << 22;
 const STALE: u32 = 1 << 23;
 const WIN_SENT: u32 = 1 << 24;
 const EPOCH_SHIFT: u32 = 26;
-const PARTS: u32 = 1 << 29;
+const PARTS: u32 = 1 << 30;
 
 /// Flush generations that a header tells apart.
-pub(crate) const EPOCHS: u64 = 8;
+pub(crate) const EPOCHS: u64 = 16;
 
 /// The first four bytes of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

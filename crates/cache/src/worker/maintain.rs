@@ -51,11 +51,18 @@ impl Worker {
         self.begin_generation();
     }
 
-    /// A record's header tells eight flush generations apart: before one comes round again, what
-    /// was stored in it is swept.
+    /// A record's header tells sixteen flush generations apart: before one comes round again, what
+    /// was stored in it is swept. A flush after which nothing was stored needs no generation.
     #[cold]
     pub(super) fn begin_generation(&mut self) {
-        let memory = &self.cache.table.memory;
+        let table = &self.cache.table;
+        let memory = &table.memory;
+        // Before the generation begins: a writer takes its generation before its sequence, so one
+        // that is in the new generation drew its sequence after this.
+        let sequence = table.next_sequence();
+        if table.flushed_before.load(Ordering::Acquire) == sequence {
+            return;
+        }
         loop {
             let flushes = memory.flushes.load(Ordering::Acquire);
             if flushes - self.cache.table.swept_flushes.load(Ordering::Acquire) < EPOCHS - 2 {
@@ -64,5 +71,6 @@ impl Worker {
             self.sweep_on(usize::MAX);
         }
         memory.flushes.fetch_add(1, Ordering::AcqRel);
+        table.flushed_before.store(sequence, Ordering::Release);
     }
 }

@@ -1,5 +1,7 @@
 use std::collections::HashMap;
 
+use base::sync::atomic::Ordering;
+
 use super::*;
 use crate::{Change, Decision, Digits, Edit, Get, KEY_LEN_MAX, Put, Token, Value};
 
@@ -257,6 +259,23 @@ fn a_hit_that_needs_a_larger_slot_counts_once_and_only_when_done() {
     let mut out = Vec::new();
     let Get::Hit(meta) = worker.get(worker.key(b"k"), &mut out) else { panic!("still there") };
     assert!(meta.fetched && meta.expiry_ms == 1_005_000);
+}
+
+#[test]
+fn flushes_without_a_store_between_are_one() {
+    let cache = cache(16 << 20);
+    let mut worker = cache.worker().expect("a place");
+    let flushes = |worker: &Worker| worker.table().memory.flushes.load(Ordering::Relaxed);
+    set(&mut worker, b"a", b"1");
+    for _ in 0..100 {
+        worker.flush();
+    }
+    assert_eq!(flushes(&worker), 1);
+    assert_eq!(read(&mut worker, b"a"), None);
+    set(&mut worker, b"a", b"2");
+    assert_eq!(read(&mut worker, b"a").as_deref(), Some(&b"2"[..]));
+    worker.flush();
+    assert_eq!((flushes(&worker), read(&mut worker, b"a")), (2, None));
 }
 
 #[test]

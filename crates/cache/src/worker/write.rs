@@ -177,6 +177,9 @@ fn write_record(table: &Table, location: usize, draft: &Draft<'_>, body: &Body<'
     if !cfg!(mutant = "no_fence") {
         fence(Ordering::Release);
     }
+    // A flush before the lock must not kill what is stored after it, so the epoch is taken here. It
+    // is taken before the sequence: see `begin_generation`.
+    let epoch = memory.epoch();
     let sequence = table.draw();
     let token = match draft.token {
         Token::Fresh => sequence,
@@ -184,8 +187,7 @@ fn write_record(table: &Table, location: usize, draft: &Draft<'_>, body: &Body<'
     };
     let layout = &draft.layout;
     let mut sink = WordSink::new(memory.slot(location).0);
-    // A flush before the lock must not kill what is stored after it: the epoch is taken here.
-    layout.write_front(&mut sink, &draft.key, token, memory.epoch());
+    layout.write_front(&mut sink, &draft.key, token, epoch);
     body.write(&mut sink);
     sink.finish();
     memory.blocks.note_write(location / BLOCK_WORDS, sequence, layout.expiry_ms);
