@@ -73,11 +73,18 @@ fn where_io_uring_is_forbidden_auto_serves_on_epoll_and_says_so() {
 }
 
 #[test]
-fn the_driver_is_the_one_that_was_asked_for() {
-    for (io, expected) in [("uring", "io_uring"), ("epoll", "epoll")] {
+fn the_driver_is_the_one_asked_for_or_else_what_suits_the_listeners() {
+    const TCP: [&str; 2] = ["--listen", "127.0.0.1:0"];
+    for (io, listen, driver, reason) in [
+        ("uring", &[][..], "io_uring", "asked_for"),
+        ("epoll", &TCP, "epoll", "asked_for"),
+        ("auto", &TCP, "io_uring", "all_that_is_needed_works"),
+        ("auto", &[], "epoll", "better_over_Unix_sockets"),
+    ] {
         let directory = Directory::new("asked");
         let socket = directory.path("socket");
-        let _serving = Serving::start(&["--unix", &socket, "--io", io]);
-        assert_eq!(driver_of(&socket), (expected.to_owned(), "asked_for".to_owned()));
+        let flags = [&["--unix", &socket, "--io", io][..], listen].concat();
+        let _serving = Serving::start(&flags);
+        assert_eq!(driver_of(&socket), (driver.to_owned(), reason.to_owned()), "{flags:?}");
     }
 }
