@@ -204,6 +204,7 @@ impl Fleet {
         watch: &mut dyn FnMut(u64),
     ) -> Measured {
         let shared = Arc::new(Progress::default());
+        let end = End(&shared);
         let idle: Vec<Arc<AtomicU64>> =
             self.members.iter().filter(|_| order.spins).map(|_| Arc::default()).collect();
         let from_ns = self.clock.elapsed_ns() + order.warm_up_ns;
@@ -239,7 +240,7 @@ impl Fleet {
             until(until_ns, &mut reports);
             glances.push(self.glance(order, &shared, &idle));
         }
-        shared.stop.store(true, Ordering::Relaxed);
+        drop(end);
         while reports.len() < self.members.len() {
             self.look(LOOK, &mut reports);
         }
@@ -281,6 +282,15 @@ impl Fleet {
         let replies = shared.replies.load(Ordering::Relaxed);
         let idle_ns = idle.iter().map(|idle_ns| idle_ns.load(Ordering::Relaxed)).collect();
         Ok(Glance { at_ns: self.clock.elapsed_ns(), replies, server, generator, idle_ns })
+    }
+}
+
+/// Ends a round when it is dropped, so that a panic does not leave threads that load a server.
+struct End<'a>(&'a Progress);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Relaxed);
     }
 }
 

@@ -354,9 +354,9 @@ impl Bench<'_> {
         order.records = false;
         order.warm_up_ns = order.warm_up_ns.min(CEILING_WARM_UP_NS_MAX);
         order.duration_ns = order.duration_ns.min(CEILING_NS_MAX);
-        let mut hear = self.watcher(watch, shape, "the generator's ceiling".to_owned());
         let mut best: Option<Figures> = None;
         for _ in 0..CEILING_RUNS {
+            let mut hear = self.watcher(watch, shape, "the generator's ceiling".to_owned());
             let measured = fleet.measure(&order, &self.source(order.seed), self.stop, &mut hear);
             measured.error.map_or(Ok(()), Err)?;
             let rate = |figures: &Figures| per_second(figures.replies, figures.span_ns);

@@ -267,6 +267,24 @@ fn two_servers_are_measured_in_turn_and_asked_the_same() {
 }
 
 #[test]
+fn progress_is_told_of_every_run() {
+    let mut plan = plan(&[&fake::start(Fault::None)]);
+    plan.finds_ceiling = true;
+    // Long enough for two runs against the null responder to be heard of.
+    plan.duration = Duration::from_millis(500);
+    let mut heard = Vec::new();
+    let outcome = bench::run(&plan, &AtomicBool::new(false), &mut |text| {
+        heard.push(text.to_owned());
+    });
+    assert!(outcome.expect("it begins").error.is_none());
+    let about = |what: &str| heard.iter().filter(|text| text.contains(what)).count();
+    assert!(about("4 x 4, the generator's ceiling: ") >= 2, "{heard:?}");
+    assert!(about(", round 1: ") >= 1, "{heard:?}");
+    // Counts begin anew in each run: none is huge for having become negative.
+    assert!(heard.iter().all(|text| text.len() < 80), "{heard:?}");
+}
+
+#[test]
 fn reports_agree_with_an_independent_computation() {
     let (plan, outcome) = run_against(Fault::None, |plan| plan.rounds = 2);
     let tally = &outcome.cells[0].sides[0].tally;
