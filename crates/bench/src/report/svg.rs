@@ -117,7 +117,8 @@ fn bars(page: &mut Page, frame: Frame, outcome: &Outcome) {
         return;
     }
     let step = tick(most);
-    let top = (most / step).ceil() * step;
+    // With room for the number above the highest bar.
+    let top = (most * 1.08 / step).ceil() * step;
     let y = |us: f64| frame.bottom() - us / top * frame.height;
     let mut at = 0.0;
     while at <= top + step / 2.0 {
