@@ -24,6 +24,7 @@ fn config() -> Config {
         listen: vec![ListenAddress::Address(SocketAddr::from(([127, 0, 0, 1], 0)))],
         memory: ByteSize(64 << 20),
         net_threads: Threads::Count(2),
+        io: crate::IO,
         ..Config::default()
     }
 }
