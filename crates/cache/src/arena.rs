@@ -52,14 +52,14 @@ impl Arena {
         #[cfg(not(any(loom, shuttle, miri)))]
         {
             let bytes = blocks * BLOCK_WORDS * WORD_BYTES;
-            let map = memmap2::MmapOptions::new()
+            let mut map = memmap2::MmapOptions::new()
                 .len(bytes + HUGE_PAGE_BYTES)
                 .no_reserve_swap()
                 .map_anon()?;
             let skip = map.as_ptr().align_offset(HUGE_PAGE_BYTES);
             // A kernel without huge pages refuses the advice; small pages do as well, only slower.
             let _ = map.advise_range(memmap2::Advice::HugePage, skip, bytes);
-            let start = map[skip..].as_ptr().cast();
+            let start = map[skip..].as_mut_ptr().cast_const().cast();
             Ok(Self { _map: map, start, blocks, lines: blocks * (BLOCK_WORDS / LINE_WORDS) })
         }
         #[cfg(any(loom, shuttle, miri))]

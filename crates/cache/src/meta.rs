@@ -108,7 +108,8 @@ pub enum Get {
     Miss,
     /// The value has been copied to the output.
     Hit(Meta),
-    /// The value is too large to copy: it is pinned where it lies, and the output was not used.
+    /// The value is too large to copy: it is pinned where it lies. What is in the output means
+    /// nothing.
     Large(crate::Pinned),
     /// The value is too large to copy, and too much memory is held already by replies that are
     /// being sent: try again when some of them have been.

@@ -17,7 +17,10 @@ use crate::{
     arena::Arena,
     blocks::{Blocks, Owner},
     extent::Pieces,
-    geometry::{ARENA_MIN_BLOCKS, BLOCK_BYTES, BLOCK_WORDS, CLASSES, WORD_BYTES, is_head_class},
+    geometry::{
+        ARENA_MIN_BLOCKS, BLOCK_BYTES, BLOCK_WORDS, CLASSES, INLINE_VALUE_MAX_BYTES, WORD_BYTES,
+        is_head_class,
+    },
     ghosts::Ghosts,
     history::{History, STEP_MS},
     index::{Index, LOCATION_BITS, Need},
@@ -46,6 +49,8 @@ pub(crate) struct Table {
     pub(crate) memory: Memory,
     pub(crate) config: CacheConfig,
     pub(crate) clock: Clock,
+    /// Longest value that is stored inline.
+    pub(crate) inline_max_bytes: usize,
     sub_tables: Box<[SubTable]>,
     /// Binary logarithm of the number of shards.
     shard_bits: u32,
@@ -100,10 +105,13 @@ impl Table {
             arena,
         };
         let now_ms = clock.now_ms();
+        let value_max = usize::try_from(config.value_size_max).unwrap_or(usize::MAX);
+        let inline_max_bytes = value_max.min(INLINE_VALUE_MAX_BYTES);
         let table = Self {
             memory,
             config,
             clock,
+            inline_max_bytes,
             sub_tables,
             shard_bits: shards.ilog2(),
             sequence: AtomicU64::new(1),
@@ -311,9 +319,10 @@ impl Table {
     /// What a failed insertion needs: overflow lines and more buckets. Returns whether there is
     /// reason to try again.
     pub(crate) fn make_index_room(&self, now_ms: u64) -> bool {
-        let before = self.memory.index.bytes();
+        let index = &self.memory.index;
+        let before = (index.bytes(), index.buckets());
         self.grow_index(now_ms);
-        self.memory.index.bytes() > before
+        (index.bytes(), index.buckets()) != before || index.has_overflow_lines()
     }
 
     /// After evictions: more ghosts if they would be used.

@@ -162,7 +162,7 @@ fn loom_miss_during_move_between_the_two_buckets() {
         set(&mut reader, b"k", OLD);
         let memory = &cache.table().memory;
         let key = memory.hasher.hash(b"k");
-        // What a displacement does.
+        // What a displacement does, but for the role, which readers do not look at.
         let displace = || {
             let pair = memory.index.lock(&memory.arena, memory.index.candidates(key), key);
             let crate::index::Lines { first, second } = pair.lines();

@@ -82,6 +82,8 @@ impl<'a> Bucket<'a> {
     /// sees, or is seen by, everybody who locks this one before asking for that.
     #[inline]
     pub(crate) fn is_still(self, version: Version) -> bool {
+        // What was read under the version was read before this.
+        fence(Ordering::Acquire);
         self.head().load(Ordering::SeqCst) == version.0 && version.is_even()
     }
 

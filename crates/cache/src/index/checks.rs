@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use base::sync::atomic::Ordering;
 
-use super::{Bucket, Entry, Index, LINE_ENTRIES, Lines, Tag};
+use super::{Bucket, Entry, Index, LINE_ENTRIES, Lines, Role, Tag};
 use crate::arena::Arena;
 
 #[cfg_attr(loom, expect(dead_code, reason = "loom looks at single entries only"))]
@@ -23,7 +23,10 @@ impl Index {
                 assert_eq!(entry.tag(), Tag::of(hash), "slot shared: another key's record");
                 let Lines { first, second } = Lines::of(arena, self.candidates(hash));
                 let is = |home: Bucket<'_>| std::ptr::eq(home.word(0), bucket.word(0));
-                let at_home = is(first) || (is(second) && !in_overflow);
+                let at_home = match entry.role() {
+                    Role::First => is(first),
+                    Role::Second => is(second) && !in_overflow,
+                };
                 assert!(at_home, "an entry in bucket {number}, which is not one of its two");
                 all.push(entry);
             };

@@ -82,12 +82,14 @@ impl Index {
         }
         let bucket = lock.bucket();
         let extent = Extent { base_bits: self.base_bits, buckets: pair.buckets };
-        let moved = (0..LINE_ENTRIES).find(|&place| {
-            let other = extent.other_bucket(number, bucket.entry(place));
-            // Not back into this one, which is locked.
-            other != number && self.move_away(arena, pair, Candidate { bucket, place, other })
+        // It was full, or locked, when the first step passed it; now somebody may have left.
+        let room = bucket.room().or_else(|| {
+            (0..LINE_ENTRIES).find(|&place| {
+                let other = extent.other_bucket(number, bucket.entry(place));
+                self.move_away(arena, pair, Candidate { bucket, place, other })
+            })
         });
-        let Some(free) = moved else { return false };
+        let Some(free) = room else { return false };
         let entry = candidate.bucket.word(candidate.place).swap(0, Ordering::Relaxed);
         bucket.word(free).store(turned(entry), Ordering::Relaxed);
         true
@@ -96,6 +98,7 @@ impl Index {
 
 /// An entry as it is in its key's other bucket.
 fn turned(entry: u64) -> u64 {
+    debug_assert_ne!(entry, 0, "an empty place has no other bucket");
     let entry = Entry(entry);
     entry.in_role(entry.role().other()).0
 }

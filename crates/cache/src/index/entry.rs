@@ -66,7 +66,7 @@ impl Entry {
 
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
-        self.0 & LOCATION_MASK == 0
+        self.0 == 0
     }
 
     /// Words from the start of the arena.

@@ -31,6 +31,11 @@ impl Index {
         records * 100 > places * LOAD_MAX_PERCENT
     }
 
+    /// How many buckets there are.
+    pub(crate) fn buckets(&self) -> u64 {
+        self.buckets.load(Ordering::Relaxed)
+    }
+
     /// Bytes of buckets and overflow lines, in whole blocks.
     pub(crate) fn bytes(&self) -> u64 {
         let taken = |blocks: &[_]| {

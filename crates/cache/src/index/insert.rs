@@ -15,7 +15,7 @@ pub(crate) struct Pair<'a> {
     first: Locked<'a>,
     second: Locked<'a>,
     pub(super) hash: u64,
-    /// How many buckets there are while it is held.
+    /// How many buckets there were when it was locked.
     pub(super) buckets: u64,
 }
 

@@ -78,6 +78,8 @@ pub(crate) struct Index {
 /// keeping for the length of an operation, because working them out takes some 80 instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
+    /// Which index it is for; see [`Index::name`].
+    index: usize,
     buckets: u64,
     first: usize,
     second: usize,
@@ -209,7 +211,19 @@ impl Index {
     pub(crate) fn candidates(&self, hash: u64) -> Candidates {
         let extent = self.extent(Ordering::Acquire);
         let [first, second] = extent.numbers(hash).map(|number| self.line_of(number));
-        Candidates { buckets: extent.buckets, first, second }
+        Candidates { index: self.name(), buckets: extent.buckets, first, second }
+    }
+
+    /// Whether `candidates` are lines of this index.
+    #[inline]
+    pub(crate) fn owns(&self, candidates: Candidates) -> bool {
+        candidates.index == self.name()
+    }
+
+    /// What tells the indexes of a process apart: where the directory is.
+    #[inline]
+    fn name(&self) -> usize {
+        self.directory.as_ptr().addr()
     }
 
     /// Whether the number of buckets is still what `candidates` was computed for.

@@ -33,6 +33,11 @@ impl Index {
         lock(&self.overflow_lines).available() < OVERFLOW_CHAIN_MAX.min(BLOCK_LINES) as u64
     }
 
+    /// Whether another overflow line can be had.
+    pub(crate) fn has_overflow_lines(&self) -> bool {
+        lock(&self.overflow_lines).available() > 0
+    }
+
     pub(super) fn supply_overflow(&self, block: u32) -> Result<(), u32> {
         let mut lines = lock(&self.overflow_lines);
         let at = usize::try_from(lines.supplied).expect("invariant: 24 bits") / BLOCK_LINES;

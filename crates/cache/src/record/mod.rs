@@ -47,9 +47,9 @@ pub(crate) struct Header(pub(crate) u32);
 impl Header {
     /// The bits of an inline record's header that its key decides: no parts, and the length.
     pub(crate) const KEY_MASK: u32 = PARTS | 0xff;
-    /// The bits that all plain records of a flush generation have in common.
-    pub(crate) const PLAIN_MASK: u32 =
-        EXPIRY | FLAGS | STALE | WIN_SENT | PARTS | ((EPOCHS as u32 - 1) << EPOCH_SHIFT);
+    /// The bits that all plain records of a flush generation have in common: all behind the
+    /// lengths.
+    pub(crate) const PLAIN_MASK: u32 = u32::MAX << (VALUE_LEN_SHIFT + VALUE_LEN_BITS);
     pub(crate) const EPOCH_SHIFT: u32 = EPOCH_SHIFT;
 
     /// 1 if a bit is set: offsets are added up without branches.

@@ -306,7 +306,8 @@ impl Runs {
         None
     }
 
-    /// The slot that the hand will meet `ahead` slots from now, if it is in the same run.
+    /// The slot that the hand will meet `ahead` slots from now, if it is in the same run or the
+    /// next.
     #[inline]
     pub(super) fn peek(&self, partition: Partition, ahead: u16) -> Option<usize> {
         let Ring { hand, hand_slot, .. } = *self.ring(partition);

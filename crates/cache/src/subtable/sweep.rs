@@ -74,10 +74,14 @@ impl State {
             }
             return;
         }
-        let Some((_, found)) = memory.find(location) else { return };
+        // Somebody is at it, or moves its entry: look again next time.
+        let again = || memory.blocks.note_expiry(location / BLOCK_WORDS, now_ms);
+        let Some((_, found)) = memory.find(location) else {
+            again();
+            return;
+        };
         let Some(lock) = found.bucket.try_lock() else {
-            // Somebody is at it: look again next time.
-            memory.blocks.note_expiry(location / BLOCK_WORDS, now_ms);
+            again();
             return;
         };
         // Under the lock the record cannot change: is it still the dead one?

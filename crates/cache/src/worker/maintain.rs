@@ -65,12 +65,17 @@ impl Worker {
         }
         loop {
             let flushes = memory.flushes.load(Ordering::Acquire);
-            if flushes - self.cache.table.swept_flushes.load(Ordering::Acquire) < EPOCHS - 2 {
+            if flushes - table.swept_flushes.load(Ordering::Acquire) >= EPOCHS - 2 {
+                self.sweep_on(usize::MAX);
+                continue;
+            }
+            // On the number that was looked at: others flush, too.
+            let next = flushes + 1;
+            let order = (Ordering::AcqRel, Ordering::Relaxed);
+            if memory.flushes.compare_exchange(flushes, next, order.0, order.1).is_ok() {
                 break;
             }
-            self.sweep_on(usize::MAX);
         }
-        memory.flushes.fetch_add(1, Ordering::AcqRel);
         table.flushed_before.store(sequence, Ordering::Release);
     }
 }

@@ -144,6 +144,13 @@ impl Worker {
         Key::new(bytes, hash, memory.index.candidates(hash))
     }
 
+    /// Another cache's key leads to lines that are something else here.
+    #[inline]
+    fn check_owner(&self, key: &Key<'_>) {
+        let index = &self.table().memory.index;
+        assert!(index.owns(key.candidates), "a key is used with the cache that made it");
+    }
+
     /// First pass over a burst: asks memory for the key's buckets.
     #[inline]
     pub fn prefetch_index(&self, key: Key<'_>) {

@@ -262,6 +262,26 @@ fn a_hit_that_needs_a_larger_slot_counts_once_and_only_when_done() {
 }
 
 #[test]
+fn the_longest_value_may_be_shorter_than_what_is_inline() {
+    let config = CacheConfig { value_size_max: 1024, ..CacheConfig::new(16 << 20) };
+    let cache = Cache::new(config, Clock::manual(1_000_000)).expect("a cache");
+    let mut worker = cache.worker().expect("a place");
+    set(&mut worker, b"a", &[1; 1024]);
+    let error = worker.set(worker.key(b"a"), &Put::new(Value::Bytes(&[2; 1025])));
+    assert_eq!(error, Err(StoreError::ValueTooLarge { len: 1025, max: 1024 }));
+    assert_eq!(read(&mut worker, b"a"), Some(vec![1; 1024]));
+}
+
+#[test]
+#[should_panic(expected = "the cache that made it")]
+fn a_key_of_another_cache_is_refused() {
+    let (one, other) = (cache(16 << 20), cache(16 << 20));
+    let mut worker = one.worker().expect("a place");
+    let foreign = other.worker().expect("a place");
+    let _ = worker.get(foreign.key(b"a"), &mut Vec::new());
+}
+
+#[test]
 fn flushes_without_a_store_between_are_one() {
     let cache = cache(16 << 20);
     let mut worker = cache.worker().expect("a place");

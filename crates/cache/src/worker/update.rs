@@ -4,7 +4,7 @@ use super::{
     View, Worker,
     build::Built,
     read::count_hit,
-    write::{Body, Draft, NoRoom, check_key, find_key, publish, rewrite, settle},
+    write::{Body, Draft, NoRoom, find_key, publish, rewrite, settle},
 };
 use crate::{
     Change, Decision, Edit, Key, Put, StoreError, Token, Upload, Value,
@@ -78,7 +78,7 @@ impl Worker {
         mut upload: Option<Upload>,
         mut decide: impl FnMut(Option<&View<'_>>) -> Decision<'v>,
     ) -> Result<Option<u64>, StoreError> {
-        check_key(key)?;
+        self.check_key(key)?;
         let mut made = Made::default();
         let mut result = Err(StoreError::OutOfMemory { len: 0 });
         for _ in 0..TURNS_MAX {

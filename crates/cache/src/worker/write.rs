@@ -5,7 +5,7 @@ use base::sync::atomic::{Ordering, fence};
 use super::Worker;
 use crate::{
     Change, KEY_LEN_MAX, Key, Put, StoreError, Token, Value, extent,
-    geometry::{BLOCK_WORDS, INLINE_VALUE_MAX_BYTES, slot_class},
+    geometry::{BLOCK_WORDS, slot_class},
     index::{Entry, Found, Pair, Probe, Tag},
     memory::Memory,
     record::{Layout, WordSink},
@@ -56,11 +56,11 @@ impl Worker {
     #[inline]
     pub fn set(&mut self, key: Key<'_>, put: &Put<'_>) -> Result<u64, StoreError> {
         let Value::Bytes(value) = put.value else { return self.set_other(key, put) };
-        if value.len() > INLINE_VALUE_MAX_BYTES {
+        let table = &*self.cache.table;
+        if value.len() > table.inline_max_bytes {
             return self.set_other(key, put);
         }
-        check_key(key)?;
-        let table = &*self.cache.table;
+        self.check_key(key)?;
         let draft = Draft::new(key, put, value.len());
         let class =
             slot_class(draft.layout.bytes()).expect("invariant: an inline record has a class");
@@ -83,6 +83,12 @@ impl Worker {
         place(table, &draft, class, value, &probe, self.now_ms)
     }
 
+    pub(super) fn check_key(&self, key: Key<'_>) -> Result<(), StoreError> {
+        self.check_owner(&key);
+        let len = key.bytes.len();
+        if len == 0 || len > KEY_LEN_MAX { Err(StoreError::KeyLength { len }) } else { Ok(()) }
+    }
+
     #[cold]
     fn set_other(&mut self, key: Key<'_>, put: &Put<'_>) -> Result<u64, StoreError> {
         let token = self.update(key, |_| Change::Put(*put).into())?;
@@ -98,11 +104,6 @@ fn look_further<'a>(memory: &'a Memory, key: Key<'_>) -> Option<Found<'a>> {
         has_key(memory, found.entry, &key).then_some(())
     });
     found.ok().flatten().map(|(found, ())| found)
-}
-
-pub(super) fn check_key(key: Key<'_>) -> Result<(), StoreError> {
-    let len = key.bytes.len();
-    if len == 0 || len > KEY_LEN_MAX { Err(StoreError::KeyLength { len }) } else { Ok(()) }
 }
 
 /// A record to be stored, but for its value.
