@@ -74,8 +74,8 @@ const MUTANTS: [Mutant; 8] = [
         name: "insert_looks_at_one_bucket",
         suite: Suite::Shuttle,
         package: "cache",
-        filter: "shuttle_nothing_is_missed_while_the_index_grows",
-        symptom: "a read of what had been overwritten",
+        filter: "shuttle_two_threads_add_a_key_once",
+        symptom: "a key was added twice",
     },
     Mutant {
         name: "evictor_frees_without_winning",

@@ -2,13 +2,15 @@
 //!
 //! A failure prints the schedule that `shuttle::replay` repeats.
 
+use base::sync::thread;
 use shuttle::{
     Config, Runner,
     rand::{Rng as _, thread_rng},
     scheduler::{PctScheduler, RandomScheduler},
 };
 
-use super::parallel::{Scenario, run};
+use super::parallel::{Scenario, cache, run};
+use crate::{Put, Value, Worker};
 
 /// Schedules of each scenario in CI: 4 to 9 ms each, half a minute for all on two cores.
 const SCHEDULES: usize = 2_500;
@@ -23,10 +25,13 @@ const PREEMPTIONS: usize = 4;
 const STEPS_MAX: usize = 20_000_000;
 
 fn explore(scenario: Scenario, schedules: usize) {
+    explore_body(schedules, move || run(scenario, thread_rng().gen_range(1..u64::MAX >> 1)));
+}
+
+fn explore_body(schedules: usize, body: impl Fn() + Copy + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = 1 << 18;
     config.max_steps = shuttle::MaxSteps::FailAfter(STEPS_MAX);
-    let body = move || run(scenario, thread_rng().gen_range(1..u64::MAX >> 1));
     let random = RandomScheduler::new(schedules.div_ceil(2));
     Runner::new(random, config.clone()).run(body);
     Runner::new(PctScheduler::new(PREEMPTIONS, schedules.div_ceil(2)), config).run(body);
@@ -80,6 +85,44 @@ fn shuttle_eviction_shares_no_slot() {
 #[test]
 fn shuttle_blocks_move_between_classes_under_readers() {
     explore(MOVING, SCHEDULES);
+}
+
+/// Keys that are there before the threads begin: most buckets have one place left or none, so which
+/// one a new key goes to changes all the time.
+const PREFILLED: u32 = 84;
+/// Keys that both threads add.
+const ADDED: u32 = 8;
+
+#[test]
+fn shuttle_two_threads_add_a_key_once() {
+    explore_body(SCHEDULES, || {
+        let cache = cache(96, thread_rng().gen_range(1..u64::MAX >> 1));
+        let mut worker = cache.worker().expect("a place");
+        for number in 0..PREFILLED {
+            set(&mut worker, number);
+        }
+        drop(worker);
+        let threads = [(); 2].map(|()| {
+            let cache = cache.clone();
+            thread::spawn(move || {
+                let mut worker = cache.worker().expect("a place");
+                (PREFILLED..PREFILLED + ADDED).for_each(|number| set(&mut worker, number));
+            })
+        });
+        for thread in threads {
+            thread.join().expect("a thread ends");
+        }
+        let memory = &cache.table().memory;
+        let entries = memory.index.buckets_of_entries(&memory.arena);
+        let mut hashes: Vec<_> = entries.iter().map(|at| memory.hash_at(at.1)).collect();
+        hashes.sort_unstable();
+        assert!(hashes.windows(2).all(|pair| pair[0] != pair[1]), "a key was added twice");
+    });
+}
+
+fn set(worker: &mut Worker, number: u32) {
+    let put = Put::new(Value::Bytes(b"value"));
+    worker.set(worker.key(&number.to_le_bytes()), &put).expect("memory");
 }
 
 #[test]

@@ -46,7 +46,6 @@ impl Index {
     }
 }
 
-#[cfg_attr(shuttle, expect(dead_code, reason = "for tests that look at single entries"))]
 impl Index {
     /// Bucket and location of every entry that is in no overflow line.
     pub(crate) fn buckets_of_entries(&self, arena: &Arena) -> Vec<(u64, usize)> {
