@@ -20,7 +20,7 @@ peers speed [options]      compare speeds in one interleaved run
   --rounds N               rounds, at most (7)
   --seconds N              start no new round after this time (240)
   --ops N                  measured operations a thread and sample (500000)
-  --warm N                 warm-up operations after filling (8000000)
+  --warm N                 warm-up operations after filling (2000000)
   --engines A,B            kelvin,moka,quick_cache,sharded_lru,quick_inline,empty (all)
   --workloads A,B          get90,get30,batch32,insert,insert32 (all)
   --threads A,B            1,2
@@ -62,8 +62,7 @@ impl Default for SpeedOptions {
             rounds: 7,
             seconds: 240,
             ops: 500_000,
-            // Enough new keys to fill what an engine that is bounded by bytes has left over.
-            warm_ops: 8_000_000,
+            warm_ops: 2_000_000,
             engines: ENGINES.iter().map(|(name, _)| *name).collect(),
             workloads: Workload::ALL.to_vec(),
             threads: vec![1, 2],
