@@ -1,6 +1,7 @@
 //! The command line: flags, environment, configuration file, exit codes, and what an operator is
 //! told.
 
+mod bench;
 mod io;
 mod process;
 

@@ -116,8 +116,12 @@ impl Serving {
         self.log = None;
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, name: &str) {
-        let pid = self.child.id();
+        let pid = self.pid();
         let sent = Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status();
         assert!(sent.expect("sh runs").success(), "SIG{name} could not be sent to {pid}");
     }

@@ -2,24 +2,11 @@
 
 use std::{
     fs,
-    path::PathBuf,
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
-/// Longer than a server may take to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn kelvin(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kelvin"));
-    command.args(arguments).stdin(Stdio::null());
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("KELVIN_") {
-            command.env_remove(name);
-        }
-    }
-    command
-}
+use crate::process::{self, Directory, PATIENCE, kelvin};
 
 fn bench(arguments: &[&str]) -> Output {
     let short = ["bench", "--duration", "50ms", "--warm-up", "10ms", "--keys", "1000", "--quiet"];
@@ -28,42 +15,24 @@ fn bench(arguments: &[&str]) -> Output {
 
 /// A server on a Unix socket in a directory of its own.
 struct Serving {
-    directory: PathBuf,
-    process: Child,
+    server: process::Serving,
+    directory: Directory,
 }
 
 impl Serving {
     fn start(name: &str) -> Self {
-        let name = format!("kelvin-bench-test-{}-{name}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        fs::create_dir_all(&directory).expect("the temporary directory can be written");
-        let socket = directory.join("socket");
-        let socket = socket.to_str().expect("text");
-        let arguments = ["serve", "--unix", socket, "--listen", "127.0.0.1:0", "--memory", "64MiB"];
-        let process = kelvin(&arguments).stderr(Stdio::null()).spawn().expect("kelvin runs");
-        let serving = Self { directory, process };
-        let begun = Instant::now();
-        while std::os::unix::net::UnixStream::connect(socket).is_err() {
-            assert!(begun.elapsed() < PATIENCE, "it listens");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        serving
+        let directory = Directory::new(name);
+        let server =
+            process::Serving::start(&["--unix", &directory.path("socket"), "--memory", "64MiB"]);
+        Self { server, directory }
     }
 
     fn path(&self, name: &str) -> String {
-        self.directory.join(name).to_str().expect("text").to_owned()
+        self.directory.path(name)
     }
 
     fn address(&self) -> String {
         format!("unix:{}", self.path("socket"))
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -75,7 +44,7 @@ fn text(bytes: &[u8]) -> String {
 fn a_run_shows_a_table_and_writes_its_files() {
     let (first, second) = (Serving::start("first"), Serving::start("second"));
     let (json, svg, record) = (first.path("j"), first.path("s"), first.path("r"));
-    let pid = second.process.id().to_string();
+    let pid = second.server.pid().to_string();
     let arguments = [
         &first.address(),
         "--against",
@@ -102,7 +71,7 @@ fn a_run_shows_a_table_and_writes_its_files() {
     assert_eq!(output.status.code(), Some(0), "{shown}{said}");
     assert_eq!(said, "");
     // The process behind a Unix socket is found out.
-    let found = format!("process {} `kelvin`", first.process.id());
+    let found = format!("process {} `kelvin`", first.server.pid());
     for part in ["2 x 1 ", "4 x 8 ", "A needs ", &found, "values verified", "ceiling"] {
         assert!(shown.contains(part), "{part}:\n{shown}");
     }
