@@ -22,11 +22,12 @@ use crate::{
     identity::Identity,
     ledger::Ledger,
     null::Null,
-    popularity::{Popularity, Sampler},
-    protocol::Protocol,
+    outcome::{Ceiling, Cell, Outcome, Side},
+    plan::{Plan, Server, Shape},
+    popularity::Sampler,
     random::{Random, mix},
     session::Subject,
-    sizes::{KeyNames, Sizes},
+    sizes::KeyNames,
     tally::Tally,
     value::Values,
     workload::{Pace, Source},
@@ -44,130 +45,6 @@ const CEILING_WARM_UP_NS_MAX: u64 = 100_000_000;
 /// How often the one who watches hears of progress.
 const WATCH_NS: u64 = 200_000_000;
 
-/// Share of its time that the server's busiest thread works, at least, when a cell shows the
-/// server's limit.
-pub(crate) const SERVER_BUSY_MIN: f64 = 0.98;
-
-/// Share of its time that the generator's busiest thread works, below which it is not the limit.
-pub(crate) const GENERATOR_BUSY_MAX: f64 = 0.85;
-
-/// A server to measure.
-#[derive(Clone, Debug)]
-pub struct Server {
-    /// Where it is.
-    pub address: Address,
-    /// Its process; found out if not given and the server is on this machine.
-    pub pid: Option<u32>,
-}
-
-/// Connections and requests under way on each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Connections, over all threads.
-    pub connections: u32,
-    /// Most requests under way on each.
-    pub depth: usize,
-}
-
-/// What to do.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// One server, or two that are compared.
-    pub servers: Vec<Server>,
-    /// The cells, one after another.
-    pub shapes: Vec<Shape>,
-    /// Text or meta.
-    pub protocol: Protocol,
-    /// Number of keys, at least one.
-    pub keys: u32,
-    /// How accesses are spread over them.
-    pub popularity: Popularity,
-    /// What keys begin with.
-    pub key_prefix: String,
-    /// Sizes of keys.
-    pub key_sizes: Sizes,
-    /// Sizes of values.
-    pub value_sizes: Sizes,
-    /// Share of the requests that are gets, from 0 to 1.
-    pub gets: f64,
-    /// When requests are sent.
-    pub pace: Pace,
-    /// Threads of the generator.
-    pub threads: u32,
-    /// CPUs that they run on, one each, in turn; anywhere if there are none.
-    pub cpus: Vec<usize>,
-    /// Rounds of each cell, at least one.
-    pub rounds: u32,
-    /// Before each round's span.
-    pub warm_up: Duration,
-    /// Of each round's span.
-    pub duration: Duration,
-    /// Whether the generator's threads look for replies all the time instead of sleeping.
-    pub spins: bool,
-    /// How long a server may leave requests unanswered.
-    pub patience: Duration,
-    /// Repeats a run: keys, sizes, order of requests and arrivals.
-    pub seed: u64,
-    /// Whether every key is set once at the beginning.
-    pub loads: bool,
-    /// Whether values are compared with what was written.
-    pub verifies: bool,
-    /// Whether the generator's ceiling is measured in each cell.
-    pub finds_ceiling: bool,
-    /// Whether every single latency is kept.
-    pub records: bool,
-}
-
-/// What came of it.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The servers, in the plan's order.
-    pub servers: Vec<Identity>,
-    /// The cells that were begun.
-    pub cells: Vec<Cell>,
-    /// What came of loading the keys, by server.
-    pub loads: Vec<Tally>,
-    /// Why it ended early, if it did.
-    pub error: Option<Error>,
-    /// It was asked to stop.
-    pub is_interrupted: bool,
-}
-
-/// One shape, measured.
-#[derive(Debug)]
-pub struct Cell {
-    /// Connections and depth.
-    pub shape: Shape,
-    /// What the generator can do at most.
-    pub ceiling: Option<Ceiling>,
-    /// By server.
-    pub sides: Vec<Side>,
-}
-
-/// A run against the null responder.
-#[derive(Clone, Copy, Debug)]
-pub struct Ceiling(pub Figures);
-
-/// One server in one cell.
-#[derive(Debug)]
-pub struct Side {
-    /// Everything that was counted, over all rounds.
-    pub tally: Tally,
-    /// The rounds.
-    pub rounds: Vec<Lap>,
-}
-
-/// One round of one server.
-#[derive(Clone, Copy, Debug)]
-pub struct Lap {
-    /// Replies and CPU time.
-    pub figures: Figures,
-    /// Median latency in nanoseconds.
-    pub p50_ns: u64,
-    /// 99th percentile in nanoseconds.
-    pub p99_ns: u64,
-}
-
 /// Runs `plan` until it is done or `stop` is set. `watch` hears from time to time what is being
 /// done. Errors of a server after the start are in the outcome, beside what was measured before.
 ///
@@ -176,7 +53,7 @@ pub struct Lap {
 pub fn run(plan: &Plan, stop: &AtomicBool, watch: &mut dyn FnMut(&str)) -> Result<Outcome, Error> {
     let names = KeyNames::new(&plan.key_prefix, plan.key_sizes, plan.keys, plan.seed)
         .map_err(Error::Settings)?;
-    check(plan)?;
+    plan.check()?;
     let servers = plan
         .servers
         .iter()
@@ -219,28 +96,6 @@ pub fn run(plan: &Plan, stop: &AtomicBool, watch: &mut dyn FnMut(&str)) -> Resul
     outcome.error = bench.fill(&mut outcome, watch).err();
     outcome.is_interrupted = stop.load(Ordering::Relaxed);
     Ok(outcome)
-}
-
-fn check(plan: &Plan) -> Result<(), Error> {
-    let wrong = |text: &str| Err(Error::Settings(text.to_owned()));
-    if plan.servers.is_empty() || plan.shapes.is_empty() {
-        return wrong("nothing is asked for");
-    }
-    if plan.keys == 0 || plan.threads == 0 || plan.rounds == 0 || plan.duration.is_zero() {
-        return wrong("keys, threads, rounds and the duration must be above 0");
-    }
-    if plan.shapes.iter().any(|shape| shape.connections == 0 || shape.depth == 0) {
-        return wrong("connections and depth must be above 0");
-    }
-    if !(0.0..=1.0).contains(&plan.gets) {
-        return wrong("the share of gets must be from 0 to 1");
-    }
-    match plan.pace {
-        Pace::Open { rate, .. } if !(rate.is_finite() && rate > 0.0) => {
-            wrong("the rate must be above 0")
-        }
-        _ => Ok(()),
-    }
 }
 
 /// A plan that is being carried out.
@@ -419,19 +274,6 @@ impl Bench<'_> {
             let Shape { connections, depth } = shape;
             watch(&format!("{connections} x {depth}, {what}: {per_s:.0} requests a second"));
         }
-    }
-}
-
-impl Side {
-    fn add(&mut self, measured: &Measured) {
-        self.tally.add(&measured.tally);
-        let Some(figures) = measured.figures.filter(|figures| figures.replies > 0) else { return };
-        let all = measured.tally.all();
-        self.rounds.push(Lap {
-            figures,
-            p50_ns: all.value_at_quantile(0.5),
-            p99_ns: all.value_at_quantile(0.99),
-        });
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::{
     Figures, Spread, Used,
-    run::{Cell, GENERATOR_BUSY_MAX, Lap, Outcome, Plan, SERVER_BUSY_MIN, Side, per_second},
+    outcome::{Cell, GENERATOR_BUSY_MAX, Lap, Outcome, SERVER_BUSY_MIN, Side},
+    plan::Plan,
+    run::per_second,
     workload::Pace,
 };
 
@@ -133,7 +135,7 @@ pub fn faults(outcome: &Outcome) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{Cell, Figures, Lap, Ratios, Side, Spread, Summary, Used};
-    use crate::{run::Shape, tally::Tally};
+    use crate::{plan::Shape, tally::Tally};
 
     const SPAN_NS: u64 = 1_000_000_000;
 

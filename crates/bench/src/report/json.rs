@@ -11,7 +11,8 @@ use super::figures::{
 };
 use crate::{
     Error, Spread,
-    run::{Ceiling, Cell, Lap, Outcome, Plan, Side},
+    outcome::{Ceiling, Cell, Lap, Outcome, Side},
+    plan::Plan,
     tally::{Counts, Kind, Tally},
     workload::Pace,
 };

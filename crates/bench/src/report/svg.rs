@@ -7,7 +7,10 @@ use super::{
     figures::{Summary, float, is_proven},
     table::LETTERS,
 };
-use crate::run::{Cell, Outcome, Plan};
+use crate::{
+    outcome::{Cell, Outcome},
+    plan::Plan,
+};
 
 /// Two colours that people tell apart who see red and green alike.
 const COLOURS: [&str; 2] = ["#0072b2", "#d55e00"];

@@ -6,7 +6,8 @@ use super::figures::{Ratios, Summary, faults, float, is_proven, rate_of, share, 
 use crate::{
     Figures, Spread, Used,
     identity::Identity,
-    run::{Ceiling, Cell, GENERATOR_BUSY_MAX, Outcome, Plan, SERVER_BUSY_MIN, Side},
+    outcome::{Ceiling, Cell, GENERATOR_BUSY_MAX, Outcome, SERVER_BUSY_MIN, Side},
+    plan::Plan,
     tally::{Counts, Tally},
     workload::Pace,
 };
