@@ -72,6 +72,12 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
+    /// No policy has this name.
+    #[error("no policy `{got}`; see `PolicyKind` for the names")]
+    UnknownPolicy {
+        /// The name as given.
+        got: String,
+    },
     /// Every place for a thread is taken.
     #[error("all {max} places for threads are taken")]
     TooManyWorkers {

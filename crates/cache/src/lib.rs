@@ -36,6 +36,7 @@ mod record;
 mod stats;
 mod subtable;
 mod table;
+mod unit;
 mod worker;
 
 pub use change::{Change, Decision, Digits, Edit, Put, Token, Value};
@@ -43,7 +44,9 @@ pub use config::{CacheConfig, VALUE_SIZE_MAX_LIMIT_BYTES};
 pub use error::{ConfigError, StoreError};
 pub use extent::{Pinned, Upload};
 pub use meta::{Get, Key, Meta, Output};
+pub use policy::PolicyKind;
 pub use stats::Stats;
+pub use unit::UnitCache;
 pub use worker::{Cache, View, Worker};
 
 /// Longest key in bytes.

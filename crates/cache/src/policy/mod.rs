@@ -5,6 +5,9 @@
 //! recycle partition; all movement is done by writers when they need room.
 
 mod htr;
+mod kind;
+
+pub use kind::PolicyKind;
 
 pub(crate) use htr::Htr;
 
