@@ -15,8 +15,10 @@
 //! Thread safety: a pool and its buffers belong to one thread (they share it by `Rc`).
 //!
 //! Invariants:
-//! 1. Common buffers in use and free buffers take at most the limit, and one unit of a reply.
+//! 1. Common buffers in use take at most the limit, and one unit of a reply.
 //! 2. Own buffers take at most [`OWN_BYTES_PER_CONNECTION`] for each connection.
+//! 3. All buffers, free ones included, take at most what the first two allow: the limit, and the
+//!    most that connections have ever had of their own at a time.
 
 mod appetite;
 #[cfg(test)]
@@ -113,6 +115,7 @@ struct Shelves {
     limit_bytes: usize,
     common_bytes: Cell<usize>,
     own_bytes: Cell<usize>,
+    own_bytes_max: Cell<usize>,
     free_bytes: Cell<usize>,
     used_bytes_max: Cell<usize>,
     allocations: Cell<u64>,
@@ -155,6 +158,7 @@ impl Pool {
             limit_bytes,
             common_bytes: Cell::new(0),
             own_bytes: Cell::new(0),
+            own_bytes_max: Cell::new(0),
             free_bytes: Cell::new(0),
             used_bytes_max: Cell::new(0),
             allocations: Cell::new(0),
@@ -207,6 +211,7 @@ impl Pool {
         let shelves = &self.0;
         let counter = shelves.counter(share);
         counter.set(counter.get() + class.bytes());
+        shelves.own_bytes_max.set(shelves.own_bytes_max.get().max(shelves.own_bytes.get()));
         shelves.used_bytes_max.set(shelves.used_bytes_max.get().max(shelves.used_bytes()));
         let memory = shelves.pop(class).unwrap_or_else(|| {
             shelves.make_room(class);
@@ -251,6 +256,12 @@ impl Shelves {
         self.own_bytes.get() + self.common_bytes.get()
     }
 
+    /// Whether free buffers and those in use are more than may be kept.
+    fn is_over_limit(&self) -> bool {
+        let kept_bytes = self.used_bytes() + self.free_bytes.get();
+        kept_bytes > self.limit_bytes + self.own_bytes_max.get()
+    }
+
     fn pop(&self, class: Class) -> Option<Box<[u8]>> {
         let shelf = &mut self.free.borrow_mut()[class.index()];
         let memory = shelf.buffers.pop()?;
@@ -265,7 +276,7 @@ impl Shelves {
         let mut free = self.free.borrow_mut();
         for from in (0..CLASSES).rev().filter(|from| *from != class.index()) {
             let (shelf, bytes) = (&mut free[from], BUFFER_BYTES_MIN << from);
-            while self.common_bytes.get() + self.free_bytes.get() > self.limit_bytes {
+            while self.is_over_limit() {
                 if shelf.buffers.pop().is_none() {
                     break;
                 }
@@ -277,12 +288,13 @@ impl Shelves {
 
     fn put_back(&self, class: Class, share: Share, memory: Box<[u8]>) {
         let counter = self.counter(share);
+        // While it is counted as in use: a buffer that goes changes nothing for the others.
+        let is_kept = !self.is_over_limit();
         counter.set(counter.get() - class.bytes());
-        let kept_bytes = self.free_bytes.get() + class.bytes();
-        if self.common_bytes.get() + kept_bytes > self.limit_bytes {
-            return; // More than the limit goes back to the system.
+        if !is_kept {
+            return;
         }
-        self.free_bytes.set(kept_bytes);
+        self.free_bytes.set(self.free_bytes.get() + class.bytes());
         self.free.borrow_mut()[class.index()].buffers.push(memory);
     }
 }

@@ -85,7 +85,14 @@ fn what_is_a_connections_own_is_always_there_and_counted_apart() {
     assert_eq!((stats.common_bytes, stats.used_bytes), (4 << 10, 24 << 10));
     drop(own);
     let stats = pool.stats();
-    assert_eq!((stats.used_bytes, stats.free_bytes), (4 << 10, 0), "beyond the limit none is kept");
+    assert_eq!((stats.used_bytes, stats.free_bytes), (4 << 10, 20 << 10), "they come again");
+    let again: Vec<_> = (0..10).map(|_| pool.take_always(MIN, Share::Own)).collect();
+    assert_eq!(pool.stats().allocations, 11);
+    drop(again);
+    // What was never needed at a time is not kept either.
+    drop(pool.take_always(class(4 << 10), Share::Own));
+    let stats = pool.stats();
+    assert_eq!((stats.used_bytes, stats.free_bytes), (4 << 10, 20 << 10));
 }
 
 #[test]
