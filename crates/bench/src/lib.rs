@@ -17,7 +17,7 @@
 //! 2. Every value that a get returns is compared with those that were written to its key, and no
 //!    value that the server may rightly return is called wrong.
 //! 3. CPU time and replies are counted over the same span.
-//! 4. Two servers are measured in turn, and compared round by round.
+//! 4. Several servers are measured in turn, and compared round by round.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -49,7 +49,7 @@ pub use error::Error;
 pub use fleet::Figures;
 pub use identity::{Identity, Process};
 pub use outcome::{Ceiling, Cell, Outcome, Side};
-pub use plan::{Plan, Server, Shape};
+pub use plan::{Plan, SERVERS_MAX, Server, Shape};
 pub use popularity::Popularity;
 pub use protocol::Protocol;
 pub use report::{Summary, faults, json, recording, svg, table};

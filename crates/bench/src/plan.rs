@@ -14,7 +14,12 @@ pub struct Server {
     pub address: Address,
     /// Its process; found out if not given and the server is on this machine.
     pub pid: Option<u32>,
+    /// Whether values that it returns are compared with what was written.
+    pub verifies: bool,
 }
+
+/// Most servers of one run: as many colours as people tell apart.
+pub const SERVERS_MAX: usize = 8;
 
 /// Connections and requests under way on each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +33,7 @@ pub struct Shape {
 /// What to do.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// One server, or two that are compared.
+    /// One server, or up to [`SERVERS_MAX`], the first of which is compared with each other one.
     pub servers: Vec<Server>,
     /// The cells, one after another.
     pub shapes: Vec<Shape>,
@@ -66,8 +71,6 @@ pub struct Plan {
     pub seed: u64,
     /// Whether every key is set once at the beginning.
     pub loads: bool,
-    /// Whether values are compared with what was written.
-    pub verifies: bool,
     /// Whether the generator's ceiling is measured in each cell.
     pub finds_ceiling: bool,
     /// Whether every single latency is kept.
@@ -81,6 +84,16 @@ impl Plan {
         let wrong = |text: &str| Err(Error::Settings(text.to_owned()));
         if self.servers.is_empty() || self.shapes.is_empty() {
             return wrong("nothing is asked for");
+        }
+        if self.servers.len() > SERVERS_MAX {
+            return Err(Error::Settings(format!("more than {SERVERS_MAX} servers")));
+        }
+        for (number, server) in self.servers.iter().enumerate() {
+            // What one of the two writes would be wrong for the other.
+            let mut others = self.servers[..number].iter();
+            if others.any(|other| other.address == server.address) {
+                return Err(Error::Settings(format!("{} is given twice", server.address)));
+            }
         }
         if self.keys == 0 || self.threads == 0 || self.rounds == 0 || self.duration.is_zero() {
             return wrong("keys, threads, rounds and the duration must be above 0");

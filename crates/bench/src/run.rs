@@ -1,8 +1,8 @@
 //! A whole bench: servers, cells, rounds.
 //!
-//! Every cell (a number of connections and a depth) runs its rounds one after another; with two
-//! servers each round measures one and then the other, and the next round begins with the other.
-//! The machine's mood is then in both figures of a round, and cancels out of their ratio.
+//! Every cell (a number of connections and a depth) runs its rounds one after another; with several
+//! servers each round measures one after the other, and the next round begins with the next one.
+//! The machine's mood is then in all figures of a round, and cancels out of their ratios.
 
 use std::{
     sync::{
@@ -61,17 +61,19 @@ pub fn run(plan: &Plan, stop: &AtomicBool, watch: &mut dyn FnMut(&str)) -> Resul
         .collect::<Result<Vec<_>, _>>()?;
     let values = Arc::new(Values::new(plan.value_sizes, plan.seed));
     let names = Arc::new(names);
-    let subject = |is_null| {
+    let subject = |verifies, is_null| {
         Arc::new(Subject {
             protocol: plan.protocol,
             names: Arc::clone(&names),
             values: Arc::clone(&values),
             ledger: Ledger::new(plan.keys),
-            verifies: plan.verifies,
+            verifies,
             is_null,
         })
     };
-    let subjects = servers.iter().map(|_| subject(false)).collect();
+    let subjects = plan.servers.iter().map(|server| subject(server.verifies, false)).collect();
+    // The ceiling is that of the generator with all its work.
+    let verifies_any = plan.servers.iter().any(|server| server.verifies);
     let null_cpus = servers.iter().find_map(|server| {
         server.process.as_ref().map(|process| process.cpus.clone()).filter(|cpus| !cpus.is_empty())
     });
@@ -82,7 +84,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, watch: &mut dyn FnMut(&str)) -> Resul
         stop,
         clock: Stopwatch::start(),
         subjects,
-        null: plan.finds_ceiling.then(|| subject(true)),
+        null: plan.finds_ceiling.then(|| subject(verifies_any, true)),
         null_cpus: null_cpus.unwrap_or_default(),
         sampler: Arc::new(Sampler::new(plan.popularity, plan.keys)),
     };
@@ -168,11 +170,8 @@ impl Bench<'_> {
             fleets.push(Fleet::open(&server.address, subject, self.clock, &layout)?);
         }
         for round in 0..self.plan.rounds {
-            let mut turns: Vec<usize> = (0..fleets.len()).collect();
-            if round % 2 == 1 {
-                turns.reverse();
-            }
-            for side in turns {
+            for turn in 0..fleets.len() {
+                let side = (turn + round as usize) % fleets.len();
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(());
                 }
@@ -228,7 +227,7 @@ impl Bench<'_> {
             pace: self.plan.pace,
             warm_up_ns: nanoseconds(self.plan.warm_up),
             duration_ns: nanoseconds(self.plan.duration),
-            // Both servers are asked the same in the same round.
+            // All servers are asked the same in the same round.
             seed: mix(self.plan.seed ^ u64::from(round)),
             records: self.plan.records,
             patience_ns: nanoseconds(self.plan.patience),

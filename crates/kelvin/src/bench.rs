@@ -22,7 +22,7 @@ pub(crate) const NAME: &str = "bench";
 /// Where nobody watches, a line of progress comes this often.
 const LINE_GAP_NS: u64 = 10_000_000_000;
 
-/// Rounds when none are asked for: one server, two servers.
+/// Rounds when none are asked for: one server, several servers.
 const ROUNDS: u32 = 5;
 const ROUNDS_AGAINST: u32 = 10;
 
@@ -66,11 +66,16 @@ fn server_args() -> Vec<Arg> {
             "The server's process, whose CPU time is measured [default: found out]",
         )
         .value_parser(pid),
-        option("against", "ADDR", "A second server, measured in turn with the first")
+        option("against", "ADDR", "A further server, measured in turn with the first; repeatable")
+            .action(ArgAction::Append)
             .value_parser(address),
-        option("against-pid", "PID", "The second server's process [default: found out]")
+        option("against-pid", "PID", "The process of the --against at the same place")
+            .action(ArgAction::Append)
             .requires("against")
             .value_parser(pid),
+        option("unverified", "ADDR", "Do not compare what this server returns; repeatable")
+            .action(ArgAction::Append)
+            .value_parser(address),
         option("protocol", "NAME", "text or meta")
             .default_value("text")
             .value_parser(|text: &str| text.parse::<Protocol>()),
@@ -145,7 +150,7 @@ fn output_args() -> Vec<Arg> {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
-    let plan = plan(matches);
+    let plan = plan(matches)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // The first signal ends the bench and shows its figures, the second the process.
@@ -177,15 +182,32 @@ fn write_files(matches: &ArgMatches, plan: &Plan, outcome: &Outcome) -> Result<(
     write("record", &|| bench::recording(outcome))
 }
 
-fn plan(matches: &ArgMatches) -> Plan {
-    let mut servers = vec![Server {
-        address: value(matches, "address"),
-        pid: matches.get_one("server-pid").copied(),
-    }];
-    if let Some(address) = matches.get_one::<Address>("against") {
-        let pid = matches.get_one("against-pid").copied();
-        servers.push(Server { address: address.clone(), pid });
+/// The servers in the order of the command line.
+fn servers(matches: &ArgMatches) -> Result<Vec<Server>> {
+    let many = |name| matches.get_many::<Address>(name).into_iter().flatten();
+    let pid = |name, place| matches.get_many::<u32>(name).and_then(|mut pids| pids.nth(place));
+    let first = (value::<Address>(matches, "address"), pid("server-pid", 0));
+    let against = many("against").enumerate();
+    let others = against.map(|(place, address)| (address.clone(), pid("against-pid", place)));
+    let mut servers: Vec<Server> = std::iter::once(first)
+        .chain(others)
+        .map(|(address, pid)| Server {
+            address,
+            pid: pid.copied(),
+            verifies: !matches.get_flag("no-verify"),
+        })
+        .collect();
+    for unverified in many("unverified") {
+        let Some(server) = servers.iter_mut().find(|server| server.address == *unverified) else {
+            bail!("--unverified {unverified}: this server is not measured");
+        };
+        server.verifies = false;
     }
+    Ok(servers)
+}
+
+fn plan(matches: &ArgMatches) -> Result<Plan> {
+    let servers = servers(matches)?;
     let list = |name: &str| matches.get_many::<u32>(name).into_iter().flatten().copied();
     let shapes = list("connections").flat_map(|connections| {
         list("depth").map(move |depth| Shape { connections, depth: depth as usize })
@@ -195,7 +217,7 @@ fn plan(matches: &ArgMatches) -> Plan {
         is_poisson: value::<String>(matches, "arrivals") == "random",
     });
     let rounds = if servers.len() > 1 { ROUNDS_AGAINST } else { ROUNDS };
-    Plan {
+    Ok(Plan {
         shapes: shapes.collect(),
         servers,
         protocol: value(matches, "protocol"),
@@ -215,10 +237,9 @@ fn plan(matches: &ArgMatches) -> Plan {
         patience: value(matches, "timeout"),
         seed: value(matches, "seed"),
         loads: !matches.get_flag("no-load"),
-        verifies: !matches.get_flag("no-verify"),
         finds_ceiling: !matches.get_flag("no-ceiling"),
         records: matches.contains_id("record"),
-    }
+    })
 }
 
 fn value<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> T {

@@ -1,7 +1,9 @@
-//! The DRAM tier beside other bounded caches: speed in one interleaved run, and bytes a record.
+//! Kelvin beside others: the DRAM tier beside bounded caches (speed in one interleaved run, bytes a
+//! record), and a server that does nothing but answer, which shows the machine's limit.
 //!
 //! `README.md` says what is compared, how, and what is fair about it.
 
+mod bare;
 mod contestant;
 mod engine;
 mod load;
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
             overhead::resident(&options);
             Ok(())
         }
+        Ok(Command::Bare(options)) => bare::run(&options),
         Ok(Command::Help) => {
             print!("{USAGE}");
             Ok(())

@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::{net::SocketAddr, path::PathBuf};
+
 use crate::{contestant::ENGINES, load::BURST, workload::Workload};
 
 /// What the program is asked to do.
@@ -11,6 +13,8 @@ pub(crate) enum Command {
     Overhead(OverheadOptions),
     /// Measure one engine's resident bytes in this process: a child of `overhead`.
     Resident(ResidentOptions),
+    /// Be a server that does nothing but answer.
+    Bare(BareOptions),
     /// Print the usage.
     Help,
 }
@@ -35,6 +39,12 @@ peers overhead [options]   bytes a record beyond key and value
   --records N              (2000000)
   --engines A,B            (all but empty)
   --json FILE
+peers bare [options]       be a server that does nothing but answer: the machine's limit
+  --listen ADDR            (127.0.0.1:0)
+  --unix PATH              a Unix socket instead
+  --io NAME                uring,epoll (uring)
+  --cpus LIST              CPUs that it runs on (any)
+  --value-bytes N          of the value that it answers every get with (32)
 ";
 
 /// Options of `speed`.
@@ -95,6 +105,29 @@ pub(crate) struct ResidentOptions {
     pub(crate) bound: u64,
 }
 
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Place {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// How a server waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Io {
+    Uring,
+    Epoll,
+}
+
+/// Options of `bare`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BareOptions {
+    pub(crate) place: Place,
+    pub(crate) io: Io,
+    pub(crate) cpus: Vec<usize>,
+    pub(crate) value_bytes: usize,
+}
+
 /// Reads the arguments that follow the program's name.
 ///
 /// # Errors
@@ -106,6 +139,7 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
         "speed" => speed(&pairs).map(Command::Speed),
         "overhead" => overhead(&pairs).map(Command::Overhead),
         "resident" => resident(&pairs).map(Command::Resident),
+        "bare" => bare(&pairs).map(Command::Bare),
         "help" | "--help" | "-h" => Ok(Command::Help),
         other => Err(format!("no command {other:?}")),
     }
@@ -177,6 +211,32 @@ fn resident(pairs: &[(&str, &str)]) -> Result<ResidentOptions, String> {
     }
     Ok(options)
 }
+
+fn bare(pairs: &[(&str, &str)]) -> Result<BareOptions, String> {
+    let place = Place::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let mut options = BareOptions { place, io: Io::Uring, cpus: Vec::new(), value_bytes: 32 };
+    for &(name, value) in pairs {
+        match (name, value) {
+            ("--listen", _) => {
+                let address = value.parse().map_err(|_| format!("{value:?} is no address"))?;
+                options.place = Place::Tcp(address);
+            }
+            ("--unix", _) => options.place = Place::Unix(value.into()),
+            ("--io", "uring") => options.io = Io::Uring,
+            ("--io", "epoll") => options.io = Io::Epoll,
+            ("--cpus", _) => options.cpus = each(value, |part| number(name, part))?,
+            ("--value-bytes", _) => options.value_bytes = number(name, value)?,
+            _ => return Err(format!("bare has no option {name:?} {value:?}")),
+        }
+    }
+    if options.value_bytes > VALUE_BYTES_MAX {
+        return Err(format!("values have at most {VALUE_BYTES_MAX} bytes"));
+    }
+    Ok(options)
+}
+
+/// The largest value of a memcached with its defaults.
+const VALUE_BYTES_MAX: usize = 1 << 20;
 
 fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("{name}: {value:?} is not a number"))

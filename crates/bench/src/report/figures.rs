@@ -47,44 +47,73 @@ impl Summary {
     }
 }
 
-/// The first server's figures compared with the second's, round by round.
+/// The first server's figures compared with another one's, round by round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ratios {
-    /// How many times less CPU time the first needs per request: second over first.
+    /// The other one's place.
+    pub(super) other: usize,
+    /// How many times less CPU time the first needs per request: other over first.
     pub(super) server_us_less: Option<Spread>,
-    /// Requests a second, first over second.
+    /// Requests a second, first over other.
     pub(super) rate: Option<Spread>,
-    /// Median latency, first over second.
+    /// Median latency, first over other.
     pub(super) p50: Option<Spread>,
-    /// 99th percentile, first over second.
+    /// 99th percentile, first over other.
     pub(super) p99: Option<Spread>,
+    /// What the ratio of the rates says of what the servers can do.
+    pub(super) rate_bound: Option<Bound>,
+    /// Whether latencies may be compared.
+    pub(super) has_latencies: bool,
+}
+
+/// How a measured ratio stands to that of what two servers can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    Exact,
+    /// The first was not at its limit.
+    AtLeast,
+    /// The other one was not at its limit.
+    AtMost,
 }
 
 impl Ratios {
-    pub(super) fn of(cell: &Cell) -> Option<Self> {
-        let [first, second] = cell.sides.as_slice() else { return None };
-        let ratio = |figure: &dyn Fn(&Lap) -> f64| {
+    /// The first server against each other one.
+    pub(super) fn of(plan: &Plan, cell: &Cell) -> Vec<Self> {
+        let Some((first, others)) = cell.sides.split_first() else { return Vec::new() };
+        let ratio = |other: &Side, figure: &dyn Fn(&Lap) -> f64| {
             let of = |side: &Side| side.rounds.iter().map(figure).collect::<Vec<f64>>();
-            Spread::of_ratios(&of(first), &of(second))
+            Spread::of_ratios(&of(first), &of(other))
         };
-        Some(Self {
-            rate: ratio(&rate_per_s),
-            server_us_less: ratio(&|lap| 1.0 / server_us(lap).unwrap_or(f64::NAN)),
-            p50: ratio(&|lap| float(lap.p50_ns)),
-            p99: ratio(&|lap| float(lap.p99_ns)),
-        })
+        let is_closed = plan.pace == Pace::Closed;
+        let compare = |(number, other): (usize, &Side)| {
+            let proven = (is_proven(plan, first), is_proven(plan, other));
+            Self {
+                other: number,
+                rate: ratio(other, &rate_per_s),
+                server_us_less: ratio(other, &|lap| 1.0 / server_us(lap).unwrap_or(f64::NAN)),
+                p50: ratio(other, &|lap| float(lap.p50_ns)),
+                p99: ratio(other, &|lap| float(lap.p99_ns)),
+                rate_bound: match proven {
+                    // At a fixed rate all are asked the same.
+                    _ if !is_closed => None,
+                    (true, true) => Some(Bound::Exact),
+                    (false, true) => Some(Bound::AtLeast),
+                    (true, false) => Some(Bound::AtMost),
+                    (false, false) => None,
+                },
+                has_latencies: proven == (true, true),
+            }
+        };
+        (1..).zip(others).map(compare).collect()
     }
 }
 
-/// Whether throughput and latency of a cell may be read as what the servers can do. At a fixed rate
+/// Whether throughput and latency of a side may be read as what its server can do. At a fixed rate
 /// the throughput is given and nobody needs to be at a limit, but the generator must not be.
-pub(super) fn is_proven(plan: &Plan, cell: &Cell) -> bool {
-    let mut sides = cell.sides.iter().map(Summary::of);
-    sides.all(|summary| {
-        summary.is_some_and(|summary| match plan.pace {
-            Pace::Closed => summary.is_saturated(),
-            Pace::Open { .. } => summary.generator_busy < GENERATOR_BUSY_MAX,
-        })
+pub(super) fn is_proven(plan: &Plan, side: &Side) -> bool {
+    Summary::of(side).is_some_and(|summary| match plan.pace {
+        Pace::Closed => summary.is_saturated(),
+        Pace::Open { .. } => summary.generator_busy < GENERATOR_BUSY_MAX,
     })
 }
 
@@ -134,8 +163,14 @@ pub fn faults(outcome: &Outcome) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cell, Figures, Lap, Ratios, Side, Spread, Summary, Used};
-    use crate::{plan::Shape, tally::Tally};
+    use std::time::Duration;
+
+    use super::{
+        Bound, Cell, Figures, Lap, Pace, Plan, Ratios, Side, Spread, Summary, Used, is_proven,
+    };
+    use crate::{
+        plan::Shape, popularity::Popularity, protocol::Protocol, sizes::Sizes, tally::Tally,
+    };
 
     const SPAN_NS: u64 = 1_000_000_000;
 
@@ -176,20 +211,73 @@ mod tests {
         assert!(Summary::of(&side(&[])).is_none());
     }
 
+    fn plan(pace: Pace) -> Plan {
+        Plan {
+            servers: Vec::new(),
+            shapes: Vec::new(),
+            protocol: Protocol::Text,
+            keys: 1,
+            popularity: Popularity::Uniform,
+            key_prefix: String::new(),
+            key_sizes: Sizes::Fixed(16),
+            value_sizes: Sizes::Fixed(32),
+            gets: 0.9,
+            pace,
+            threads: 1,
+            cpus: Vec::new(),
+            rounds: 1,
+            warm_up: Duration::ZERO,
+            duration: Duration::from_nanos(SPAN_NS),
+            spins: false,
+            patience: Duration::ZERO,
+            seed: 1,
+            loads: true,
+            finds_ceiling: false,
+            records: false,
+        }
+    }
+
     #[test]
-    fn the_first_server_is_compared_with_the_second() {
-        // A needs 2.5 us a request, B 5 us; A answers 400,000 a second, B 200,000.
+    fn the_first_server_is_compared_with_each_other_one() {
+        // A needs 2.5 us a request, B 5 us and C 10 us; A answers 400,000 a second, B 200,000, C
+        // 100,000. The generator is the limit of A, and C's server is never busy.
         let cell = Cell {
             shape: Shape { connections: 1, depth: 1 },
             ceiling: None,
             sides: vec![
-                side(&[(400_000, 990_000_000, 1, 300)]),
-                side(&[(200_000, 990_000_000, 1, 400)]),
+                side(&[(400_000, 990_000_000, 990_000_000, 300)]),
+                side(&[(200_000, 990_000_000, 500_000_000, 400)]),
+                side(&[(100_000, 900_000_000, 250_000_000, 600)]),
             ],
         };
-        let ratios = Ratios::of(&cell).expect("two sides");
+        let closed = plan(Pace::Closed);
+        let proven: Vec<bool> = cell.sides.iter().map(|side| is_proven(&closed, side)).collect();
+        assert_eq!(proven, [false, true, false]);
+        let ratios = Ratios::of(&closed, &cell);
         let just = |ratio| Some(Spread { median: ratio, min: ratio, max: ratio });
-        assert_eq!((ratios.server_us_less, ratios.rate), (just(2.0), just(2.0)));
-        assert_eq!((ratios.p50, ratios.p99), (just(0.75), just(0.75)));
+        let [to_b, to_c] = ratios.as_slice() else { panic!("two other sides") };
+        assert_eq!((to_b.other, to_c.other), (1, 2));
+        assert_eq!((to_b.server_us_less, to_b.rate), (just(2.0), just(2.0)));
+        assert_eq!((to_b.p50, to_b.p99), (just(0.75), just(0.75)));
+        assert_eq!((to_c.rate, to_c.p99), (just(4.0), just(0.5)));
+        assert_eq!((to_b.rate_bound, to_c.rate_bound), (Some(Bound::AtLeast), None));
+        assert!(!to_b.has_latencies && !to_c.has_latencies);
+        // From B's place: B is at its limit, and so is what follows it.
+        let from = |sides: [usize; 2]| {
+            let sides = sides.map(|number| Side {
+                tally: Tally::new(false),
+                rounds: cell.sides[number].rounds.clone(),
+            });
+            let cell = Cell { shape: cell.shape, ceiling: None, sides: sides.into() };
+            let ratios = Ratios::of(&closed, &cell);
+            (ratios[0].rate_bound, ratios[0].has_latencies)
+        };
+        assert_eq!(from([1, 0]), (Some(Bound::AtMost), false));
+        assert_eq!(from([1, 1]), (Some(Bound::Exact), true));
+        // At a fixed rate it is the generator alone that may be in the way.
+        let open = plan(Pace::Open { rate: 1.0, is_poisson: true });
+        let proven: Vec<bool> = cell.sides.iter().map(|side| is_proven(&open, side)).collect();
+        assert_eq!(proven, [false, true, true]);
+        assert_eq!(Ratios::of(&open, &cell)[0].rate_bound, None);
     }
 }

@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-use super::figures::{
-    Ratios, Summary, faults, generator_busy, generator_us, is_proven, rate_of, rate_per_s,
-    server_busy, server_us, share, us_per_reply,
+use super::{
+    figures::{
+        Bound, Ratios, Summary, faults, generator_busy, generator_us, is_proven, rate_of,
+        rate_per_s, server_busy, server_us, share, us_per_reply,
+    },
+    table::LETTERS,
 };
 use crate::{
     Error, Spread,
@@ -18,7 +21,7 @@ use crate::{
 };
 
 /// The number of this format: it changes when a field goes or changes its meaning.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The quantiles of latencies.
 const QUANTILES: [(&str, f64); 6] = [
@@ -36,8 +39,12 @@ pub fn json(plan: &Plan, outcome: &Outcome) -> String {
     let servers: Vec<Value> = outcome
         .servers
         .iter()
-        .map(|server| {
+        .zip(LETTERS)
+        .zip(&plan.servers)
+        .map(|((server, letter), planned)| {
             json!({
+                "name": letter,
+                "verified": planned.verifies,
                 "address": server.address.to_string(),
                 "version": server.version,
                 "pid": server.process.as_ref().map(|process| process.pid),
@@ -87,7 +94,6 @@ fn plan_json(plan: &Plan) -> Value {
         "warm_up_s": plan.warm_up.as_secs_f64(),
         "duration_s": plan.duration.as_secs_f64(),
         "seed": plan.seed,
-        "verified": plan.verifies,
     })
 }
 
@@ -102,25 +108,32 @@ fn cell_json(plan: &Plan, cell: &Cell) -> Value {
                 figures.server.map(|used| share(used.busiest_ns, figures.span_ns)),
         })
     });
-    let ratios = Ratios::of(cell).map(|ratios| {
+    let ratios = Ratios::of(plan, cell).into_iter().map(|ratios| {
         json!({
+            "to": LETTERS[ratios.other],
             "server_cpu_times_less": spread_json(ratios.server_us_less),
             "rate": spread_json(ratios.rate),
+            "rate_bound": ratios.rate_bound.map(|bound| match bound {
+                Bound::Exact => "exact",
+                Bound::AtLeast => "at least",
+                Bound::AtMost => "at most",
+            }),
             "p50": spread_json(ratios.p50),
             "p99": spread_json(ratios.p99),
+            "latencies_comparable": ratios.has_latencies,
         })
     });
     json!({
         "connections": cell.shape.connections,
         "depth": cell.shape.depth,
-        "proven": is_proven(plan, cell),
+        "proven": cell.sides.iter().all(|side| is_proven(plan, side)),
         "ceiling": ceiling,
-        "sides": cell.sides.iter().map(side_json).collect::<Vec<_>>(),
-        "ratios_first_to_second": ratios,
+        "sides": cell.sides.iter().map(|side| side_json(plan, side)).collect::<Vec<_>>(),
+        "ratios": ratios.collect::<Vec<_>>(),
     })
 }
 
-fn side_json(side: &Side) -> Value {
+fn side_json(plan: &Plan, side: &Side) -> Value {
     let Tally { counts, gets, sets, lateness, unsent, samples, .. } = &side.tally;
     let summary = Summary::of(side).map(|summary| {
         json!({
@@ -132,6 +145,7 @@ fn side_json(side: &Side) -> Value {
         })
     });
     json!({
+        "proven": is_proven(plan, side),
         "summary": summary,
         "latency_ns": {
             "all": latency_json(&side.tally.all()),
@@ -201,7 +215,7 @@ pub fn recording(outcome: &Outcome) -> String {
     let mut out = String::from("connections,depth,server,kind,due_ns,latency_ns\n");
     for cell in &outcome.cells {
         let shape = cell.shape;
-        for (letter, side) in super::table::LETTERS.iter().zip(&cell.sides) {
+        for (letter, side) in LETTERS.iter().zip(&cell.sides) {
             for raw in &side.tally.raw {
                 let kind = if raw.kind == Kind::Get { "get" } else { "set" };
                 let _ = writeln!(

@@ -9,16 +9,18 @@ use super::{
 };
 use crate::{
     outcome::{Cell, Outcome},
-    plan::Plan,
+    plan::{Plan, SERVERS_MAX},
 };
 
-/// Two colours that people tell apart who see red and green alike.
-const COLOURS: [&str; 2] = ["#0072b2", "#d55e00"];
+/// Colours that people tell apart who see red and green alike (Okabe and Ito 2008).
+const COLOURS: [&str; SERVERS_MAX] =
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#b8ad1f"];
 
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 24.0;
-/// Room for titles and the legend at the top.
-const HEAD: f64 = 96.0;
+/// Room for titles at the top, and for each line of the legend with two servers.
+const TITLES: f64 = 76.0;
+const LEGEND_LINE: f64 = 20.0;
 const BARS_HEIGHT: f64 = 260.0;
 const LINES_HEIGHT: f64 = 260.0;
 /// Room for the labels of an axis at the left, and below.
@@ -43,19 +45,20 @@ const STEPS: u32 = 12;
 #[must_use]
 pub fn svg(plan: &Plan, outcome: &Outcome) -> String {
     let rows = count(outcome.cells.len().div_ceil(2));
-    let height = HEAD + BARS_HEIGHT + AXIS_BELOW + rows * (LINES_HEIGHT + AXIS_BELOW);
+    let head = TITLES + LEGEND_LINE * count(outcome.servers.len().div_ceil(2));
+    let height = head + BARS_HEIGHT + AXIS_BELOW + rows * (LINES_HEIGHT + AXIS_BELOW);
     let mut page = Page { out: String::new() };
     page.begin(height);
     heading(&mut page, plan, outcome);
     let frame = Frame {
         left: MARGIN + AXIS_LEFT,
-        top: HEAD,
+        top: head,
         width: WIDTH - 2.0 * MARGIN - AXIS_LEFT,
         height: BARS_HEIGHT - PANEL_GAP,
     };
     bars(&mut page, frame, outcome);
     let half = (WIDTH - 2.0 * MARGIN - PANEL_GAP) / 2.0;
-    let mut top = HEAD + BARS_HEIGHT + AXIS_BELOW;
+    let mut top = head + BARS_HEIGHT + AXIS_BELOW;
     for pair in outcome.cells.chunks(2) {
         for (left, cell) in [MARGIN, MARGIN + half + PANEL_GAP].into_iter().zip(pair) {
             let frame = Frame {
@@ -84,12 +87,13 @@ fn heading(page: &mut Page, plan: &Plan, outcome: &Outcome) {
     );
     page.text((MARGIN, 26.0), "start", "title", "Server CPU time per request, and latency");
     page.text((MARGIN, 44.0), "start", "label", &load);
-    let mut left = MARGIN;
-    for ((letter, server), colour) in LETTERS.iter().zip(&outcome.servers).zip(COLOURS) {
+    let named = LETTERS.iter().zip(&outcome.servers).zip(COLOURS);
+    for (number, ((letter, server), colour)) in named.enumerate() {
         let name = format!("{letter}: {} ({})", server.address, server.version);
-        page.rect((left, 55.0), (10.0, 10.0), colour);
-        page.text((left + 16.0, 64.0), "start", "label", &name);
-        left += 460.0;
+        let left = MARGIN + 460.0 * count(number % 2);
+        let top = 55.0 + LEGEND_LINE * count(number / 2);
+        page.rect((left, top), (10.0, 10.0), colour);
+        page.text((left + 16.0, top + 9.0), "start", "label", &name);
     }
 }
 
@@ -111,7 +115,8 @@ impl Frame {
 fn bars(page: &mut Page, frame: Frame, outcome: &Outcome) {
     let figure =
         |cell: &Cell, side: usize| Some(Summary::of(cell.sides.get(side)?)?.server_us?.median);
-    let all = outcome.cells.iter().flat_map(|cell| [figure(cell, 0), figure(cell, 1)]);
+    let numbers = 0..outcome.servers.len();
+    let all = outcome.cells.iter().flat_map(|cell| numbers.clone().map(|side| figure(cell, side)));
     let most = all.flatten().fold(0.0, f64::max);
     page.text((frame.left, frame.top - 10.0), "start", "name", "CPU us per request");
     if most == 0.0 {
@@ -135,7 +140,7 @@ fn bars(page: &mut Page, frame: Frame, outcome: &Outcome) {
         let middle = frame.left + slot * (count(number) + 0.5);
         let name = format!("{} x {}", cell.shape.connections, cell.shape.depth);
         page.text((middle, frame.bottom() + 16.0), "middle", "label", &name);
-        for (side, colour) in COLOURS.into_iter().enumerate() {
+        for (side, colour) in numbers.clone().zip(COLOURS) {
             let Some(us) = figure(cell, side) else { continue };
             let left = middle + (count(side) - sides / 2.0) * bar;
             page.rect((left + 1.0, y(us)), (bar - 2.0, frame.bottom() - y(us)), colour);
@@ -148,7 +153,13 @@ fn bars(page: &mut Page, frame: Frame, outcome: &Outcome) {
 }
 
 fn lines(page: &mut Page, frame: Frame, plan: &Plan, cell: &Cell) {
-    let proven = if is_proven(plan, cell) { "" } else { ", not at the server's limit" };
+    let sides = LETTERS.iter().zip(&cell.sides);
+    let unproven = sides.filter(|(_, side)| !is_proven(plan, side));
+    let unproven: Vec<&str> = unproven.map(|(letter, _)| *letter).collect();
+    let proven = match unproven.as_slice() {
+        [] => String::new(),
+        letters => format!(", not at the limit of {}", letters.join(", ")),
+    };
     let title = format!("Latency in us, {} x {}{proven}", cell.shape.connections, cell.shape.depth);
     page.text((frame.left, frame.top - 10.0), "start", "name", &title);
     let all: Vec<_> = cell.sides.iter().map(|side| side.tally.all()).collect();

@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::figures::{Ratios, Summary, faults, float, is_proven, rate_of, share, us_per_reply};
+use super::figures::{
+    Bound, Ratios, Summary, faults, float, is_proven, rate_of, share, us_per_reply,
+};
 use crate::{
     Figures, Spread, Used,
     identity::Identity,
     outcome::{Ceiling, Cell, GENERATOR_BUSY_MAX, Outcome, SERVER_BUSY_MIN, Side},
-    plan::Plan,
+    plan::{Plan, SERVERS_MAX, Server},
     tally::{Counts, Tally},
     workload::Pace,
 };
@@ -32,15 +34,15 @@ const COLUMNS: [(&str, usize); 12] = [
 const UNSENT_SHARE_MAX: f64 = 0.01;
 
 /// What servers are called, in their order.
-pub(super) const LETTERS: [&str; 2] = ["A", "B"];
+pub(super) const LETTERS: [&str; SERVERS_MAX] = ["A", "B", "C", "D", "E", "F", "G", "H"];
 
-/// Everything as text: who was measured and how, a row for each cell and server, the ratios of two
-/// servers, and what was wrong.
+/// Everything as text: who was measured and how, a row for each cell and server, the ratios of the
+/// first server to each other one, and what was wrong.
 #[must_use]
 pub fn table(plan: &Plan, outcome: &Outcome) -> String {
     let mut out = String::new();
-    for (letter, server) in LETTERS.iter().zip(&outcome.servers) {
-        line(&mut out, &format!("{letter}: {}", server_text(server)));
+    for ((letter, server), planned) in LETTERS.iter().zip(&outcome.servers).zip(&plan.servers) {
+        line(&mut out, &format!("{letter}: {}", server_text(server, planned)));
     }
     line(&mut out, &load_text(plan));
     line(&mut out, &rounds_text(plan));
@@ -49,17 +51,17 @@ pub fn table(plan: &Plan, outcome: &Outcome) -> String {
     row(&mut out, &titles);
     let mut is_all_proven = true;
     for cell in &outcome.cells {
-        let is_proven = is_proven(plan, cell);
-        is_all_proven &= is_proven;
         if let Some(ceiling) = cell.ceiling {
             row(&mut out, &null_cells(cell, &ceiling.0));
         }
         for (letter, side) in LETTERS.iter().zip(&cell.sides) {
+            let is_proven = is_proven(plan, side);
             if let Some(cells) = cells_of(cell, letter, side, is_proven) {
+                is_all_proven &= is_proven;
                 row(&mut out, &cells);
             }
         }
-        ratios(&mut out, cell, is_proven);
+        Ratios::of(plan, cell).iter().for_each(|ratios| ratios_line(&mut out, ratios));
     }
     if !is_all_proven {
         line(&mut out, "");
@@ -82,7 +84,7 @@ fn row(out: &mut String, cells: &[String]) {
     line(out, text.trim_end());
 }
 
-fn server_text(server: &Identity) -> String {
+fn server_text(server: &Identity, planned: &Server) -> String {
     let mut text = format!("{}, version {}", server.address, server.version);
     match &server.process {
         None => text.push_str(", CPU time unknown (no process given or found)"),
@@ -92,6 +94,9 @@ fn server_text(server: &Identity) -> String {
                 let _ = write!(text, " on {}", cpus_text(&process.cpus));
             }
         }
+    }
+    if !planned.verifies {
+        text.push_str(", NOT VERIFIED");
     }
     text
 }
@@ -132,8 +137,17 @@ fn rounds_text(plan: &Plan) -> String {
         plan.threads,
         if plan.spins { ", spinning" } else { "" },
         plan.seed,
-        if plan.verifies { "verified" } else { "not verified" },
+        verified_text(plan),
     )
+}
+
+fn verified_text(plan: &Plan) -> &'static str {
+    let verified = plan.servers.iter().filter(|server| server.verifies).count();
+    match verified {
+        0 => "not verified",
+        all if all == plan.servers.len() => "verified",
+        _ => "verified but of those marked",
+    }
 }
 
 /// The null responder's row: what a server costs that does nothing.
@@ -189,19 +203,25 @@ fn microseconds(ns: u64) -> String {
     format!("{:.1}", float(ns) / 1e3)
 }
 
-fn ratios(out: &mut String, cell: &Cell, is_proven: bool) {
-    let Some(ratios) = Ratios::of(cell) else { return };
+fn ratios_line(out: &mut String, ratios: &Ratios) {
+    let other = LETTERS[ratios.other];
     let times =
         |spread: &Spread| format!("{:.2}x ({:.2}..{:.2})", spread.median, spread.min, spread.max);
     let mut parts = Vec::new();
     if let Some(less) = ratios.server_us_less {
-        parts.push(format!("A needs {} less CPU a request", times(&less)));
+        parts.push(format!("A needs {} less CPU a request than {other}", times(&less)));
     }
-    if is_proven {
-        for (what, ratio) in [("requests/s", ratios.rate), ("p50", ratios.p50), ("p99", ratios.p99)]
-        {
-            parts.extend(ratio.map(|ratio| format!("{what} {} of B's", times(&ratio))));
-        }
+    if let (Some(bound), Some(rate)) = (ratios.rate_bound, ratios.rate) {
+        let bound = match bound {
+            Bound::Exact => "",
+            Bound::AtLeast => "at least ",
+            Bound::AtMost => "at most ",
+        };
+        parts.push(format!("requests/s {bound}{} of {other}'s", times(&rate)));
+    }
+    for (what, ratio) in [("p50", ratios.p50), ("p99", ratios.p99)] {
+        let ratio = ratio.filter(|_| ratios.has_latencies);
+        parts.extend(ratio.map(|ratio| format!("{what} {} of {other}'s", times(&ratio))));
     }
     if !parts.is_empty() {
         line(out, &format!("{:>13}  {}", "", parts.join("; ")));

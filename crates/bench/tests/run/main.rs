@@ -13,7 +13,11 @@ use bench::{Error, Kind, Outcome, Pace, Plan, Popularity, Protocol, Server, Shap
 use fake::Fault;
 
 fn plan(addresses: &[&str]) -> Plan {
-    let server = |address: &&str| Server { address: address.parse().expect(address), pid: None };
+    let server = |address: &&str| Server {
+        address: address.parse().expect(address),
+        pid: None,
+        verifies: true,
+    };
     Plan {
         servers: addresses.iter().map(server).collect(),
         shapes: vec![Shape { connections: 4, depth: 4 }],
@@ -34,7 +38,6 @@ fn plan(addresses: &[&str]) -> Plan {
         patience: Duration::from_secs(20),
         seed: 1,
         loads: true,
-        verifies: true,
         finds_ceiling: false,
         records: true,
     }
@@ -97,7 +100,7 @@ fn a_wrong_server_is_found_wrong() {
     // Without verification nothing is compared.
     let (_, outcome) = run_against(Fault::Swap, |plan| {
         plan.protocol = Protocol::Meta;
-        plan.verifies = false;
+        plan.servers[0].verifies = false;
     });
     assert_eq!(bench::faults(&outcome), 0);
 }
@@ -236,33 +239,48 @@ fn asked_to_stop_it_shows_what_it_has() {
 }
 
 #[test]
-fn two_servers_are_measured_in_turn_and_asked_the_same() {
-    let servers = [fake::start(Fault::None), fake::start(Fault::None)];
-    let mut plan = plan(&[&servers[0], &servers[1]]);
-    plan.servers[0].pid = Some(std::process::id());
-    plan.servers[1].pid = Some(std::process::id());
+fn servers_are_measured_in_turn_and_asked_the_same() {
+    // The last one is wrong, but nobody looks.
+    let servers = [Fault::None, Fault::None, Fault::Swap].map(fake::start);
+    let mut plan = plan(&[&servers[0], &servers[1], &servers[2]]);
+    for server in &mut plan.servers {
+        server.pid = Some(std::process::id());
+    }
+    plan.servers[2].verifies = false;
+    plan.protocol = Protocol::Meta;
     plan.rounds = 3;
     plan.finds_ceiling = true;
     plan.shapes.push(Shape { connections: 1, depth: 1 });
     let outcome = run(&plan);
     assert!(outcome.error.is_none(), "{:?}", outcome.error);
     for cell in &outcome.cells {
-        let [first, second] = cell.sides.as_slice() else { panic!("two sides") };
-        assert_eq!((first.rounds.len(), second.rounds.len()), (3, 3));
+        let rounds: Vec<usize> = cell.sides.iter().map(|side| side.rounds.len()).collect();
+        assert_eq!(rounds, [3, 3, 3]);
         assert!(cell.ceiling.is_some_and(|ceiling| ceiling.0.replies > 0));
-        // A, B, B, A, A, B: the times at which requests were due tell.
-        let times = |name, side: &bench::Side| {
+        // The times at which requests were due tell.
+        let named = ['A', 'B', 'C'].into_iter().zip(&cell.sides);
+        let times = |(name, side): (char, &bench::Side)| {
             side.tally.raw.iter().map(|raw| (raw.due_ns, name)).collect::<Vec<_>>()
         };
-        let mut all = [times('A', first), times('B', second)].concat();
+        let mut all: Vec<(u64, char)> = named.flat_map(times).collect();
         all.sort_unstable();
         let mut order: Vec<char> = all.into_iter().map(|(_, name)| name).collect();
         order.dedup();
-        assert_eq!(order, ['A', 'B', 'A', 'B']);
+        assert_eq!(order, ['A', 'B', 'C', 'B', 'C', 'A', 'C', 'A', 'B']);
     }
+    assert_eq!(bench::faults(&outcome), 0);
     let table = bench::table(&plan, &outcome);
-    assert!(table.contains("A needs ") && table.contains(" less CPU a request"), "{table}");
-    assert_eq!(table.lines().filter(|line| line.contains(" null ")).count(), 2, "{table}");
+    for (text, count) in [
+        ("A needs ", 4),
+        (" less CPU a request than B", 2),
+        (" less CPU a request than C", 2),
+        (" null ", 2),
+        (", NOT VERIFIED", 1),
+    ] {
+        let lines = table.lines().filter(|line| line.contains(text));
+        assert_eq!(lines.count(), count, "{text}: {table}");
+    }
+    assert!(table.contains("values verified but of those marked"), "{table}");
     assert!(table.contains("In parentheses: not the server's limit"), "{table}");
 }
 

@@ -42,7 +42,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_run_shows_a_table_and_writes_its_files() {
-    let (first, second) = (Serving::start("first"), Serving::start("second"));
+    let [first, second, third] = ["first", "second", "third"].map(Serving::start);
     let (json, svg, record) = (first.path("j"), first.path("s"), first.path("r"));
     let pid = second.server.pid().to_string();
     let arguments = [
@@ -51,6 +51,10 @@ fn a_run_shows_a_table_and_writes_its_files() {
         &second.address(),
         "--against-pid",
         &pid,
+        "--against",
+        &third.address(),
+        "--unverified",
+        &second.address(),
         "--connections",
         "2,4",
         "--depth",
@@ -72,9 +76,11 @@ fn a_run_shows_a_table_and_writes_its_files() {
     assert_eq!(said, "");
     // The process behind a Unix socket is found out.
     let found = format!("process {} `kelvin`", first.server.pid());
-    for part in ["2 x 1 ", "4 x 8 ", "A needs ", &found, "values verified", "ceiling"] {
+    for part in ["2 x 1 ", "4 x 8 ", "A needs ", &found, "ceiling", "than C"] {
         assert!(shown.contains(part), "{part}:\n{shown}");
     }
+    let unverified = shown.lines().filter(|line| line.ends_with("NOT VERIFIED"));
+    assert!(unverified.eq(shown.lines().filter(|line| line.starts_with("B: "))), "{shown}");
     assert!(!shown.contains("FAILED") && !shown.contains("refused"), "{shown}");
     let json = fs::read_to_string(json).expect("it is written");
     assert!(json.contains("\"faults\": 0") && json.contains("\"value_bytes\": \"32B\""));
@@ -118,6 +124,8 @@ fn mistakes_are_explained() {
         (&["x", "--mix", "90"], 2, "`90` is no mix"),
         (&["x", "--value-size", "2GiB"], 2, "out of range"),
         (&["x", "--against-pid", "1"], 2, "--against"),
+        (&["x", "--unverified", "y"], 1, "--unverified y:11211: this server is not measured"),
+        (&["x", "--against", "x:11211"], 1, "x:11211 is given twice"),
         (&["x", "--duration", "0s"], 1, "the duration must be above 0"),
         (&["x", "--key-size", "4"], 1, "too short for `key:`"),
         (&["x", "--protocol", "binary"], 2, "`binary` is no protocol"),

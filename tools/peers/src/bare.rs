@@ -1,0 +1,64 @@
+//! A server that does nothing but answer: the machine's limit for one thread.
+//!
+//! Finds where gets and sets of memcached's text protocol end, and answers with the same bytes:
+//! each get with a value, each set with its confirmation. It parses nothing else and stores
+//! nothing, and none of this repository's code is in it. What it costs a request is what the kernel
+//! costs, on this machine, any server that receives and sends on one thread; what a server costs
+//! beyond it is the server's own.
+//!
+//! It tells its process (`stats`) and its name (`version`), so that a load generator finds its CPU
+//! time. One key a get; no `noreply`.
+
+mod poll;
+mod replies;
+mod requests;
+mod ring;
+mod uring;
+
+use std::{
+    io::{self, Write, stdout},
+    net::TcpListener,
+    os::{fd::OwnedFd, unix::net::UnixListener},
+};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::options::{BareOptions, Io, Place};
+
+/// Serves until it is killed.
+///
+/// # Errors
+/// When it cannot listen, run on the CPUs, or wait.
+pub(crate) fn run(options: &BareOptions) -> io::Result<()> {
+    pin(&options.cpus)?;
+    let listener: OwnedFd = match &options.place {
+        Place::Tcp(address) => {
+            let listener = TcpListener::bind(address)?;
+            writeln!(stdout(), "listening on {}", listener.local_addr()?)?;
+            listener.into()
+        }
+        Place::Unix(path) => {
+            let listener = UnixListener::bind(path)?;
+            writeln!(stdout(), "listening on unix:{}", path.display())?;
+            listener.into()
+        }
+    };
+    stdout().flush()?;
+    match options.io {
+        Io::Uring => uring::serve(listener, options.value_bytes),
+        Io::Epoll => Ok(poll::serve(&listener, options.value_bytes)?),
+    }
+}
+
+/// Lets this thread run on `cpus` only; on any if there are none.
+fn pin(cpus: &[usize]) -> io::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+#[cfg(test)]
+mod tests;
