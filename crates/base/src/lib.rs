@@ -5,9 +5,12 @@
 //! - [`hash`]: the keyed hash of keys.
 //! - [`clock`]: time that a step of the wall clock cannot move.
 //! - [`size`]: byte sizes as people write them (`64MiB`).
+//! - [`random`], [`zipf`]: numbers that a seed repeats.
 #![forbid(unsafe_code)]
 
 pub mod clock;
 pub mod hash;
+pub mod random;
 pub mod size;
 pub mod sync;
+pub mod zipf;

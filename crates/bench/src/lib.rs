@@ -31,7 +31,6 @@ mod outcome;
 mod plan;
 mod popularity;
 mod protocol;
-mod random;
 mod report;
 mod run;
 mod session;

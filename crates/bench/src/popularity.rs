@@ -1,12 +1,11 @@
 //! Which keys are asked for how often.
 //!
 //! Keys are numbers from 0; under Zipf and the hot set the lowest are the most popular. Immutable
-//! after it is made, so threads share it. The Zipf sampler is rejection-inversion (Hoermann and
-//! Derflinger 1996): constant time and no table, so a billion keys cost what ten do.
+//! after it is made, so threads share it.
 
 use std::{fmt, str::FromStr};
 
-use crate::random::Random;
+use base::{random::Random, zipf::Zipf};
 
 /// How accesses are spread over keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,71 +115,6 @@ impl Sampler {
                 } else {
                     hot + random.below(keys - hot)
                 }
-            }
-        }
-    }
-}
-
-/// Exponents nearer to 1 than this are taken for 1, where the integral is a logarithm.
-const ONE_WITHIN: f64 = 1e-6;
-
-/// Ranks by rejection-inversion: inverts the integral of a hat over `1 / x^s` and rejects the few
-/// points that lie between hat and histogram.
-#[derive(Clone, Debug)]
-pub(crate) struct Zipf {
-    keys: f64,
-    exponent: f64,
-    /// `1 - exponent`, or 0.
-    power: f64,
-    /// The integral up to the first rank, less that rank's own share.
-    low: f64,
-    /// The integral up to the last rank.
-    high: f64,
-    /// A point this little below its rank is accepted without computing more.
-    sure: f64,
-}
-
-impl Zipf {
-    fn new(keys: u32, exponent: f64) -> Self {
-        let power = if (1.0 - exponent).abs() < ONE_WITHIN { 0.0 } else { 1.0 - exponent };
-        let mut zipf =
-            Self { keys: f64::from(keys), exponent, power, low: 0.0, high: 0.0, sure: 0.0 };
-        zipf.low = zipf.integral(1.5) - 1.0;
-        zipf.high = zipf.integral(zipf.keys + 0.5);
-        zipf.sure = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.weight(2.0));
-        zipf
-    }
-
-    /// Of `1 / x^s`, up to a constant.
-    fn integral(&self, x: f64) -> f64 {
-        if self.power == 0.0 { x.ln() } else { (x.powf(self.power) - 1.0) / self.power }
-    }
-
-    fn inverse(&self, area: f64) -> f64 {
-        if self.power == 0.0 {
-            area.exp()
-        } else {
-            (1.0 + area * self.power).powf(1.0 / self.power)
-        }
-    }
-
-    fn weight(&self, x: f64) -> f64 {
-        x.powf(-self.exponent)
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rank is at most the number of keys"
-    )]
-    fn draw(&self, random: &mut Random) -> u32 {
-        // At least three of four points are accepted whatever the exponent, so this ends.
-        loop {
-            let area = self.high + random.unit() * (self.low - self.high);
-            let x = self.inverse(area);
-            let rank = x.round().clamp(1.0, self.keys);
-            if rank - x <= self.sure || area >= self.integral(rank + 0.5) - self.weight(rank) {
-                return rank as u32 - 1;
             }
         }
     }

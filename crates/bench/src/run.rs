@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use base::clock::Stopwatch;
+use base::{
+    clock::Stopwatch,
+    random::{Random, mix},
+};
 
 use crate::{
     Error,
@@ -25,7 +28,6 @@ use crate::{
     outcome::{Ceiling, Cell, Outcome, Side},
     plan::{Plan, Server, Shape},
     popularity::Sampler,
-    random::{Random, mix},
     session::Subject,
     sizes::KeyNames,
     tally::Tally,

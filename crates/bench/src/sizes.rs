@@ -6,9 +6,10 @@
 
 use std::fmt;
 
-use base::size::ByteSize;
-
-use crate::random::{mix, unit};
+use base::{
+    random::{mix, unit},
+    size::ByteSize,
+};
 
 /// Largest value: a memcached's largest item.
 pub const VALUE_BYTES_MAX: u32 = 1 << 30;

@@ -11,10 +11,9 @@
 //!
 //! Immutable after it is made; threads share it.
 
-use crate::{
-    random::{Random, mix},
-    sizes::Sizes,
-};
+use base::random::{Random, mix};
+
+use crate::sizes::Sizes;
 
 /// Bytes of a value that name its key and version.
 const HEAD_BYTES: usize = 16;

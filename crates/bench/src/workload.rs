@@ -7,7 +7,9 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::{popularity::Sampler, random::Random, session::Ask};
+use base::random::Random;
+
+use crate::{popularity::Sampler, session::Ask};
 
 /// Where a thread's requests come from.
 #[derive(Debug)]

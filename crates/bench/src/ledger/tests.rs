@@ -1,5 +1,6 @@
+use base::random::Random;
+
 use super::{Ledger, Ticket};
-use crate::random::Random;
 
 const KEY: u32 = 0;
 

@@ -1,5 +1,6 @@
+use base::random::Random;
+
 use super::{Popularity, Sampler};
-use crate::random::Random;
 
 const DRAWS: u32 = 200_000;
 

@@ -1,7 +1,7 @@
 //! Charts: CPU time per request of each cell as bars, and latency by percentile of each cell as
-//! lines. Written by hand: two kinds of charts need no library.
+//! lines.
 
-use std::fmt::Write as _;
+use chart::{Anchor, COLOURS, Frame, Page, Role, Stroke, short, tick};
 
 use super::{
     figures::{Summary, float, is_proven},
@@ -12,9 +12,8 @@ use crate::{
     plan::{Plan, SERVERS_MAX},
 };
 
-/// Colours that people tell apart who see red and green alike (Okabe and Ito 2008).
-const COLOURS: [&str; SERVERS_MAX] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#b8ad1f"];
+/// A colour for each server.
+const _: () = assert!(COLOURS.len() >= SERVERS_MAX);
 
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 24.0;
@@ -47,8 +46,7 @@ pub fn svg(plan: &Plan, outcome: &Outcome) -> String {
     let rows = count(outcome.cells.len().div_ceil(2));
     let head = TITLES + LEGEND_LINE * count(outcome.servers.len().div_ceil(2));
     let height = head + BARS_HEIGHT + AXIS_BELOW + rows * (LINES_HEIGHT + AXIS_BELOW);
-    let mut page = Page { out: String::new() };
-    page.begin(height);
+    let mut page = Page::new(WIDTH, height);
     heading(&mut page, plan, outcome);
     let frame = Frame {
         left: MARGIN + AXIS_LEFT,
@@ -71,8 +69,7 @@ pub fn svg(plan: &Plan, outcome: &Outcome) -> String {
         }
         top += LINES_HEIGHT + AXIS_BELOW;
     }
-    page.out.push_str("</svg>\n");
-    page.out
+    page.finish()
 }
 
 fn heading(page: &mut Page, plan: &Plan, outcome: &Outcome) {
@@ -85,30 +82,20 @@ fn heading(page: &mut Page, plan: &Plan, outcome: &Outcome) {
         plan.protocol,
         plan.rounds
     );
-    page.text((MARGIN, 26.0), "start", "title", "Server CPU time per request, and latency");
-    page.text((MARGIN, 44.0), "start", "label", &load);
+    page.text(
+        (MARGIN, 26.0),
+        Anchor::Start,
+        Role::Title,
+        "Server CPU time per request, and latency",
+    );
+    page.text((MARGIN, 44.0), Anchor::Start, Role::Label, &load);
     let named = LETTERS.iter().zip(&outcome.servers).zip(COLOURS);
     for (number, ((letter, server), colour)) in named.enumerate() {
         let name = format!("{letter}: {} ({})", server.address, server.version);
         let left = MARGIN + 460.0 * count(number % 2);
         let top = 55.0 + LEGEND_LINE * count(number / 2);
         page.rect((left, top), (10.0, 10.0), colour);
-        page.text((left + 16.0, top + 9.0), "start", "label", &name);
-    }
-}
-
-/// Where a chart lies, without its labels.
-#[derive(Clone, Copy)]
-struct Frame {
-    left: f64,
-    top: f64,
-    width: f64,
-    height: f64,
-}
-
-impl Frame {
-    fn bottom(&self) -> f64 {
-        self.top + self.height
+        page.text((left + 16.0, top + 9.0), Anchor::Start, Role::Label, &name);
     }
 }
 
@@ -118,10 +105,15 @@ fn bars(page: &mut Page, frame: Frame, outcome: &Outcome) {
     let numbers = 0..outcome.servers.len();
     let all = outcome.cells.iter().flat_map(|cell| numbers.clone().map(|side| figure(cell, side)));
     let most = all.flatten().fold(0.0, f64::max);
-    page.text((frame.left, frame.top - 10.0), "start", "name", "CPU us per request");
+    page.text((frame.left, frame.top - 10.0), Anchor::Start, Role::Name, "CPU us per request");
     if most == 0.0 {
         let middle = (frame.left, frame.top + 30.0);
-        page.text(middle, "start", "label", "unknown: the servers' processes are not known");
+        page.text(
+            middle,
+            Anchor::Start,
+            Role::Label,
+            "unknown: the servers' processes are not known",
+        );
         return;
     }
     let step = tick(most);
@@ -139,17 +131,17 @@ fn bars(page: &mut Page, frame: Frame, outcome: &Outcome) {
     for (number, cell) in outcome.cells.iter().enumerate() {
         let middle = frame.left + slot * (count(number) + 0.5);
         let name = format!("{} x {}", cell.shape.connections, cell.shape.depth);
-        page.text((middle, frame.bottom() + 16.0), "middle", "label", &name);
+        page.text((middle, frame.bottom() + 16.0), Anchor::Middle, Role::Label, &name);
         for (side, colour) in numbers.clone().zip(COLOURS) {
             let Some(us) = figure(cell, side) else { continue };
             let left = middle + (count(side) - sides / 2.0) * bar;
             page.rect((left + 1.0, y(us)), (bar - 2.0, frame.bottom() - y(us)), colour);
             let label = format!("{us:.2}");
-            page.text((left + bar / 2.0, y(us) - 4.0), "middle", "label", &label);
+            page.text((left + bar / 2.0, y(us) - 4.0), Anchor::Middle, Role::Label, &label);
         }
     }
     let below = (frame.left + frame.width / 2.0, frame.bottom() + 34.0);
-    page.text(below, "middle", "label", "connections x requests under way on each");
+    page.text(below, Anchor::Middle, Role::Label, "connections x requests under way on each");
 }
 
 fn lines(page: &mut Page, frame: Frame, plan: &Plan, cell: &Cell) {
@@ -161,7 +153,7 @@ fn lines(page: &mut Page, frame: Frame, plan: &Plan, cell: &Cell) {
         letters => format!(", not at the limit of {}", letters.join(", ")),
     };
     let title = format!("Latency in us, {} x {}{proven}", cell.shape.connections, cell.shape.depth);
-    page.text((frame.left, frame.top - 10.0), "start", "name", &title);
+    page.text((frame.left, frame.top - 10.0), Anchor::Start, Role::Name, &title);
     let all: Vec<_> = cell.sides.iter().map(|side| side.tally.all()).collect();
     let filled = || all.iter().filter(|histogram| !histogram.is_empty());
     let (Some(least), Some(most)) = (
@@ -183,10 +175,10 @@ fn lines(page: &mut Page, frame: Frame, plan: &Plan, cell: &Cell) {
     let last = count(PERCENTILES.len() - 1);
     let x = |nines: f64| frame.left + nines / last * frame.width;
     for (number, (name, _)) in PERCENTILES.iter().enumerate() {
-        page.text((x(count(number)), frame.bottom() + 16.0), "middle", "label", name);
+        page.text((x(count(number)), frame.bottom() + 16.0), Anchor::Middle, Role::Label, name);
     }
     let below = (frame.left + frame.width / 2.0, frame.bottom() + 34.0);
-    page.text(below, "middle", "label", "percentile");
+    page.text(below, Anchor::Middle, Role::Label, "percentile");
     for (histogram, colour) in all.iter().zip(COLOURS) {
         if histogram.is_empty() {
             continue;
@@ -196,85 +188,11 @@ fn lines(page: &mut Page, frame: Frame, plan: &Plan, cell: &Cell) {
             let us = float(histogram.value_at_quantile(1.0 - 10_f64.powf(-nines)).max(1)) / 1e3;
             (x(nines), y(us).max(frame.top))
         });
-        page.line(points, colour);
+        page.line(points, Stroke { colour, width: 2.0, is_dashed: false });
     }
-}
-
-/// A round distance between ticks, so that there are four to ten of them up to `most`.
-fn tick(most: f64) -> f64 {
-    let power = 10_f64.powf(most.log10().floor());
-    [0.1, 0.2, 0.5, 1.0]
-        .into_iter()
-        .map(|part| part * power)
-        .find(|step| most / step <= 10.0)
-        .unwrap_or(power)
-}
-
-/// Without the digits that only binary fractions have.
-fn short(number: f64) -> String {
-    let text = format!("{number:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful")]
 fn count(number: usize) -> f64 {
     number as f64
-}
-
-/// A document being written.
-struct Page {
-    out: String,
-}
-
-impl Page {
-    fn begin(&mut self, height: f64) {
-        let _ = writeln!(
-            self.out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\">\n\
-             <style>.title{{font-size:18px;font-weight:bold}}.name{{font-size:13px;\
-             font-weight:bold}}.label{{font-size:12px;fill:#333}}</style>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>"
-        );
-    }
-
-    fn text(&mut self, (x, y): (f64, f64), anchor: &str, class: &str, text: &str) {
-        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        let _ = writeln!(
-            self.out,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" class=\"{class}\">\
-             {text}</text>"
-        );
-    }
-
-    fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), colour: &str) {
-        let _ = writeln!(
-            self.out,
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
-             fill=\"{colour}\"/>"
-        );
-    }
-
-    /// A line across a chart with its label at the left.
-    fn level(&mut self, frame: Frame, y: f64, label: &str) {
-        let right = frame.left + frame.width;
-        let _ = writeln!(
-            self.out,
-            "<path d=\"M{:.1} {y:.1}H{right:.1}\" stroke=\"#ddd\" fill=\"none\"/>",
-            frame.left
-        );
-        self.text((frame.left - 6.0, y + 4.0), "end", "label", label);
-    }
-
-    fn line(&mut self, points: impl Iterator<Item = (f64, f64)>, colour: &str) {
-        let mut path = String::new();
-        for (x, y) in points {
-            let verb = if path.is_empty() { 'M' } else { 'L' };
-            let _ = write!(path, "{verb}{x:.1} {y:.1}");
-        }
-        let _ = writeln!(
-            self.out,
-            "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"2\" fill=\"none\"/>"
-        );
-    }
 }

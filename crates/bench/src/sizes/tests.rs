@@ -1,7 +1,8 @@
+use base::random::Random;
+
 use std::collections::BTreeSet;
 
 use super::{KEY_BYTES_MAX, KeyNames, Sizes};
-use crate::random::Random;
 
 const DRAWS: u32 = 100_000;
 

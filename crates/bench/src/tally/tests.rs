@@ -1,5 +1,7 @@
+use base::random::Random;
+
 use super::{Kind, Raw, Tally};
-use crate::{random::Random, span::Span};
+use crate::span::Span;
 
 const SPAN: Span = Span { from_ns: 0, until_ns: u64::MAX };
 

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
+use base::random::Random;
+
 use super::{Arrivals, Source};
 use crate::{
     popularity::{Popularity, Sampler},
-    random::Random,
     session::Ask,
 };
 

@@ -7,7 +7,7 @@ use crate::workspace::{Metadata, Package};
 
 /// The crates by floor, lowest first.
 const FLOORS: [&[&str]; 6] = [
-    &["base"],
+    &["base", "chart"],
     &["cache", "wire", "reactor", "log"],
     &["store", "cluster"],
     &["switch", "names", "client"],
