@@ -21,16 +21,17 @@ use std::{
     os::{fd::OwnedFd, unix::net::UnixListener},
 };
 
-use rustix::thread::{CpuSet, sched_setaffinity};
-
-use crate::options::{BareOptions, Io, Place};
+use crate::{
+    machine,
+    options::{BareOptions, Io, Place},
+};
 
 /// Serves until it is killed.
 ///
 /// # Errors
 /// When it cannot listen, run on the CPUs, or wait.
 pub(crate) fn run(options: &BareOptions) -> io::Result<()> {
-    pin(&options.cpus)?;
+    machine::pin(&options.cpus)?;
     let listener: OwnedFd = match &options.place {
         Place::Tcp(address) => {
             let listener = TcpListener::bind(address)?;
@@ -48,16 +49,6 @@ pub(crate) fn run(options: &BareOptions) -> io::Result<()> {
         Io::Uring => uring::serve(listener, options.value_bytes),
         Io::Epoll => Ok(poll::serve(&listener, options.value_bytes)?),
     }
-}
-
-/// Lets this thread run on `cpus` only; on any if there are none.
-fn pin(cpus: &[usize]) -> io::Result<()> {
-    if cpus.is_empty() {
-        return Ok(());
-    }
-    let mut set = CpuSet::new();
-    cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
-    Ok(sched_setaffinity(None, &set)?)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Where and when a report was made.
 
-use std::{fs, process::Command};
+use std::{fs, io, process::Command};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// The machine, the code and the moment.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -48,6 +50,24 @@ impl Machine {
 /// The one-minute load average, or "unknown". Runs beside other work are told by it.
 pub(crate) fn load_average() -> String {
     file("/proc/loadavg").split(' ').next().unwrap_or("unknown").to_owned()
+}
+
+/// Lets the calling thread, and what it starts, run on `cpus` only; on any if there are none.
+///
+/// # Errors
+/// When one does not exist.
+pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for cpu in cpus {
+        if *cpu >= CpuSet::MAX_CPU {
+            return Err(io::Error::other(format!("there is no CPU {cpu}")));
+        }
+        set.set(*cpu);
+    }
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Resident bytes of this process.

@@ -13,6 +13,7 @@ mod overhead;
 mod random;
 mod report;
 mod speed;
+mod wire;
 mod workload;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
             overhead::resident(&options);
             Ok(())
         }
+        Ok(Command::Wire(options)) => wire::run(&options),
         Ok(Command::Bare(options)) => bare::run(&options),
         Ok(Command::Help) => {
             print!("{USAGE}");

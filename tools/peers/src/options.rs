@@ -2,7 +2,12 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use crate::{contestant::ENGINES, load::BURST, workload::Workload};
+use crate::{
+    contestant::ENGINES,
+    load::BURST,
+    wire::{BLOCKS, Block},
+    workload::Workload,
+};
 
 /// What the program is asked to do.
 #[derive(Debug, PartialEq)]
@@ -15,6 +20,8 @@ pub(crate) enum Command {
     Resident(ResidentOptions),
     /// Be a server that does nothing but answer.
     Bare(BareOptions),
+    /// Compare servers on the wire.
+    Wire(WireOptions),
     /// Print the usage.
     Help,
 }
@@ -39,6 +46,15 @@ peers overhead [options]   bytes a record beyond key and value
   --records N              (2000000)
   --engines A,B            (all but empty)
   --json FILE
+peers wire [options]       compare servers on the wire, each on one thread
+  --cells A,B              tcp,unix,1k,100k,rate (all)
+  --rounds N               (10)
+  --duration-ms N          of a round (800)
+  --warm-up-ms N           before it (200)
+  --server-cpu N           where the servers run (0)
+  --generator-cpus A,B     where the generator's threads run (1)
+  --kelvin FILE            the program (built with cargo)
+  --out DIRECTORY          tables, JSON and charts (target/wire)
 peers bare [options]       be a server that does nothing but answer: the machine's limit
   --listen ADDR            (127.0.0.1:0)
   --unix PATH              a Unix socket instead
@@ -128,6 +144,34 @@ pub(crate) struct BareOptions {
     pub(crate) value_bytes: usize,
 }
 
+/// Options of `wire`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WireOptions {
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) rounds: u32,
+    pub(crate) duration_ms: u64,
+    pub(crate) warm_up_ms: u64,
+    pub(crate) server_cpu: usize,
+    pub(crate) generator_cpus: Vec<usize>,
+    pub(crate) kelvin: Option<PathBuf>,
+    pub(crate) out: PathBuf,
+}
+
+impl Default for WireOptions {
+    fn default() -> Self {
+        Self {
+            blocks: BLOCKS.to_vec(),
+            rounds: 10,
+            duration_ms: 800,
+            warm_up_ms: 200,
+            server_cpu: 0,
+            generator_cpus: vec![1],
+            kelvin: None,
+            out: "target/wire".into(),
+        }
+    }
+}
+
 /// Reads the arguments that follow the program's name.
 ///
 /// # Errors
@@ -139,6 +183,7 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
         "speed" => speed(&pairs).map(Command::Speed),
         "overhead" => overhead(&pairs).map(Command::Overhead),
         "resident" => resident(&pairs).map(Command::Resident),
+        "wire" => wire(&pairs).map(Command::Wire),
         "bare" => bare(&pairs).map(Command::Bare),
         "help" | "--help" | "-h" => Ok(Command::Help),
         other => Err(format!("no command {other:?}")),
@@ -212,6 +257,31 @@ fn resident(pairs: &[(&str, &str)]) -> Result<ResidentOptions, String> {
     Ok(options)
 }
 
+fn wire(pairs: &[(&str, &str)]) -> Result<WireOptions, String> {
+    let mut options = WireOptions::default();
+    for &(name, value) in pairs {
+        match name {
+            "--cells" => options.blocks = each(value, block)?,
+            "--rounds" => options.rounds = number(name, value)?,
+            "--duration-ms" => options.duration_ms = number(name, value)?,
+            "--warm-up-ms" => options.warm_up_ms = number(name, value)?,
+            "--server-cpu" => options.server_cpu = number(name, value)?,
+            "--generator-cpus" => {
+                options.generator_cpus = each(value, |part| number(name, part))?;
+            }
+            "--kelvin" => options.kelvin = Some(value.into()),
+            "--out" => options.out = value.into(),
+            _ => return Err(format!("wire has no option {name:?}")),
+        }
+    }
+    Ok(options)
+}
+
+fn block(name: &str) -> Result<Block, String> {
+    let known = BLOCKS.into_iter().find(|block| block.name == name);
+    known.ok_or_else(|| format!("no cells {name:?}"))
+}
+
 fn bare(pairs: &[(&str, &str)]) -> Result<BareOptions, String> {
     let place = Place::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
     let mut options = BareOptions { place, io: Io::Uring, cpus: Vec::new(), value_bytes: 32 };
@@ -269,38 +339,4 @@ fn key_bytes(text: &str) -> Result<usize, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Command, SpeedOptions, parse};
-    use crate::workload::Workload;
-
-    fn words(line: &str) -> Vec<String> {
-        line.split_whitespace().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn options_replace_defaults() {
-        let line = "speed --ops 33 --workloads insert,get90 --key-bytes 16 --json out.json";
-        let expected = SpeedOptions {
-            ops: 64,
-            workloads: vec![Workload::Insert, Workload::Get90],
-            key_bytes: vec![16],
-            json: Some("out.json".to_owned()),
-            ..SpeedOptions::default()
-        };
-        assert_eq!(parse(&words(line)), Ok(Command::Speed(expected)));
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        for (line, error) in [
-            ("speed --ops", "\"--ops\" has no value"),
-            ("speed --ops many", "--ops: \"many\" is not a number"),
-            ("speed --engines redis", "no engine \"redis\""),
-            ("speed --capacity 4000000", "capacity is below keys, changed between 0 and 50"),
-            ("overhead --rounds 2", "overhead has no option \"--rounds\""),
-            ("speeed", "no command \"speeed\""),
-        ] {
-            assert_eq!(parse(&words(line)), Err(error.to_owned()));
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,56 @@
+use super::{BareOptions, Command, Io, Place, SpeedOptions, WireOptions, parse};
+use crate::{wire::BLOCKS, workload::Workload};
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn options_replace_defaults() {
+    let line = "speed --ops 33 --workloads insert,get90 --key-bytes 16 --json out.json";
+    let expected = SpeedOptions {
+        ops: 64,
+        workloads: vec![Workload::Insert, Workload::Get90],
+        key_bytes: vec![16],
+        json: Some("out.json".to_owned()),
+        ..SpeedOptions::default()
+    };
+    assert_eq!(parse(&words(line)), Ok(Command::Speed(expected)));
+}
+
+#[test]
+fn servers_are_described() {
+    let expected = BareOptions {
+        place: Place::Unix("/tmp/s".into()),
+        io: Io::Epoll,
+        cpus: vec![0, 2],
+        value_bytes: 1024,
+    };
+    let line = "bare --unix /tmp/s --io epoll --cpus 0,2 --value-bytes 1024";
+    assert_eq!(parse(&words(line)), Ok(Command::Bare(expected)));
+    let expected = WireOptions {
+        blocks: vec![BLOCKS[1], BLOCKS[0]],
+        rounds: 3,
+        generator_cpus: vec![2, 3],
+        ..WireOptions::default()
+    };
+    let line = "wire --cells unix,tcp --rounds 3 --generator-cpus 2,3";
+    assert_eq!(parse(&words(line)), Ok(Command::Wire(expected)));
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (line, error) in [
+        ("speed --ops", "\"--ops\" has no value"),
+        ("speed --ops many", "--ops: \"many\" is not a number"),
+        ("speed --engines redis", "no engine \"redis\""),
+        ("speed --capacity 4000000", "capacity is below keys, changed between 0 and 50"),
+        ("overhead --rounds 2", "overhead has no option \"--rounds\""),
+        ("wire --cells all", "no cells \"all\""),
+        ("bare --io select", "bare has no option \"--io\" \"select\""),
+        ("bare --listen here", "\"here\" is no address"),
+        ("speeed", "no command \"speeed\""),
+    ] {
+        assert_eq!(parse(&words(line)), Err(error.to_owned()));
+    }
+}

@@ -1,0 +1,177 @@
+//! Servers as child processes, pinned, on loopback or a Unix socket, ended when dropped.
+
+use std::{
+    io,
+    net::{TcpListener, TcpStream},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::block::{Block, MEMORY_MIB};
+use crate::machine;
+
+/// How long a server may take until it accepts connections, and how often that is tried.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+const START_LOOK: Duration = Duration::from_millis(20);
+
+/// A program that serves.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) kind: Kind,
+    pub(super) path: PathBuf,
+}
+
+/// Whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Kelvin,
+    Memcached,
+    Pogocache,
+    /// This program as `bare`.
+    Bare,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Kelvin => "Kelvin",
+            Self::Memcached => "memcached",
+            Self::Pogocache => "Pogocache",
+            Self::Bare => "bare",
+        }
+    }
+
+    /// Where its path is given, if it is built by hand.
+    pub(super) fn variable(self) -> Option<&'static str> {
+        match self {
+            Self::Memcached => Some("KELVIN_PEER_MEMCACHED"),
+            Self::Pogocache => Some("KELVIN_PEER_POGOCACHE"),
+            Self::Kelvin | Self::Bare => None,
+        }
+    }
+
+    /// One thread; everything else as it comes, but for the memory.
+    fn arguments(self, at: &At, block: &Block) -> Vec<String> {
+        let memory = MEMORY_MIB;
+        let text = match (self, at) {
+            (Self::Kelvin, At::Tcp(port)) => {
+                format!("serve --net-threads 1 --memory {memory}MiB --listen 127.0.0.1:{port}")
+            }
+            (Self::Kelvin, At::Unix(path)) => {
+                format!("serve --net-threads 1 --memory {memory}MiB --unix {}", path.display())
+            }
+            (Self::Memcached, At::Tcp(port)) => {
+                format!("-u root -t 1 -m {memory} -U 0 -l 127.0.0.1 -p {port}")
+            }
+            (Self::Memcached, At::Unix(path)) => {
+                format!("-u root -t 1 -m {memory} -s {}", path.display())
+            }
+            (Self::Pogocache, At::Tcp(port)) => {
+                format!("--threads 1 --maxmemory {memory}mb -h 127.0.0.1 -p {port}")
+            }
+            (Self::Pogocache, At::Unix(path)) => {
+                format!("--threads 1 --maxmemory {memory}mb -p 0 -s {}", path.display())
+            }
+            (Self::Bare, At::Tcp(port)) => {
+                format!("bare --value-bytes {} --listen 127.0.0.1:{port}", block.value_bytes)
+            }
+            (Self::Bare, At::Unix(path)) => {
+                let path = path.display();
+                format!("bare --value-bytes {} --io epoll --unix {path}", block.value_bytes)
+            }
+        };
+        text.split(' ').map(str::to_owned).collect()
+    }
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug)]
+enum At {
+    Tcp(u16),
+    Unix(PathBuf),
+}
+
+impl At {
+    /// A port that nobody has, or a path in `directory`.
+    fn free(program: &Program, block: &Block, directory: &Path) -> io::Result<Self> {
+        if block.is_unix {
+            return Ok(Self::Unix(directory.join(program.kind.name())));
+        }
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        Ok(Self::Tcp(listener.local_addr()?.port()))
+    }
+
+    fn accepts(&self) -> bool {
+        match self {
+            Self::Tcp(port) => TcpStream::connect(("127.0.0.1", *port)).is_ok(),
+            Self::Unix(path) => UnixStream::connect(path).is_ok(),
+        }
+    }
+}
+
+/// A server that accepts connections.
+pub(super) struct Server {
+    pub(super) kind: Kind,
+    at: At,
+    child: Child,
+}
+
+impl Server {
+    /// Starts a program on one CPU; its socket, if it is one, is made in `directory`.
+    ///
+    /// # Errors
+    /// When it cannot be started, or ends, or does not listen.
+    pub(super) fn start(
+        program: &Program,
+        block: &Block,
+        cpu: usize,
+        directory: &Path,
+    ) -> io::Result<Self> {
+        let at = At::free(program, block, directory)?;
+        let mut command = Command::new(&program.path);
+        command.args(program.kind.arguments(&at, block));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // A process runs where the thread does that starts it.
+        let started = thread::scope(|scope| {
+            let start = || machine::pin(&[cpu]).and_then(|()| command.spawn());
+            scope.spawn(start).join().expect("starting does not panic")
+        });
+        let mut server = Self { kind: program.kind, at, child: started? };
+        let name = program.kind.name();
+        let begun = Instant::now();
+        while !server.at.accepts() {
+            if begun.elapsed() > START_TIMEOUT {
+                return Err(io::Error::other(format!("{name} does not listen")));
+            }
+            thread::sleep(START_LOOK);
+        }
+        // If it has ended, somebody else listens there.
+        match server.child.try_wait()? {
+            None => Ok(server),
+            Some(status) => Err(io::Error::other(format!("{name} has ended: {status}"))),
+        }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// As `kelvin bench` reads it.
+    pub(super) fn address(&self) -> String {
+        match &self.at {
+            At::Tcp(port) => format!("127.0.0.1:{port}"),
+            At::Unix(path) => format!("unix:{}", path.display()),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
