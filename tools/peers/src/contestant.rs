@@ -70,12 +70,17 @@ struct Bench<const N: usize, E> {
 }
 
 impl<const N: usize, E: Engine<N>> Bench<N, E> {
-    fn new(name: &'static str, engine: E, load: &Load, warm_ops: usize) -> Self {
+    /// Fills and warms an engine that is bounded by the number of records.
+    fn new(name: &'static str, engine: E, load: &Load) -> Self {
+        Self::filled(name, engine, load, &[&load.filling])
+    }
+
+    fn filled(name: &'static str, engine: E, load: &Load, filling: &[&[u32]]) -> Self {
         let start = Instant::now();
         let class = ENGINES.iter().find(|(known, _)| *known == name).expect("a known engine").1;
         let absent_puts = match class {
             Class::Baseline => 0.0,
-            _ => workload::prepare(&engine, load, warm_ops),
+            _ => workload::prepare(&engine, load, filling),
         };
         let prepared = Prepared {
             records: engine.records(),
@@ -111,23 +116,15 @@ impl<const N: usize, E: Engine<N>> Contestant for Bench<N, E> {
 }
 
 /// Fills and warms the engine called `name`, bounded to the load's capacity.
-pub(crate) fn prepare<const N: usize>(
-    name: &'static str,
-    load: &Load,
-    warm_ops: usize,
-) -> Box<dyn Contestant> {
+pub(crate) fn prepare<const N: usize>(name: &'static str, load: &Load) -> Box<dyn Contestant> {
     let records = load.shape.capacity as usize;
     match name {
-        "kelvin" => kelvin::<N>(name, load, warm_ops),
-        "moka" => Box::new(Bench::<N, _>::new(name, Moka::new(records), load, warm_ops)),
-        "quick_cache" => Box::new(Bench::<N, _>::new(name, Quick::new(records), load, warm_ops)),
-        "quick_inline" => {
-            Box::new(Bench::<N, _>::new(name, QuickInline::new(records), load, warm_ops))
-        }
-        "sharded_lru" => {
-            Box::new(Bench::<N, _>::new(name, ShardedLru::new(records), load, warm_ops))
-        }
-        _ => Box::new(Bench::<N, _>::new(name, Empty, load, warm_ops)),
+        "kelvin" => kelvin::<N>(name, load),
+        "moka" => Box::new(Bench::<N, _>::new(name, Moka::new(records), load)),
+        "quick_cache" => Box::new(Bench::<N, _>::new(name, Quick::new(records), load)),
+        "quick_inline" => Box::new(Bench::<N, _>::new(name, QuickInline::new(records), load)),
+        "sharded_lru" => Box::new(Bench::<N, _>::new(name, ShardedLru::new(records), load)),
+        _ => Box::new(Bench::<N, _>::new(name, Empty, load)),
     }
 }
 
@@ -139,14 +136,17 @@ const BUDGET_ATTEMPTS_MAX: usize = 6;
 const CAPACITY_TOLERANCE: f64 = 0.004;
 
 /// The cache of this repository is bounded by bytes: looks for the budget with which it holds as
-/// many records of this load as the others.
-fn kelvin<const N: usize>(name: &'static str, load: &Load, warm_ops: usize) -> Box<dyn Contestant> {
+/// many records of this load as the others. What it needs to evict (ghosts, a reserve) it takes
+/// from the budget only when it begins to, so it is filled beyond that point first.
+fn kelvin<const N: usize>(name: &'static str, load: &Load) -> Box<dyn Contestant> {
     let capacity = f64::from(load.shape.capacity);
     // Key, value, and 36 bytes that the record format allows for everything else.
     let mut memory_bytes = (capacity * (N as f64 + load.names.mean_len() + 36.0)) as u64;
     let mut attempt = 1;
     loop {
-        let mut bench = Bench::<N, _>::new(name, Kelvin::new(memory_bytes), load, warm_ops);
+        let filling = [load.overfilling.as_slice(), load.filling.as_slice()];
+        let engine = Kelvin::new(memory_bytes);
+        let mut bench = Bench::<N, _>::filled(name, engine, load, &filling);
         bench.prepared.memory_bytes = Some(memory_bytes);
         let ratio = bench.prepared.records as f64 / capacity;
         eprintln!(

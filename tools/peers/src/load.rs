@@ -11,8 +11,9 @@ use crate::random::{Random, Zipf};
 /// Operations of a burst: the batch of batched workloads, and the distance of announcements.
 pub(crate) const BURST: usize = 32;
 
-/// Operations in a precomputed stream (16 MiB of memory each); longer runs wrap around.
-const STREAM_OPS: usize = 1 << 22;
+/// Most operations in a precomputed stream (64 MiB of memory each); longer runs wrap around, and
+/// find more of their keys than the first time.
+const STREAM_OPS_MAX: usize = 1 << 24;
 
 /// Bits of an operation: a put, the other name of the pair, and the rank below them.
 const PUT: u32 = 1 << 31;
@@ -212,6 +213,18 @@ pub(crate) struct LoadShape {
     pub(crate) seed: u64,
 }
 
+/// Operations of streams.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lengths {
+    /// Of each thread's.
+    pub(crate) stream: usize,
+    /// Of the one that warms up.
+    pub(crate) warming: usize,
+}
+
+/// Percentage of puts in the stream that warms up.
+const WARMING_PUT_PERCENT: u32 = 70;
+
 /// Keys, values and streams.
 #[derive(Debug)]
 pub(crate) struct Load {
@@ -219,30 +232,42 @@ pub(crate) struct Load {
     pub(crate) names: Names,
     /// The ranks that an LRU cache would hold after a long run, the most recent one last.
     pub(crate) filling: Vec<u32>,
+    /// Other ranks, which it would have held before.
+    pub(crate) overfilling: Vec<u32>,
+    /// What engines are warmed up with.
+    pub(crate) warming: Vec<Op>,
     /// For each percentage of puts and each thread, a stream.
     streams: Vec<(u32, Vec<Vec<Op>>)>,
 }
 
 impl Load {
     /// Draws everything: `threads` streams for each percentage of puts.
-    pub(crate) fn new(shape: LoadShape, put_percents: &[u32], threads: usize) -> Self {
+    pub(crate) fn new(
+        shape: LoadShape,
+        put_percents: &[u32],
+        threads: usize,
+        lengths: Lengths,
+    ) -> Self {
         assert!(shape.keys <= RANKS_MAX && shape.capacity < shape.keys, "shape of the load");
         let zipf = Zipf::new(shape.keys, shape.exponent);
         let mut random = Random::new(shape.seed);
-        let filling = filling(shape, &zipf, &mut random);
+        let (filling, overfilling) = filling(shape, &zipf, &mut random);
         // Two draws in a row differ with probability 2p(1 - p).
         let changed = shape.changed_percent / 100.0;
         let other = (1.0 - (1.0 - 2.0 * changed).sqrt()) / 2.0;
+        let length = lengths.stream.min(STREAM_OPS_MAX);
+        let mut draw = |percent: u32, length: usize| {
+            stream(&zipf, &mut random, (f64::from(percent) / 100.0, other), length)
+        };
+        let warming = draw(WARMING_PUT_PERCENT, lengths.warming);
         let streams = put_percents
             .iter()
             .map(|&percent| {
-                let per_thread = (0..threads)
-                    .map(|_| stream(&zipf, &mut random, f64::from(percent) / 100.0, other))
-                    .collect();
+                let per_thread = (0..threads).map(|_| draw(percent, length)).collect();
                 (percent, per_thread)
             })
             .collect();
-        Self { shape, names: Names::load(), filling, streams }
+        Self { shape, names: Names::load(), filling, overfilling, warming, streams }
     }
 
     /// A thread's stream for a percentage of puts.
@@ -252,7 +277,7 @@ impl Load {
     }
 }
 
-fn stream(zipf: &Zipf, random: &mut Random, puts: f64, other: f64) -> Vec<Op> {
+fn stream(zipf: &Zipf, random: &mut Random, (puts, other): (f64, f64), length: usize) -> Vec<Op> {
     let draw = |_| {
         let mut op = zipf.draw(random);
         if random.unit() < puts {
@@ -263,11 +288,16 @@ fn stream(zipf: &Zipf, random: &mut Random, puts: f64, other: f64) -> Vec<Op> {
         }
         Op(op)
     };
-    (0..STREAM_OPS).map(draw).collect()
+    (0..length).map(draw).collect()
 }
 
-/// The last `capacity` distinct ranks of an endless stream, by drawing it backwards.
-fn filling(shape: LoadShape, zipf: &Zipf, random: &mut Random) -> Vec<u32> {
+/// Ranks beyond those that fit, as a divisor of the capacity: enough to bring an engine beyond the
+/// point where it begins to evict, and what it needs for that has its memory.
+const OVERFILL_DIVISOR: usize = 2;
+
+/// The last `capacity` distinct ranks of an endless stream, by drawing it backwards; and others
+/// that it would have had before, the most popular ones last.
+fn filling(shape: LoadShape, zipf: &Zipf, random: &mut Random) -> (Vec<u32>, Vec<u32>) {
     let mut seen = vec![false; shape.keys as usize];
     let mut ranks = Vec::with_capacity(shape.capacity as usize);
     while ranks.len() < shape.capacity as usize {
@@ -276,15 +306,18 @@ fn filling(shape: LoadShape, zipf: &Zipf, random: &mut Random) -> Vec<u32> {
             ranks.push(rank);
         }
     }
+    let unseen = (0..shape.keys).filter(|rank| !seen[*rank as usize]);
+    let mut before: Vec<u32> = unseen.take(shape.capacity as usize / OVERFILL_DIVISOR).collect();
     ranks.reverse();
-    ranks
+    before.reverse();
+    (ranks, before)
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
-    use super::{Key, Load, LoadShape, Names, OTHER, Op, ValueBuffer};
+    use super::{Key, Lengths, Load, LoadShape, Names, OTHER, Op, ValueBuffer};
 
     #[test]
     fn ranks_have_keys_of_their_own() {
@@ -322,10 +355,17 @@ mod tests {
     fn a_load_has_the_shares_it_was_asked_for() {
         let shape =
             LoadShape { keys: 1000, capacity: 500, exponent: 0.99, changed_percent: 12.0, seed: 1 };
-        let load = Load::new(shape, &[70], 1);
-        let distinct: HashSet<_> = load.filling.iter().collect();
-        assert_eq!(distinct.len(), 500);
+        let lengths = Lengths { stream: 1 << 20, warming: 1000 };
+        let load = Load::new(shape, &[70], 1, lengths);
+        let distinct: HashSet<_> = load.filling.iter().chain(&load.overfilling).collect();
+        assert_eq!((load.filling.len(), distinct.len(), load.warming.len()), (500, 750, 1000));
+        // The drawn ones are the popular ones, for the most part.
+        let popular = |ranks: &[u32]| ranks.iter().filter(|rank| **rank < 300).count();
+        let counts = (popular(&load.filling), popular(&load.overfilling));
+        assert!(counts.0 > 200 && counts.0 + counts.1 == 300, "{counts:?}");
+        assert!(load.overfilling.is_sorted_by(|before, after| before > after));
         let stream = load.stream(70, 0);
+        assert_eq!(stream.len(), 1 << 20);
         let puts: Vec<_> = stream.iter().filter(|op| op.is_put()).collect();
         let other = puts.iter().filter(|op| op.0 & OTHER != 0).count() as f64;
         let share = puts.len() as f64 / stream.len() as f64;

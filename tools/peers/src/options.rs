@@ -36,7 +36,7 @@ peers speed [options]      compare speeds in one interleaved run
   --workloads A,B          get90,get30,batch32,insert,insert32 (all)
   --threads A,B            1,2
   --key-bytes A,B          4,16
-  --keys N                 keys of the Zipf distribution (4000000)
+  --keys N                 keys of the Zipf distribution (5500000)
   --capacity N             records that every engine may hold (2000000)
   --exponent X             of the Zipf distribution (0.99)
   --changed PERCENT        overwrites that change the value (12)
@@ -93,7 +93,7 @@ impl Default for SpeedOptions {
             workloads: Workload::ALL.to_vec(),
             threads: vec![1, 2],
             key_bytes: vec![4, 16],
-            keys: 4_000_000,
+            keys: 5_500_000,
             capacity: 2_000_000,
             exponent: 0.99,
             changed_percent: 12.0,

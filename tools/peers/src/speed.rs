@@ -8,11 +8,11 @@ use std::{
 
 use crate::{
     contestant::{self, Contestant},
-    load::{Load, LoadShape},
+    load::{Lengths, Load, LoadShape},
     machine::Machine,
     options::SpeedOptions,
     report::{self, CellReport, Report, Spread},
-    workload::{Cell, Extent, Sample, Workload},
+    workload::{Cell, Extent, Sample},
 };
 
 /// Samples of one cell: for each engine, one a round.
@@ -33,11 +33,12 @@ pub(crate) fn run(options: &SpeedOptions) -> io::Result<()> {
         seed: options.seed,
     };
     eprintln!("drawing keys and streams");
-    let load = Load::new(
-        shape,
-        &put_percents(options),
-        options.threads.iter().copied().max().unwrap_or(1),
-    );
+    // No run finds what an earlier one has just asked for.
+    let runs = options.rounds * options.threads.len();
+    let lengths =
+        Lengths { stream: runs * Extent::stream_ops(options.ops), warming: options.warm_ops };
+    let threads = options.threads.iter().copied().max().unwrap_or(1);
+    let load = Load::new(shape, &put_percents(options), threads, lengths);
     let mut report = Report::new(machine, options, shape);
     let sizes = options.key_bytes.len();
     for (at, &key_bytes) in options.key_bytes.iter().enumerate() {
@@ -56,11 +57,10 @@ pub(crate) fn run(options: &SpeedOptions) -> io::Result<()> {
     }
 }
 
-/// The streams that are needed: those of the workloads, and the one that warms up.
+/// The streams that are needed: those of the workloads.
 fn put_percents(options: &SpeedOptions) -> Vec<u32> {
     let streamed = options.workloads.iter().filter(|workload| !workload.inserts());
     let mut percents: Vec<u32> = streamed.map(|workload| workload.put_percent()).collect();
-    percents.push(Workload::Get30.put_percent());
     percents.sort_unstable();
     percents.dedup();
     percents
@@ -76,7 +76,7 @@ fn compare<const N: usize>(
     let mut engines = Vec::new();
     for &name in &options.engines {
         eprintln!("{N}-byte keys: filling {name}");
-        engines.push(contestant::prepare::<N>(name, load, options.warm_ops));
+        engines.push(contestant::prepare::<N>(name, load));
     }
     report.add_prepared(N, &engines);
     // Inserts replace what the caches hold, so they come when the other cells are done.
@@ -117,10 +117,13 @@ fn rounds(
             break;
         }
         for (cell, cell_samples) in cells.iter().zip(&mut samples) {
+            let at = options.threads.iter().position(|threads| *threads == cell.threads);
+            let turn = round * options.threads.len() + at.expect("invariant: one of the options");
+            let offset = turn * Extent::stream_ops(options.ops);
             // The order rotates so that no engine always follows the same one.
             for turn in 0..engines.len() {
                 let at = (turn + round) % engines.len();
-                let extent = Extent { ops: options.ops, offset: 2 * round * options.ops };
+                let extent = Extent { ops: options.ops, offset };
                 cell_samples[at].push(engines[at].run(load, *cell, extent));
             }
         }

@@ -31,6 +31,13 @@ pub(crate) enum Workload {
     Insert32,
 }
 
+impl Extent {
+    /// Operations of a stream that one run of `ops` uses, its lead-in included.
+    pub(crate) const fn stream_ops(ops: usize) -> usize {
+        ops + (ops / LEAD_IN_DIVISOR).next_multiple_of(BURST)
+    }
+}
+
 impl Workload {
     pub(crate) const ALL: [Self; 5] =
         [Self::Get90, Self::Get30, Self::Batch32, Self::Insert, Self::Insert32];
@@ -139,7 +146,7 @@ pub(crate) fn run<const N: usize, E: Engine<N>>(
                 let (barrier, before) = (&barrier, &before);
                 scope.spawn(move || {
                     let mut thread = Thread::new(engine, load, fresh, cell.workload, thread);
-                    let lead_in = (extent.ops / LEAD_IN_DIVISOR).next_multiple_of(BURST);
+                    let lead_in = Extent::stream_ops(extent.ops) - extent.ops;
                     thread.work(extent.offset, lead_in);
                     if barrier.wait().is_leader() {
                         *before.lock().expect("not poisoned") = engine.evictions();
@@ -169,25 +176,23 @@ pub(crate) fn run<const N: usize, E: Engine<N>>(
     sample
 }
 
-/// Fills an engine and lets its replacement policy settle: first the load's filling, then
-/// `warm_ops` operations of 30 % get and 70 % put. Returns the share of the last puts whose key
-/// was absent.
+/// Fills an engine and lets its replacement policy settle: first `filling`, then the load's
+/// warming. Returns the share of the last puts whose key was absent.
 pub(crate) fn prepare<const N: usize, E: Engine<N>>(
     engine: &E,
     load: &Load,
-    warm_ops: usize,
+    filling: &[&[u32]],
 ) -> f64 {
     let (mut session, mut out) = (engine.session(), ValueBuffer::new());
-    for burst in load.filling.chunks(BURST) {
+    for burst in filling.iter().flat_map(|ranks| ranks.chunks(BURST)) {
         for &rank in burst {
             session.put(&Key::of(rank), load.names.value(Op::put(rank)));
         }
         session.burst_end();
     }
-    let stream = load.stream(Workload::Get30.put_percent(), 0);
-    let probed_from = warm_ops - warm_ops / 10;
+    let probed_from = load.warming.len() - load.warming.len() / 10;
     let (mut puts, mut absent) = (0u64, 0u64);
-    for (at, &op) in stream.iter().cycle().take(warm_ops).enumerate() {
+    for (at, &op) in load.warming.iter().enumerate() {
         let key = Key::of(op.rank());
         if at >= probed_from && op.is_put() {
             puts += 1;

@@ -44,7 +44,7 @@ fn mistakes_are_named() {
         ("speed --ops", "\"--ops\" has no value"),
         ("speed --ops many", "--ops: \"many\" is not a number"),
         ("speed --engines redis", "no engine \"redis\""),
-        ("speed --capacity 4000000", "capacity is below keys, changed between 0 and 50"),
+        ("speed --capacity 5500000", "capacity is below keys, changed between 0 and 50"),
         ("overhead --rounds 2", "overhead has no option \"--rounds\""),
         ("wire --cells all", "no cells \"all\""),
         ("bare --io select", "bare has no option \"--io\" \"select\""),
