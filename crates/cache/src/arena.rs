@@ -14,7 +14,10 @@ use std::io;
 
 use base::sync::atomic::AtomicU64;
 
-use crate::geometry::{BLOCK_WORDS, LINE_WORDS, WORD_BYTES};
+use crate::{
+    blocks::Surplus,
+    geometry::{BLOCK_BYTES, BLOCK_WORDS, LINE_WORDS, WORD_BYTES},
+};
 
 /// Bytes of a huge page; the arena starts on one.
 #[cfg(not(any(loom, shuttle, miri)))]
@@ -25,7 +28,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 pub(crate) struct Arena {
     /// Unmaps when dropped.
     #[cfg(not(any(loom, shuttle, miri)))]
-    _map: memmap2::MmapMut,
+    map: memmap2::MmapMut,
     #[cfg(not(any(loom, shuttle, miri)))]
     start: *const AtomicU64,
     #[cfg(any(loom, shuttle, miri))]
@@ -38,7 +41,7 @@ pub(crate) struct Arena {
     lines: usize,
 }
 
-// SAFETY: `start` points into `_map`, which the arena owns and nobody else writes through; the
+// SAFETY: `start` points into `map`, which the arena owns and nobody else writes through; the
 // words behind it are atomics, which any thread may use. `plain` is reached only through `bytes`
 // and `fill`, whose contracts exclude races.
 unsafe impl Send for Arena {}
@@ -57,10 +60,10 @@ impl Arena {
                 .no_reserve_swap()
                 .map_anon()?;
             let skip = map.as_ptr().align_offset(HUGE_PAGE_BYTES);
-            // A kernel without huge pages refuses the advice; small pages do as well, only slower.
-            let _ = map.advise_range(memmap2::Advice::HugePage, skip, bytes);
             let start = map[skip..].as_mut_ptr().cast_const().cast();
-            Ok(Self { _map: map, start, blocks, lines: blocks * (BLOCK_WORDS / LINE_WORDS) })
+            let this = Self { map, start, blocks, lines: blocks * (BLOCK_WORDS / LINE_WORDS) };
+            this.use_huge_pages(true);
+            Ok(this)
         }
         #[cfg(any(loom, shuttle, miri))]
         {
@@ -78,7 +81,7 @@ impl Arena {
     fn blocks(&self) -> &[[AtomicU64; BLOCK_WORDS]] {
         #[cfg(not(any(loom, shuttle, miri)))]
         {
-            // SAFETY: `start` is aligned to a huge page inside `_map`, which holds
+            // SAFETY: `start` is aligned to a huge page inside `map`, which holds
             // `blocks * BLOCK_WORDS` words from there and lives as long as `self`. AtomicU64 has
             // the layout of u64, every bit pattern is valid, and shared writes go through atomics.
             unsafe { std::slice::from_raw_parts(self.start.cast(), self.blocks) }
@@ -171,6 +174,45 @@ impl Arena {
         return self.start.cast::<u8>().cast_mut().wrapping_add(from);
         #[cfg(any(loom, shuttle, miri))]
         return std::cell::UnsafeCell::raw_get(self.plain.as_ptr().wrapping_add(from));
+    }
+
+    /// Gives the memory of a block back to the system; its words are zero then. If the system does
+    /// not take it, nothing happens.
+    pub(crate) fn discard(&self, block: &Surplus) {
+        let block = block.number();
+        assert!(block < self.blocks, "outside the arena");
+        #[cfg(not(any(loom, shuttle, miri)))]
+        {
+            use memmap2::UncheckedAdvice::DontNeed;
+            let offset = self.skip() + block * BLOCK_BYTES;
+            // SAFETY: the range is one block of the arena. It is nobody's, so nobody has it as
+            // plain bytes; as words it changes like any other, and zeros are valid.
+            let _ = unsafe { self.map.unchecked_advise_range(DontNeed, offset, BLOCK_BYTES) };
+        }
+        #[cfg(any(loom, shuttle, miri))]
+        for word in self.slice(block * BLOCK_WORDS, BLOCK_WORDS) {
+            word.store(0, base::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the system may put huge pages where blocks are missing: not while they are being
+    /// given back, or it would fill up the gaps that they leave.
+    pub(crate) fn use_huge_pages(&self, yes: bool) {
+        #[cfg(not(any(loom, shuttle, miri)))]
+        {
+            use memmap2::Advice::{HugePage, NoHugePage};
+            let advice = if yes { HugePage } else { NoHugePage };
+            // A kernel without huge pages refuses the advice; small pages do as well, only slower.
+            let _ = self.map.advise_range(advice, self.skip(), self.blocks * BLOCK_BYTES);
+        }
+        #[cfg(any(loom, shuttle, miri))]
+        let _ = yes;
+    }
+
+    /// Where the arena starts in the mapping.
+    #[cfg(not(any(loom, shuttle, miri)))]
+    fn skip(&self) -> usize {
+        self.start.addr() - self.map.as_ptr().addr()
     }
 
     /// Asks the processor to load the line of word `at`; outside the arena nothing happens.

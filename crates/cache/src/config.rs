@@ -8,6 +8,9 @@ pub const VALUE_SIZE_MAX_LIMIT_BYTES: u64 = 1 << 30;
 pub struct CacheConfig {
     /// Bytes for records, index, ghosts and tables together.
     pub memory_bytes: u64,
+    /// What `memory_bytes` may be raised to by [`crate::Cache::set_memory`]. What is above it costs
+    /// addresses only.
+    pub memory_max_bytes: u64,
     /// Longest value in bytes, at most [`VALUE_SIZE_MAX_LIMIT_BYTES`].
     pub value_size_max: u64,
     /// Largest part of the memory that one value may take, as a divisor: 4 is a quarter.
@@ -24,6 +27,7 @@ impl CacheConfig {
     pub fn new(memory_bytes: u64) -> Self {
         Self {
             memory_bytes,
+            memory_max_bytes: memory_bytes,
             value_size_max: 1 << 20,
             value_share_divisor: 4,
             writers: std::thread::available_parallelism().map_or(1, usize::from),

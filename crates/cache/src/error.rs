@@ -55,6 +55,14 @@ pub enum ConfigError {
         /// Largest arena in bytes.
         max: u64,
     },
+    /// More memory than addresses were reserved for.
+    #[error("{got} bytes of memory; the cache was built for at most {max}")]
+    MemoryAboveMax {
+        /// Bytes that were asked for.
+        got: u64,
+        /// The configured maximum in bytes.
+        max: u64,
+    },
     /// A value could fill too much of memory.
     #[error("value_size_max is {got} bytes; with this much memory at most {max} are possible")]
     ValueSizeMax {

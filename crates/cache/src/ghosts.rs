@@ -11,12 +11,16 @@
 #[cfg(all(test, not(loom)))]
 mod checks;
 
-use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use base::sync::{
+    Mutex,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};
 
 use crate::{
     arena::Arena,
     geometry::{BLOCK_LINES, BLOCK_WORDS, LINE_WORDS},
     policy::Partition,
+    zeroed::zeroed,
 };
 
 /// Words of a line for each partition.
@@ -27,16 +31,19 @@ const LINE_PRINTS: u64 = 16;
 /// The fingerprints of one table.
 #[derive(Debug)]
 pub(crate) struct Ghosts {
+    /// Blocks of lines, in order. What is behind the last one may be out of date, so that who reads
+    /// it late finds a block that was one.
     directory: Box<[AtomicU32]>,
     blocks: AtomicU64,
+    /// Held by the thread that adds a block, or takes one away.
+    resizing: Mutex<()>,
 }
 
 impl Ghosts {
     /// No fingerprints yet, in an arena of `arena_blocks`.
     pub(crate) fn new(arena_blocks: usize) -> Self {
-        let places = arena_blocks / 4 + 1;
-        let directory = (0..places).map(|_| AtomicU32::new(0)).collect();
-        Self { directory, blocks: AtomicU64::new(0) }
+        let directory = zeroed(arena_blocks / 4 + 1);
+        Self { directory, blocks: AtomicU64::new(0), resizing: Mutex::new(()) }
     }
 
     /// Bytes of the directory.
@@ -58,16 +65,27 @@ impl Ghosts {
             && blocks < self.directory.len() as u64
     }
 
-    /// Adds a zeroed block. Gives it back when there is no place for it. One thread at a time.
+    /// Adds a zeroed block. Gives it back when there is no place for it, or somebody else is at it.
     pub(crate) fn supply(&self, block: u32) -> Result<(), u32> {
+        let Ok(_resizing) = self.resizing.try_lock() else { return Err(block) };
         let blocks = self.blocks.load(Ordering::Relaxed);
         let place = usize::try_from(blocks).ok().and_then(|at| self.directory.get(at));
         let Some(place) = place else { return Err(block) };
-        if place.compare_exchange(0, block, Ordering::Release, Ordering::Relaxed).is_err() {
-            return Err(block);
-        }
+        place.store(block, Ordering::Relaxed);
         self.blocks.store(blocks + 1, Ordering::Release);
         Ok(())
+    }
+
+    /// Takes the last block away if half of what remains is more than this many live records can
+    /// use. It is to be retired: others may be writing into it.
+    pub(crate) fn give_back(&self, records: u64) -> Option<u32> {
+        let Ok(_resizing) = self.resizing.try_lock() else { return None };
+        let left = self.blocks.load(Ordering::Relaxed).checked_sub(1)?;
+        if left == 0 || left * BLOCK_LINES as u64 * LINE_PRINTS < 2 * records {
+            return None;
+        }
+        self.blocks.store(left, Ordering::Release);
+        Some(self.directory[left as usize].load(Ordering::Relaxed))
     }
 
     /// Number of the line for `hash`, if there are lines at all.

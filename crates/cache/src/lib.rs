@@ -24,6 +24,7 @@ mod checks;
 mod config;
 mod error;
 mod extent;
+mod fit;
 mod geometry;
 mod ghosts;
 mod history;
@@ -38,6 +39,7 @@ mod subtable;
 mod table;
 mod unit;
 mod worker;
+mod zeroed;
 
 pub use change::{Change, Decision, Digits, Edit, Put, Token, Value};
 pub use config::{CacheConfig, VALUE_SIZE_MAX_LIMIT_BYTES};

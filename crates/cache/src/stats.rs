@@ -15,7 +15,7 @@ pub struct Stats {
     pub records: u64,
     /// Bytes of slots and values that hold them.
     pub record_bytes: u64,
-    /// Bytes of the arena.
+    /// Bytes that the arena may have.
     pub arena_bytes: u64,
     /// Bytes of the arena in blocks that are in use.
     pub arena_used_bytes: u64,
@@ -46,7 +46,7 @@ impl Stats {
         let memory = &table.memory;
         let counters = &memory.counters;
         let load = |counter: &base::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        let blocks = memory.blocks.len();
+        let blocks = memory.blocks.limit();
         let sub_tables = table.sub_tables();
         let values: usize =
             memory.value_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
@@ -65,7 +65,7 @@ impl Stats {
             records: load(&memory.records),
             record_bytes: (sum.taken_bytes + values) as u64,
             arena_bytes: (blocks * BLOCK_BYTES) as u64,
-            arena_used_bytes: ((blocks - memory.blocks.available()) * BLOCK_BYTES) as u64,
+            arena_used_bytes: (memory.blocks.taken() * BLOCK_BYTES) as u64,
             index_bytes: memory.index.bytes(),
             ghost_bytes: memory.ghosts.bytes(),
             table_bytes: (sum.table_bytes + per_block + size_of_val(sub_tables)) as u64,

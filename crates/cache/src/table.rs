@@ -17,6 +17,7 @@ use crate::{
     arena::Arena,
     blocks::{Blocks, Owner},
     extent::Pieces,
+    fit::Fit,
     geometry::{
         ARENA_MIN_BLOCKS, BLOCK_BYTES, BLOCK_WORDS, CLASSES, INLINE_VALUE_MAX_BYTES, WORD_BYTES,
         is_head_class,
@@ -33,9 +34,6 @@ use crate::{
 /// Attempts to find memory for one record: each takes a block from another sub-table, and two in
 /// a row fail only when other threads take what was freed.
 const ALLOCATE_ATTEMPTS: usize = 16;
-
-/// A sub-table takes a block from another whose records stay this many times longer.
-const RESIDENCE_RATIO: u64 = 2;
 
 /// Sub-tables with less than this are taken from last, so that rare sizes keep a place.
 const FLOOR_BYTES: usize = 2 * BLOCK_BYTES;
@@ -67,6 +65,8 @@ pub(crate) struct Table {
     pub(crate) sweep: Mutex<SweepRound>,
     /// Flushes whose records have all been swept.
     pub(crate) swept_flushes: AtomicU64,
+    /// What memory is to become.
+    pub(crate) fit: Fit,
 }
 
 /// One round of sweeping all blocks.
@@ -80,14 +80,14 @@ pub(crate) struct SweepRound {
 
 impl Table {
     pub(crate) fn new(config: CacheConfig, clock: Clock) -> Result<Self, ConfigError> {
-        let blocks = arena_blocks(&config)?;
-        let shards = shards(blocks, config.writers);
+        let limit = arena_blocks(&config, config.memory_bytes)?;
+        let blocks = arena_blocks(&config, config.memory_max_bytes.max(config.memory_bytes))?;
+        let shards = shards(limit, config.writers);
         let bytes = (blocks * BLOCK_BYTES) as u64;
         let arena = Arena::new(blocks).map_err(|source| ConfigError::Reserve { bytes, source })?;
-        let reserve = if cfg!(any(loom, shuttle, miri)) { 1 } else { (blocks / 128).clamp(4, 64) };
-        let (qsbr, table) = (Qsbr::new(), Blocks::new(blocks, reserve));
-        let first: Vec<u32> =
-            (0..Index::first_blocks(blocks)).filter_map(|_| table.take_reserved(&qsbr)).collect();
+        let (qsbr, table) = (Qsbr::new(), Blocks::new(blocks, limit));
+        let first = Index::first_blocks(limit, blocks);
+        let first: Vec<u32> = (0..first).filter_map(|_| table.take_reserved(&qsbr)).collect();
         let sub_tables: Box<[SubTable]> = (0..CLASSES * shards)
             .map(|number| SubTable::new(number, number / shards, Box::new(Htr::new())))
             .collect();
@@ -121,6 +121,7 @@ impl Table {
             flush_at_ms: AtomicU64::new(0),
             sweep: Mutex::new(SweepRound::default()),
             swept_flushes: AtomicU64::new(0),
+            fit: Fit::new(limit),
         };
         table.note_time(now_ms);
         Ok(table)
@@ -164,12 +165,12 @@ impl Table {
 
     /// Bytes that values which are still arriving may hold: a quarter of the arena.
     pub(crate) fn uploads_max_bytes(&self) -> usize {
-        self.memory.blocks.len() * BLOCK_BYTES / 4
+        self.memory.blocks.limit() * BLOCK_BYTES / 4
     }
 
     /// Bytes of values that may be pinned by those who send them: a quarter of the arena.
     pub(crate) fn pinned_max_bytes(&self) -> usize {
-        self.memory.blocks.len() * BLOCK_BYTES / 4
+        self.memory.blocks.limit() * BLOCK_BYTES / 4
     }
 
     /// The class of the sub-table that a location's block belongs to.
@@ -243,9 +244,9 @@ impl Table {
     #[cold]
     fn rebalance(&self, number: usize, now_ms: u64) {
         let own = self.sub_tables[number].residence_ms(&self.memory, now_ms).max(1);
-        if self.sub_tables[number].may_take()
-            && let Some(donor) = self.donor(&[number], FLOOR_BYTES, now_ms)
-            && donor.residence_ms(&self.memory, now_ms) / RESIDENCE_RATIO > own
+        if let Some(donor) = self.donor(&[number], FLOOR_BYTES, now_ms)
+            && let ratio = donor.residence_ratio(&self.memory, own, now_ms)
+            && self.sub_tables[number].may_take(ratio)
             && self.take_from(donor)
             && let Some(block) = self.memory.blocks.take_reserved(&self.memory.qsbr)
         {
@@ -362,15 +363,16 @@ impl Table {
     }
 }
 
-/// Blocks of the arena: what is left of the budget when every table outside it is paid for.
-fn arena_blocks(config: &CacheConfig) -> Result<usize, ConfigError> {
+/// Blocks of the arena when the budget is `memory_bytes`: what is left when every table outside it
+/// is paid for.
+pub(crate) fn arena_blocks(config: &CacheConfig, memory_bytes: u64) -> Result<usize, ConfigError> {
     let per_block = BLOCK_BYTES
         + Blocks::TABLE_BYTES_PER_BLOCK
         + SubTable::RUN_TABLE_BYTES_PER_BLOCK
         + (Index::table_bytes(1024) + Ghosts::table_bytes(1024)).div_ceil(1024);
     let fixed = shards(usize::MAX, config.writers) * CLASSES * size_of::<SubTable>();
     let fixed = if cfg!(any(loom, shuttle, miri)) { 0 } else { fixed as u64 };
-    let blocks = config.memory_bytes.saturating_sub(fixed) / per_block as u64;
+    let blocks = memory_bytes.saturating_sub(fixed) / per_block as u64;
     let got = blocks * BLOCK_BYTES as u64;
     let min = (ARENA_MIN_BLOCKS * BLOCK_BYTES) as u64;
     if got < min {
@@ -381,7 +383,7 @@ fn arena_blocks(config: &CacheConfig) -> Result<usize, ConfigError> {
         return Err(ConfigError::MemoryTooLarge { got, max });
     }
     let value_max =
-        (config.memory_bytes / config.value_share_divisor.max(1)).min(VALUE_SIZE_MAX_LIMIT_BYTES);
+        (memory_bytes / config.value_share_divisor.max(1)).min(VALUE_SIZE_MAX_LIMIT_BYTES);
     if config.value_size_max > value_max {
         return Err(ConfigError::ValueSizeMax { got: config.value_size_max, max: value_max });
     }

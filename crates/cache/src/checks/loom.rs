@@ -19,6 +19,7 @@ use crate::{
     Cache, CacheConfig, Change, Get, Put, Value, Worker,
     blocks::Blocks,
     geometry::{ARENA_MIN_BLOCKS, BLOCK_BYTES},
+    index::Merge,
     qsbr::Qsbr,
 };
 
@@ -32,8 +33,10 @@ fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static)
 }
 
 fn cache(blocks: usize) -> Cache {
+    let memory_bytes = (blocks * (BLOCK_BYTES + 256)) as u64;
     let config = CacheConfig {
-        memory_bytes: (blocks * (BLOCK_BYTES + 256)) as u64,
+        memory_bytes,
+        memory_max_bytes: memory_bytes,
         value_size_max: 1024,
         value_share_divisor: 1,
         writers: 1,
@@ -155,6 +158,24 @@ fn loom_miss_during_move_to_a_split_bucket() {
 }
 
 #[test]
+fn loom_miss_during_move_to_a_merged_bucket() {
+    let (splits, name) = split_that_moves();
+    explore(Some(2), move || {
+        let (cache, mut reader) = growing(splits);
+        let mut writer = cache.worker().expect("a place");
+        set(&mut writer, b"another", NEW);
+        let reading = thread::spawn(move || {
+            let value = get(&mut reader, &[name]);
+            assert!(value.is_some(), "present key missed");
+        });
+        let memory = &cache.table().memory;
+        assert_ne!(memory.index.merge(&memory.arena), Merge::NotNow);
+        reading.join().expect("the reader ends");
+        assert_eq!(get(&mut writer, &[name]).as_deref(), Some(OLD), "present key missed");
+    });
+}
+
+#[test]
 fn loom_miss_during_move_between_the_two_buckets() {
     explore(Some(3), || {
         let cache = cache(ARENA_MIN_BLOCKS);
@@ -188,9 +209,9 @@ fn loom_miss_during_move_between_the_two_buckets() {
 fn loom_reclaim_waits_for_a_reader_that_goes_online() {
     explore(None, || {
         let ground =
-            Arc::new((Qsbr::new(), Blocks::new(2, 0), AtomicU64::new(0), AtomicU64::new(1)));
+            Arc::new((Qsbr::new(), Blocks::new(2, 2), AtomicU64::new(0), AtomicU64::new(1)));
         let (qsbr, blocks, link, content) = &*ground;
-        let block = blocks.take(qsbr).expect("one is free");
+        let block = blocks.take_reserved(qsbr).expect("one is free");
         link.store(u64::from(block), Ordering::Relaxed);
         let reading = Arc::clone(&ground);
         let reader = thread::spawn(move || {
@@ -208,7 +229,7 @@ fn loom_reclaim_waits_for_a_reader_that_goes_online() {
         });
         link.store(0, Ordering::Relaxed);
         blocks.retire(qsbr, block);
-        if blocks.take(qsbr).is_some() {
+        if blocks.take_reserved(qsbr).is_some() {
             content.store(2, Ordering::Relaxed);
         }
         reader.join().expect("the reader ends");

@@ -17,6 +17,7 @@ use crate::{
     Cache, CacheConfig, Change, Digits, Edit, Get, INLINE_VALUE_MAX_BYTES, Meta, Pinned, Put,
     StoreError, Value, View, Worker,
     geometry::{BLOCK_BYTES, WORD_BYTES},
+    index::Merge,
 };
 
 /// What the threads do.
@@ -69,6 +70,7 @@ pub(super) fn cache(blocks: usize, seed: u64) -> Cache {
     let memory_bytes = (blocks * (BLOCK_BYTES + 256)) as u64;
     let config = CacheConfig {
         memory_bytes,
+        memory_max_bytes: memory_bytes,
         value_size_max: memory_bytes / 2,
         value_share_divisor: 1,
         writers: 1,
@@ -396,17 +398,36 @@ impl Player {
     }
 
     fn maintain(&mut self) {
-        match self.random.below(4) {
+        match self.random.below(7) {
             0 if self.scenario.flushes => {
                 self.worker.flush();
                 // Nothing that was stored before is there now.
                 self.own.fill(None);
             }
             0 | 1 => self.worker.offline(|| ()),
+            2 | 3 => self.undo_growth(),
+            4 if self.scenario.lossy => self.change_memory(),
             _ => {
                 self.worker.sweep(3);
             }
         }
+    }
+
+    /// Takes the last bucket away, whether there is need for it or not.
+    fn undo_growth(&mut self) {
+        let memory = &self.worker.cache().table().memory;
+        if let Merge::DoneWith(block) = memory.index.merge(&memory.arena) {
+            memory.blocks.retire(&memory.qsbr, block);
+        }
+    }
+
+    fn change_memory(&mut self) {
+        let cache = self.worker.cache();
+        let max = cache.table().config.memory_max_bytes;
+        let memory_bytes = max / 2 + self.random.below(max / 2 + 1);
+        // Too little for an arena, or for the longest value.
+        let _ = cache.set_memory(memory_bytes);
+        self.worker.fit();
     }
 
     /// After all threads have ended.

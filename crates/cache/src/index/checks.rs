@@ -12,7 +12,7 @@ impl Index {
     /// Every entry. Panics on one that is in no line of its hash.
     pub(crate) fn entries(&self, arena: &Arena, hash_of: impl Fn(usize) -> u64) -> Vec<Entry> {
         let mut all = Vec::new();
-        for number in 0..self.buckets.load(Ordering::Relaxed) {
+        for number in 0..self.buckets() {
             let bucket = self.bucket(arena, number);
             assert!(bucket.version().is_even(), "bucket {number} is locked by nobody");
             let mut add = |entry: Entry, in_overflow: bool| {
@@ -41,7 +41,8 @@ impl Index {
 
     /// Blocks of buckets and overflow lines.
     pub(crate) fn blocks(&self) -> Vec<usize> {
-        let both = self.directory.iter().chain(&self.overflow);
+        let buckets = &self.directory[..self.bucket_blocks.load(Ordering::Relaxed)];
+        let both = buckets.iter().chain(&self.overflow);
         both.map(|at| at.load(Ordering::Relaxed) as usize).filter(|&block| block != 0).collect()
     }
 }
@@ -50,7 +51,7 @@ impl Index {
     /// Bucket and location of every entry that is in no overflow line.
     pub(crate) fn buckets_of_entries(&self, arena: &Arena) -> Vec<(u64, usize)> {
         let places = |number| (0..LINE_ENTRIES).map(move |place| (number, place));
-        let all = (0..self.buckets.load(Ordering::Relaxed)).flat_map(places);
+        let all = (0..self.buckets()).flat_map(places);
         let locations =
             all.map(|(number, place)| (number, self.bucket(arena, number).entry(place).location()));
         locations.filter(|&(_, location)| location != 0).collect()

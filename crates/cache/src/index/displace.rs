@@ -3,7 +3,7 @@
 
 use base::sync::atomic::Ordering;
 
-use super::{Bucket, Entry, Extent, Index, LINE_ENTRIES, Lines, Pair};
+use super::{Bucket, Entry, Index, LINE_ENTRIES, Lines, Pair, Size};
 use crate::{arena::Arena, geometry::LINE_WORDS};
 
 /// Buckets whose own entries are tried in the second step: each costs seven more lines.
@@ -11,11 +11,11 @@ const SECOND_STEP_BUCKETS: usize = 6;
 
 /// An entry of a locked bucket.
 #[derive(Clone, Copy)]
-struct Candidate<'a> {
-    bucket: Bucket<'a>,
-    place: usize,
+pub(super) struct Candidate<'a> {
+    pub(super) bucket: Bucket<'a>,
+    pub(super) place: usize,
     /// Its other bucket.
-    other: u64,
+    pub(super) other: u64,
 }
 
 impl Index {
@@ -26,7 +26,7 @@ impl Index {
         arena: &'a Arena,
         pair: &Pair<'a>,
     ) -> Option<(Bucket<'a>, usize)> {
-        let extent = Extent { base_bits: self.base_bits, buckets: pair.buckets };
+        let extent = self.extent(pair.size);
         let numbers = extent.numbers(pair.hash);
         let Lines { first, second } = pair.lines();
         let sides = [(first, numbers[0]), (second, numbers[1])];
@@ -39,7 +39,7 @@ impl Index {
         });
         let candidates = candidates.as_flattened();
         for candidate in candidates {
-            if self.move_away(arena, pair, *candidate) {
+            if self.move_away(arena, pair.size, *candidate) {
                 return Some((candidate.bucket, candidate.place));
             }
         }
@@ -51,18 +51,19 @@ impl Index {
         None
     }
 
-    /// Moves an entry to its other bucket if there is room.
-    fn move_away(&self, arena: &Arena, pair: &Pair<'_>, candidate: Candidate<'_>) -> bool {
+    /// Moves an entry of a locked bucket to its other bucket if there is room there, and `size`
+    /// still is the index's.
+    pub(super) fn move_away(&self, arena: &Arena, size: Size, candidate: Candidate<'_>) -> bool {
         let Candidate { bucket, place, other: target } = candidate;
-        // A look without a lock, so that most full buckets are passed at once, those of the pair
-        // among them.
+        // A look without a lock, so that most full buckets are passed at once, those that the
+        // caller holds among them.
         if self.bucket(arena, target).empty() == 0 {
             return false;
         }
-        // Bucket locks beyond the pair are tried, never waited for.
+        // Bucket locks beyond the first two are tried, never waited for.
         let Some(lock) = self.bucket(arena, target).try_lock() else { return false };
         // While it is held the target is not split; if it was before, the entry may not go there.
-        if self.buckets.load(Ordering::Relaxed) != pair.buckets {
+        if self.size(Ordering::Relaxed) != size {
             return false;
         }
         let Some(free) = lock.bucket().room() else { return false };
@@ -77,16 +78,16 @@ impl Index {
         let number = candidate.other;
         // Also fails for a bucket of the pair.
         let Some(lock) = self.bucket(arena, number).try_lock() else { return false };
-        if self.buckets.load(Ordering::Relaxed) != pair.buckets {
+        if self.size(Ordering::Relaxed) != pair.size {
             return false;
         }
         let bucket = lock.bucket();
-        let extent = Extent { base_bits: self.base_bits, buckets: pair.buckets };
+        let extent = self.extent(pair.size);
         // It was full, or locked, when the first step passed it; now somebody may have left.
         let room = bucket.room().or_else(|| {
             (0..LINE_ENTRIES).find(|&place| {
                 let other = extent.other_bucket(number, bucket.entry(place));
-                self.move_away(arena, pair, Candidate { bucket, place, other })
+                self.move_away(arena, pair.size, Candidate { bucket, place, other })
             })
         });
         let Some(free) = room else { return false };

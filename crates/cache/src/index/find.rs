@@ -232,7 +232,7 @@ impl Index {
     }
 
     /// Finds the entry that leads to `location`; without the locks a hint that must be confirmed
-    /// under the bucket's.
+    /// under the bucket's. Finds nothing when `candidates` are out of date.
     #[inline]
     pub(crate) fn find_location<'a>(
         &self,
@@ -240,6 +240,9 @@ impl Index {
         candidates: Candidates,
         location: usize,
     ) -> Option<Found<'a>> {
+        if !self.is_current(candidates) {
+            return None;
+        }
         let lines = Lines::of(arena, candidates);
         let leading = |line: Bucket<'a>| line.leading_to(location);
         // Each word is loaded twice: without the lock it may lead elsewhere the second time.

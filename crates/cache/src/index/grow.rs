@@ -27,21 +27,19 @@ impl Index {
     /// Whether so many records ask for more buckets.
     #[inline]
     pub(crate) fn wants_growth(&self, records: u64) -> bool {
-        let places = self.buckets.load(Ordering::Relaxed) * LINE_ENTRIES as u64;
+        let places = self.buckets() * LINE_ENTRIES as u64;
         records * 100 > places * LOAD_MAX_PERCENT
     }
 
     /// How many buckets there are.
     pub(crate) fn buckets(&self) -> u64 {
-        self.buckets.load(Ordering::Relaxed)
+        self.size(Ordering::Relaxed).buckets()
     }
 
     /// Bytes of buckets and overflow lines, in whole blocks.
     pub(crate) fn bytes(&self) -> u64 {
-        let taken = |blocks: &[_]| {
-            blocks.iter().filter(|at: &&super::AtomicU32| at.load(Ordering::Relaxed) != 0).count()
-        };
-        ((taken(&self.directory) + taken(&self.overflow)) * BLOCK_WORDS * 8) as u64
+        let lines = self.overflow_blocks();
+        ((self.bucket_blocks.load(Ordering::Relaxed) + lines) * BLOCK_WORDS * 8) as u64
     }
 
     /// What growth needs now, if the load asks for it at all.
@@ -49,9 +47,9 @@ impl Index {
         if self.overflow_is_short() {
             return Some(Need::Overflow);
         }
-        let next = self.buckets.load(Ordering::Relaxed);
-        let at = self.directory.get(usize::try_from(next).ok()? / BLOCK_LINES)?;
-        (at.load(Ordering::Relaxed) == 0).then_some(Need::Buckets)
+        let blocks = self.bucket_blocks.load(Ordering::Relaxed);
+        let is_full = self.buckets() == (blocks * BLOCK_LINES) as u64;
+        (is_full && blocks < self.directory.len()).then_some(Need::Buckets)
     }
 
     /// Takes a zeroed block for `need`. Gives it back when somebody else was faster.
@@ -62,9 +60,9 @@ impl Index {
         let _growth = base::sync::lock(&self.growth);
         match self.growth_need() {
             Some(Need::Buckets) => {
-                let next = self.buckets.load(Ordering::Relaxed);
-                let at = usize::try_from(next).expect("invariant: 40 bits") / BLOCK_LINES;
+                let at = self.bucket_blocks.load(Ordering::Relaxed);
                 self.directory[at].store(block, Ordering::Release);
+                self.bucket_blocks.store(at + 1, Ordering::Relaxed);
                 Ok(())
             }
             _ => Err(block),
@@ -78,17 +76,17 @@ impl Index {
         if !self.wants_growth(records) || self.growth_need().is_some() {
             return;
         }
-        let extent = self.extent(Ordering::Relaxed);
-        let next = extent.buckets;
+        let size = self.size(Ordering::Relaxed);
+        let next = size.buckets();
         if next / BLOCK_LINES as u64 >= self.directory.len() as u64 {
             return;
         }
-        let (number, moving) = extent.next_split();
+        let (number, moving) = self.extent(size).next_split();
         // The old one first: address order, and nobody else can want the new one yet.
         let old = self.bucket(arena, number).lock();
         let new = self.bucket(arena, next).lock();
         self.split(arena, &old, &new, moving);
-        self.buckets.store(next + 1, Ordering::Release);
+        self.size.store(size.grown().0, Ordering::Release);
         self.trim_overflow(arena, &old);
     }
 
@@ -130,7 +128,7 @@ impl Index {
 
 /// Moves an entry between two lines that are both locked. A reader may count a hit in the old
 /// place meanwhile: that hit is lost, nothing else.
-fn move_entry(from: Bucket<'_>, place: usize, to: Bucket<'_>, free: usize) {
+pub(super) fn move_entry(from: Bucket<'_>, place: usize, to: Bucket<'_>, free: usize) {
     let entry = Entry(from.word(place).swap(0, Ordering::Relaxed));
     to.word(free).store(entry.0, Ordering::Relaxed);
 }

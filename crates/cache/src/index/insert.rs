@@ -2,7 +2,7 @@
 
 use base::sync::atomic::Ordering;
 
-use super::{Candidates, Entry, Found, Index, LINE_ENTRIES, Lines, Locked, Probe, Role};
+use super::{Candidates, Entry, Found, Index, LINE_ENTRIES, Lines, Locked, Probe, Role, Size};
 use crate::arena::Arena;
 
 /// Entries in the first bucket before a new one goes to the emptier of the two. Below it a lookup
@@ -15,8 +15,8 @@ pub(crate) struct Pair<'a> {
     first: Locked<'a>,
     second: Locked<'a>,
     pub(super) hash: u64,
-    /// How many buckets there were when it was locked.
-    pub(super) buckets: u64,
+    /// The index's size when it was locked.
+    pub(super) size: Size,
 }
 
 /// A place for an entry in a bucket that is locked alone.
@@ -68,6 +68,9 @@ impl Index {
         mut candidates: Candidates,
         hash: u64,
     ) -> Pair<'a> {
+        if !self.is_current(candidates) {
+            candidates = self.candidates(hash);
+        }
         loop {
             let Lines { first, second } = Lines::of(arena, candidates);
             let swap = candidates.second < candidates.first;
@@ -78,7 +81,7 @@ impl Index {
             let now = if is_current { candidates } else { self.candidates(hash) };
             if is_current || now.lines() == candidates.lines() {
                 let (first, second) = if swap { (high, low) } else { (low, high) };
-                return Pair { first, second, hash, buckets: now.buckets };
+                return Pair { first, second, hash, size: now.size };
             }
             candidates = now;
         }

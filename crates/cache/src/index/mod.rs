@@ -12,15 +12,20 @@
 //! bucket is split says nothing of its key's other one, so most keys of a full bucket have a
 //! candidate among the emptier ones, and two choices even that out.
 //!
-//! Buckets lie in blocks of the arena; a directory leads to them. Overflow lines do too.
+//! Buckets lie in blocks of the arena; a directory leads to them. Overflow lines do too. When
+//! memory is scarce and most buckets are nearly empty, growth is undone, the last bucket first, and
+//! blocks that held buckets are given back ([`Index::merge`]).
 //!
 //! Thread safety: readers take nothing; writers lock buckets, two in address order; anyone who
 //! holds one and wants more uses `try_lock`. Invariants:
 //! 1. A key's entry is in one of its candidates, or in the overflow lines of the first one.
 //! 2. An entry moves, appears or disappears only while the bucket it is in is locked; its counter
 //!    may change any time.
-//! 3. The number of buckets changes only while the bucket that is split, and the new one, are
-//!    locked.
+//! 3. The number of buckets changes only while the bucket that is split, or merged again, and the
+//!    one that appears or disappears are locked.
+//! 4. Where a key may be is known by [`Candidates`]. Their lines are lines of this index, or were
+//!    when the calling thread was last quiescent: whoever keeps them for longer asks
+//!    [`Index::is_current`] before he looks at them.
 
 mod bucket;
 #[cfg(test)]
@@ -31,10 +36,11 @@ mod find;
 mod grow;
 mod insert;
 mod overflow;
+mod shrink;
 
 use base::sync::{
     Mutex,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
 pub(crate) use bucket::{Bucket, LINE_ENTRIES, Locked, Version};
@@ -43,16 +49,25 @@ pub(crate) use entry::{Entry, LOCATION_BITS, Role, Tag};
 pub(crate) use find::{Found, Lines, Probe};
 pub(crate) use grow::Need;
 pub(crate) use insert::{Full, Pair};
+pub(crate) use shrink::Merge;
 
 use self::overflow::OverflowLines;
 use crate::{
     arena::Arena,
     geometry::{BLOCK_LINES, BLOCK_WORDS, LINE_WORDS},
+    zeroed::zeroed,
 };
 
 /// Bits of growth that an index of the expected size has. Each takes one from the tags' power to
 /// tell keys of a bucket apart: 14 bits are left, one wrong record looked at in 1,200 lookups.
 const GROWTH_BITS: u32 = 10;
+
+/// More bits, if need be, for memory that is made larger later. With them 10 bits are left, one
+/// wrong record in 75 lookups.
+const GROWTH_BITS_LATER: u32 = 4;
+
+/// The first buckets take no more than this part of the arena.
+const FIRST_DIVISOR: usize = 64;
 
 /// Bytes of the arena for each bucket when it is full of small records: six records of 32 bytes
 /// with their ghosts and the bucket itself.
@@ -61,17 +76,44 @@ const ARENA_BYTES_PER_BUCKET: usize = 6 * 36 + 64;
 /// The index of one table.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// How many buckets there are; with it, where every key belongs.
-    buckets: AtomicU64,
+    /// How many buckets there are; with it, where every key belongs. See [`Size`].
+    size: AtomicU64,
     /// Bits of a base; the index began with that many buckets.
     base_bits: u32,
-    /// Arena blocks that hold buckets, in order.
+    /// Arena blocks that hold buckets, in order. An entry that is behind the last one may be out of
+    /// date, so that who reads it late finds a block that was one.
     directory: Box<[AtomicU32]>,
+    /// Blocks that hold buckets. Changes under the lock of `growth` only.
+    bucket_blocks: AtomicUsize,
     /// Arena blocks that hold overflow lines, in order. Line number `n` is the `n - 1`st line.
     overflow: Box<[AtomicU32]>,
     overflow_lines: Mutex<OverflowLines>,
     /// Held by the one thread that splits a bucket or adds a block of them.
     growth: Mutex<()>,
+}
+
+/// How many buckets there are, and in the upper bits how often a block of them was given back: if
+/// both are what they were, every line is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Size(u64);
+
+impl Size {
+    const BUCKET_BITS: u32 = 40;
+
+    #[inline]
+    fn buckets(self) -> u64 {
+        self.0 & ((1 << Self::BUCKET_BITS) - 1)
+    }
+
+    /// One bucket more.
+    fn grown(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// One bucket less; with it, perhaps, a block that was given back.
+    fn shrunk(self, block_returned: bool) -> Self {
+        Self((self.0 - 1).wrapping_add(u64::from(block_returned) << Self::BUCKET_BITS))
+    }
 }
 
 /// Where a key may be found, for a given number of buckets: two different lines of the arena. Worth
@@ -80,7 +122,7 @@ pub(crate) struct Index {
 pub(crate) struct Candidates {
     /// Which index it is for; see [`Index::name`].
     index: usize,
-    buckets: u64,
+    size: Size,
     first: usize,
     second: usize,
 }
@@ -176,26 +218,33 @@ impl Role {
 }
 
 impl Index {
-    /// Blocks that an index begins with in an arena of `arena_blocks`.
-    pub(crate) fn first_blocks(arena_blocks: usize) -> usize {
-        let expected = arena_blocks * BLOCK_WORDS * 8 / ARENA_BYTES_PER_BUCKET;
-        (expected >> GROWTH_BITS).next_power_of_two().div_ceil(BLOCK_LINES).max(1)
+    /// Blocks that an index begins with in an arena of `arena_blocks`, which may become one of
+    /// `arena_blocks_max`.
+    pub(crate) fn first_blocks(arena_blocks: usize, arena_blocks_max: usize) -> usize {
+        let blocks = |arena_blocks: usize| {
+            let expected = arena_blocks * BLOCK_WORDS * 8 / ARENA_BYTES_PER_BUCKET;
+            (expected >> GROWTH_BITS).next_power_of_two().div_ceil(BLOCK_LINES).max(1)
+        };
+        let later = blocks(arena_blocks_max >> GROWTH_BITS_LATER);
+        blocks(arena_blocks)
+            .max(later.min((arena_blocks / FIRST_DIVISOR).max(1)).next_power_of_two())
     }
 
-    /// An empty index for an arena of `arena_blocks`, its first buckets in these blocks, a power of
-    /// two of them, which must be all zero.
-    pub(crate) fn new(arena_blocks: usize, first_blocks: &[u32]) -> Self {
-        let directory: Box<[AtomicU32]> = (0..arena_blocks).map(|_| AtomicU32::new(0)).collect();
+    /// An empty index for an arena of at most `arena_blocks_max`, its first buckets in these
+    /// blocks, a power of two of them, which must be all zero.
+    pub(crate) fn new(arena_blocks_max: usize, first_blocks: &[u32]) -> Self {
+        let directory: Box<[AtomicU32]> = zeroed(arena_blocks_max);
         for (place, block) in directory.iter().zip(first_blocks) {
             place.store(*block, Ordering::Relaxed);
         }
         let buckets = first_blocks.len() * BLOCK_LINES;
         assert!(buckets.is_power_of_two(), "growth begins with a whole round");
         Self {
-            buckets: AtomicU64::new(buckets as u64),
+            size: AtomicU64::new(buckets as u64),
             base_bits: buckets.ilog2(),
             directory,
-            overflow: (0..arena_blocks / 8 + 1).map(|_| AtomicU32::new(0)).collect(),
+            bucket_blocks: AtomicUsize::new(first_blocks.len()),
+            overflow: zeroed(arena_blocks_max / 8 + 1),
             overflow_lines: Mutex::new(OverflowLines::default()),
             growth: Mutex::new(()),
         }
@@ -209,9 +258,9 @@ impl Index {
     /// Where `hash` may be now.
     #[inline]
     pub(crate) fn candidates(&self, hash: u64) -> Candidates {
-        let extent = self.extent(Ordering::Acquire);
-        let [first, second] = extent.numbers(hash).map(|number| self.line_of(number));
-        Candidates { index: self.name(), buckets: extent.buckets, first, second }
+        let size = self.size(Ordering::Acquire);
+        let [first, second] = self.extent(size).numbers(hash).map(|number| self.line_of(number));
+        Candidates { index: self.name(), size, first, second }
     }
 
     /// Whether `candidates` are lines of this index.
@@ -226,15 +275,20 @@ impl Index {
         self.directory.as_ptr().addr()
     }
 
-    /// Whether the number of buckets is still what `candidates` was computed for.
+    /// Whether the buckets are still those that `candidates` was computed for.
     #[inline]
     pub(crate) fn is_current(&self, candidates: Candidates) -> bool {
-        self.buckets.load(Ordering::Relaxed) == candidates.buckets
+        self.size(Ordering::Relaxed) == candidates.size
     }
 
     #[inline]
-    fn extent(&self, order: Ordering) -> Extent {
-        Extent { base_bits: self.base_bits, buckets: self.buckets.load(order) }
+    fn size(&self, order: Ordering) -> Size {
+        Size(self.size.load(order))
+    }
+
+    #[inline]
+    fn extent(&self, size: Size) -> Extent {
+        Extent { base_bits: self.base_bits, buckets: size.buckets() }
     }
 
     /// The line of the arena that a bucket is; it never changes.

@@ -33,6 +33,12 @@ impl Index {
         lock(&self.overflow_lines).available() < OVERFLOW_CHAIN_MAX.min(BLOCK_LINES) as u64
     }
 
+    /// Blocks that hold overflow lines.
+    pub(super) fn overflow_blocks(&self) -> usize {
+        let supplied = lock(&self.overflow_lines).supplied;
+        usize::try_from(supplied).expect("invariant: 24 bits") / BLOCK_LINES
+    }
+
     /// Whether another overflow line can be had.
     pub(crate) fn has_overflow_lines(&self) -> bool {
         lock(&self.overflow_lines).available() > 0

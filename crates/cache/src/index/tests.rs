@@ -7,13 +7,16 @@ struct Bench {
     arena: Arena,
     index: Index,
     next_block: u32,
+    /// Blocks that held buckets.
+    returned: Vec<u32>,
     hashes: HashMap<usize, u64>,
 }
 
 impl Bench {
     fn new(blocks: usize) -> Self {
         let arena = Arena::new(blocks).expect("memory");
-        Self { index: Index::new(blocks, &[1]), arena, next_block: 2, hashes: HashMap::new() }
+        let index = Index::new(blocks, &[1]);
+        Self { index, arena, next_block: 2, returned: Vec::new(), hashes: HashMap::new() }
     }
 
     fn insert(&mut self, hash: u64, location: usize) -> Result<(), Full> {
@@ -24,11 +27,36 @@ impl Bench {
 
     fn grow(&mut self) {
         while let Some(need) = self.index.growth_need() {
-            if self.index.supply(need, self.next_block).is_ok() {
+            let block = self.returned.pop().unwrap_or_else(|| {
                 self.next_block += 1;
-            }
+                self.next_block - 1
+            });
+            self.index.supply(need, block).expect("asked for");
         }
         self.index.grow(&self.arena, self.hashes.len() as u64);
+    }
+
+    fn remove(&mut self, hash: u64, location: usize) {
+        let candidates = self.index.candidates(hash);
+        let pair = self.index.lock(&self.arena, candidates, hash);
+        let found = self.index.find_location(&self.arena, candidates, location);
+        assert!(self.index.remove(&self.arena, &found.expect("present")));
+        drop(pair);
+        self.hashes.remove(&location);
+    }
+
+    /// Grows and inserts as for a load of just below growth's.
+    fn fill(&mut self, total: u64) {
+        for number in 0..total {
+            self.grow();
+            self.insert(hash(number), 1 + number as usize).expect("room");
+        }
+    }
+
+    fn clear(&mut self) {
+        for (location, hash) in self.hashes.clone() {
+            self.remove(hash, location);
+        }
     }
 
     fn location_of(&self, hash: u64, location: usize) -> Option<usize> {
@@ -54,7 +82,7 @@ fn every_entry_is_found_through_growth_and_none_after_removal() {
     }
     let overflow = bench.index.overflow.iter().filter(|at| at.load(Ordering::Relaxed) != 0).count();
     assert!(overflow <= 1, "{overflow} blocks of overflow lines");
-    let places = bench.index.buckets.load(Ordering::Relaxed) * LINE_ENTRIES as u64;
+    let places = bench.index.buckets() * LINE_ENTRIES as u64;
     assert!(total * 100 / places >= 84, "load {}", total * 100 / places);
     for number in 0..total {
         let location = 1 + number as usize;
@@ -71,6 +99,66 @@ fn every_entry_is_found_through_growth_and_none_after_removal() {
         drop(pair);
         assert_eq!(bench.location_of(hash(number), location), None);
     }
+}
+
+#[test]
+fn growth_is_undone_and_done_again() {
+    let mut bench = Bench::new(if cfg!(any(miri, shuttle, loom)) { 48 } else { 64 });
+    let total = if cfg!(any(miri, shuttle, loom)) { 1_200 } else { 200_000 };
+    let (kept, mut buckets_before) = (total / 10, bench.index.buckets());
+    for round in 0..3 {
+        for number in if round == 0 { 0 } else { kept }..total {
+            bench.grow();
+            bench.insert(hash(number), 1 + number as usize).expect("room");
+        }
+        let grown = bench.index.buckets();
+        let old = bench.index.candidates(hash(0));
+        for number in kept..total {
+            bench.remove(hash(number), 1 + number as usize);
+        }
+        assert!(bench.index.wants_merges(kept, false));
+        while bench.index.wants_merges(kept, true) {
+            match bench.index.merge(&bench.arena) {
+                Merge::Done => {}
+                Merge::DoneWith(block) => bench.returned.push(block),
+                Merge::NotNow => break,
+            }
+        }
+        let merged = bench.index.buckets();
+        assert!(merged * 3 < grown, "{merged} of {grown} buckets are left");
+        let blocks = |buckets: u64| buckets.div_ceil(BLOCK_LINES as u64);
+        assert_eq!(bench.returned.len() as u64, blocks(grown) - blocks(merged));
+        assert!(round == 0 || grown >= buckets_before, "growth was lost");
+        assert!(!bench.index.is_current(old), "a block was given back");
+        for number in 0..total {
+            let location = 1 + number as usize;
+            let expected = (number < kept).then_some(location);
+            assert_eq!(bench.location_of(hash(number), location), expected, "{number}");
+        }
+        let hashes = bench.hashes.clone();
+        let entries = bench.index.entries(&bench.arena, |location| hashes[&location]);
+        assert_eq!(entries.len() as u64, kept);
+        buckets_before = grown;
+    }
+}
+
+#[test]
+fn where_a_key_was_is_not_taken_for_where_it_is_after_shrinking_and_growing_again() {
+    let mut bench = Bench::new(8);
+    let blocks_of = |bench: &Bench| bench.index.buckets() / BLOCK_LINES as u64;
+    bench.fill(BLOCK_LINES as u64 * LINE_ENTRIES as u64);
+    let (old, buckets) = (bench.index.candidates(hash(7)), bench.index.buckets());
+    assert_eq!(blocks_of(&bench), 1, "some more buckets than one block");
+    bench.clear();
+    while bench.index.merge(&bench.arena) != Merge::NotNow {}
+    assert_eq!(bench.index.buckets(), BLOCK_LINES as u64);
+    bench.fill(BLOCK_LINES as u64 * LINE_ENTRIES as u64);
+    assert_eq!(bench.index.buckets(), buckets);
+    assert!(!bench.index.is_current(old), "its line may be somebody else's");
+    assert!(bench.index.find_location(&bench.arena, old, 8).is_none());
+    let pair = bench.index.lock(&bench.arena, old, hash(7));
+    let now = bench.index.candidates(hash(7));
+    assert!(pair.lines().first.is(Lines::of(&bench.arena, now).first), "another line is locked");
 }
 
 #[test]

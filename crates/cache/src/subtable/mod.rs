@@ -128,10 +128,16 @@ impl SubTable {
         self.pace.residence_ms((self.bytes(memory) / BLOCK_BYTES) as u64, now_ms)
     }
 
-    /// Whether its pace has been measured since it last took a block from another one; if so, it
-    /// is measured anew from here.
-    pub(crate) fn may_take(&self) -> bool {
-        self.pace.may_take()
+    /// How many times longer than `own_ms` a record that is not hit stays here.
+    pub(crate) fn residence_ratio(&self, memory: &Memory, own_ms: u64, now_ms: u64) -> u64 {
+        self.pace.ratio((self.bytes(memory) / BLOCK_BYTES) as u64, own_ms, now_ms)
+    }
+
+    /// Whether its pace has been measured long enough, since it last took a block from another one,
+    /// to take one from a sub-table whose records stay `ratio` times longer; if so, it is measured
+    /// anew from here.
+    pub(crate) fn may_take(&self, ratio: u64) -> bool {
+        self.pace.may_take(ratio)
     }
 
     /// What happened here, and what it holds.

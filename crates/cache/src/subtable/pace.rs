@@ -2,12 +2,15 @@
 //!
 //! A lap is the eviction of a block's worth of bytes. Laps are noisy, and taking a block for a
 //! difference that is only noise evicts what nobody would have missed, so the time of a lap is
-//! averaged, and a sub-table measures some laps before it takes another block.
+//! averaged, and a sub-table measures some laps before it takes another block; fewer when the
+//! difference is so large that it is no noise.
 
 use base::sync::atomic::{AtomicU64, Ordering};
 
-/// Laps measured before another block is taken.
-const LAPS_MIN: u64 = 8;
+/// How many times longer records stay with the one that gives a block, and how many laps the one
+/// that takes it has measured since the last: the first row that holds. With a block for every lap
+/// a sub-table doubles while it turns over once.
+const LAPS_BY_RATIO: [(u64, u64); 3] = [(8, 1), (4, 3), (2, 8)];
 /// The average moves by one part in so many with every lap.
 const AVERAGE_SHIFT: u32 = 3;
 /// Times are kept in this fraction of a millisecond, as a shift.
@@ -59,10 +62,26 @@ impl Pace {
         (lap.saturating_mul(blocks) >> FRACTION_SHIFT).max(since_ms)
     }
 
-    /// Whether enough laps have been measured; if so, the next ones count from here.
-    pub(super) fn may_take(&self) -> bool {
+    /// How many times longer than `own_ms` records stay in a sub-table of so many blocks. One that
+    /// has not evicted anything for half as long again is idle, and its records could stay for
+    /// ever: that is no noise, however long its laps were.
+    pub(super) fn ratio(&self, blocks: u64, own_ms: u64, now_ms: u64) -> u64 {
+        let since_ms = now_ms.saturating_sub(self.lap_at_ms.load(Ordering::Relaxed));
+        if since_ms >= own_ms + own_ms / 2 {
+            u64::MAX
+        } else {
+            self.residence_ms(blocks, now_ms) / own_ms
+        }
+    }
+
+    /// Whether enough laps have been measured to take a block from one whose records stay `ratio`
+    /// times longer; if so, the next ones count from here.
+    pub(super) fn may_take(&self, ratio: u64) -> bool {
+        let Some((_, wanted)) = LAPS_BY_RATIO.iter().find(|row| ratio >= row.0) else {
+            return false;
+        };
         let laps = self.laps.load(Ordering::Relaxed);
-        let may = laps >= self.taken_at_lap.load(Ordering::Relaxed) + LAPS_MIN;
+        let may = laps >= self.taken_at_lap.load(Ordering::Relaxed) + wanted;
         if may {
             self.taken_at_lap.store(laps, Ordering::Relaxed);
         }
@@ -88,17 +107,23 @@ mod tests {
         let residence_ms = pace.residence_ms(50, 60_490);
         assert!((500..=1_000).contains(&residence_ms), "one slow lap: {residence_ms}");
         assert_eq!(pace.residence_ms(50, 70_490), 10_000, "idle since");
+        assert_eq!(pace.ratio(50, 400, 60_490), residence_ms / 400);
+        assert_eq!(pace.ratio(50, 6_666, 70_490), u64::MAX, "idle for half as long again");
+        assert_eq!(pace.ratio(50, 6_668, 70_490), 1, "idle for less");
     }
 
     #[test]
-    fn a_block_is_taken_only_after_some_laps() {
-        let pace = Pace::default();
-        pace.start(0);
-        for lap in 0..LAPS_MIN {
-            assert!(!pace.may_take(), "{lap}");
-            pace.lap(lap);
+    fn a_block_is_taken_after_more_laps_the_less_there_is_to_gain() {
+        for (ratio, laps) in [(u64::MAX, 1), (8, 1), (7, 3), (4, 3), (3, 8), (2, 8)] {
+            let pace = Pace::default();
+            pace.start(0);
+            for lap in 0..laps {
+                assert!(!pace.may_take(ratio), "{lap}");
+                pace.lap(lap);
+            }
+            assert!(pace.may_take(ratio));
+            assert!(!pace.may_take(ratio), "it counts anew");
+            assert!(!pace.may_take(1), "nothing to gain");
         }
-        assert!(pace.may_take());
-        assert!(!pace.may_take());
     }
 }

@@ -24,7 +24,8 @@ impl Worker {
         // Records of an earlier generation can be anywhere.
         let everywhere = round.flushes != table.swept_flushes.load(Ordering::Relaxed);
         let mut swept = 0;
-        while round.next < memory.blocks.len() && swept < blocks_max {
+        let end = memory.blocks.touched_end();
+        while round.next < end && swept < blocks_max {
             let block = round.next;
             if let Owner::SubTable { number, first_run } = memory.blocks.owner(block)
                 && (everywhere || memory.blocks.earliest_expiry_ms(block) <= self.now_ms)
@@ -35,7 +36,7 @@ impl Worker {
             }
             round.next += 1;
         }
-        if round.next < memory.blocks.len() {
+        if round.next < end {
             return true;
         }
         table.swept_flushes.store(round.flushes, Ordering::Release);
@@ -43,6 +44,14 @@ impl Worker {
         drop(round);
         table.keep_ghosts(self.now_ms);
         false
+    }
+
+    /// Takes one step, of some milliseconds, towards the memory that [`crate::Cache::set_memory`]
+    /// asked for, and gives back what index and ghosts no longer need when memory is scarce.
+    /// Returns whether there is more to do at once. To be called about once a second by one thread.
+    pub fn fit(&mut self) -> bool {
+        self.quiesce();
+        self.cache.table.fit(self.now_ms)
     }
 
     /// Makes every record dead that has been stored, and forgets a flush that waits.

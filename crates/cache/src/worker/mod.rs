@@ -88,6 +88,16 @@ impl Cache {
         Stats::of(&self.table)
     }
 
+    /// Changes [`CacheConfig::memory_bytes`]. What is above it now is there at once; less is
+    /// reached by [`Worker::fit`], step by step, by evicting.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the cache could not have been built so, or not with what was reserved
+    /// for it ([`CacheConfig::memory_max_bytes`]). Then nothing has changed.
+    pub fn set_memory(&self, memory_bytes: u64) -> Result<(), ConfigError> {
+        self.table.set_memory(memory_bytes)
+    }
+
     /// Makes every record dead that was stored before `at_ms` (on the cache's clock) when that time
     /// has come and a worker is quiescent. A second call, or [`Worker::flush`], replaces one that
     /// waits.
@@ -144,11 +154,19 @@ impl Worker {
         Key::new(bytes, hash, memory.index.candidates(hash))
     }
 
+    /// The key as it can be looked for now. A key may have been kept while this thread was
+    /// quiescent: lines that it leads to may be something else by now.
+    ///
+    /// # Panics
     /// Another cache's key leads to lines that are something else here.
     #[inline]
-    fn check_owner(&self, key: &Key<'_>) {
+    fn current<'k>(&self, key: Key<'k>) -> Key<'k> {
         let index = &self.table().memory.index;
         assert!(index.owns(key.candidates), "a key is used with the cache that made it");
+        if index.is_current(key.candidates) {
+            return key;
+        }
+        Key { candidates: index.candidates(key.hash), ..key }
     }
 
     /// First pass over a burst: asks memory for the key's buckets.

@@ -26,7 +26,7 @@ impl Worker {
     /// pinned; counts as a hit for replacement.
     #[inline]
     pub fn get(&mut self, key: Key<'_>, out: &mut impl Output) -> Get {
-        self.check_owner(&key);
+        let key = self.current(key);
         let memory = &self.cache.table.memory;
         let probe = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
         if let Some(found) = probe.found() {

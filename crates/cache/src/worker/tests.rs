@@ -1,3 +1,5 @@
+mod memory;
+
 use std::collections::HashMap;
 
 use base::sync::atomic::Ordering;

@@ -60,7 +60,7 @@ impl Worker {
         if value.len() > table.inline_max_bytes {
             return self.set_other(key, put);
         }
-        self.check_key(key)?;
+        let key = self.check_key(key)?;
         let draft = Draft::new(key, put, value.len());
         let class =
             slot_class(draft.layout.bytes()).expect("invariant: an inline record has a class");
@@ -83,10 +83,13 @@ impl Worker {
         place(table, &draft, class, value, &probe, self.now_ms)
     }
 
-    pub(super) fn check_key(&self, key: Key<'_>) -> Result<(), StoreError> {
-        self.check_owner(&key);
+    /// The key as it can be looked for now, if a record can have it.
+    pub(super) fn check_key<'k>(&self, key: Key<'k>) -> Result<Key<'k>, StoreError> {
         let len = key.bytes.len();
-        if len == 0 || len > KEY_LEN_MAX { Err(StoreError::KeyLength { len }) } else { Ok(()) }
+        if len == 0 || len > KEY_LEN_MAX {
+            return Err(StoreError::KeyLength { len });
+        }
+        Ok(self.current(key))
     }
 
     #[cold]

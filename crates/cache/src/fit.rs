@@ -1,0 +1,136 @@
+//! Memory that follows its limit and its use: blocks given back to the system after the limit was
+//! lowered, and tables of the past given back to the arena.
+//!
+//! Lowering the limit takes effect bit by bit. What a thread does in the middle of a command is
+//! bounded by the reserve, and the limit in force is never more than a step below what is taken.
+
+use base::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+    lock,
+};
+
+use crate::{
+    ConfigError,
+    geometry::BLOCK_LINES,
+    index::Merge,
+    table::{Table, arena_blocks},
+};
+
+/// Blocks by which the limit is lowered at a time: 1 MiB, whose records are evicted within some
+/// milliseconds.
+const STEP_BLOCKS: usize = 16;
+
+/// Buckets merged at a time: as many bytes as above, some 200 ns each.
+const STEP_MERGES: usize = STEP_BLOCKS * BLOCK_LINES;
+
+/// What the memory of a table is to become.
+#[derive(Debug)]
+pub(crate) struct Fit {
+    /// Blocks that the arena is to have.
+    target: AtomicUsize,
+    /// Buckets are being merged.
+    merging: AtomicBool,
+    /// Held by the thread that makes it fit.
+    turn: Mutex<()>,
+}
+
+impl Fit {
+    pub(crate) fn new(blocks: usize) -> Self {
+        Self {
+            target: AtomicUsize::new(blocks),
+            merging: AtomicBool::new(false),
+            turn: Mutex::new(()),
+        }
+    }
+}
+
+impl Table {
+    /// Changes the budget. More memory is there at once, less is reached by [`Self::fit`].
+    pub(crate) fn set_memory(&self, memory_bytes: u64) -> Result<(), ConfigError> {
+        let max = self.config.memory_max_bytes;
+        if memory_bytes > max {
+            return Err(ConfigError::MemoryAboveMax { got: memory_bytes, max });
+        }
+        let target = arena_blocks(&self.config, memory_bytes)?;
+        let _turn = lock(&self.fit.turn);
+        self.fit.target.store(target, Ordering::Relaxed);
+        if target >= self.memory.blocks.limit() {
+            self.memory.blocks.set_limit(target);
+            self.memory.arena.use_huge_pages(true);
+        }
+        Ok(())
+    }
+
+    /// One step towards what memory is to become. Returns whether there is more to do at once.
+    pub(crate) fn fit(&self, now_ms: u64) -> bool {
+        let Ok(_turn) = self.fit.turn.try_lock() else { return false };
+        self.return_ghosts();
+        // What the index gives back need not be evicted.
+        let more = self.merge_buckets() || self.lower_limit(now_ms);
+        self.return_blocks();
+        more
+    }
+
+    fn lower_limit(&self, now_ms: u64) -> bool {
+        let blocks = &self.memory.blocks;
+        let (limit, target) = (blocks.limit(), self.fit.target.load(Ordering::Relaxed));
+        if limit > target {
+            // Free blocks cost nothing.
+            let free = blocks.available();
+            blocks.set_limit(limit.saturating_sub(free.max(STEP_BLOCKS)).max(target));
+            self.memory.arena.use_huge_pages(false);
+        }
+        if blocks.is_short() {
+            self.refill_reserve(None, now_ms);
+        }
+        limit > target
+    }
+
+    /// Undoes growth of the index that records no longer need, when their memory is needed.
+    fn merge_buckets(&self) -> bool {
+        let memory = &self.memory;
+        let already = self.fit.merging.load(Ordering::Relaxed);
+        let wants = |already| {
+            let records = memory.records.load(Ordering::Relaxed);
+            (already || memory.blocks.is_scarce()) && memory.index.wants_merges(records, already)
+        };
+        if !wants(already) {
+            self.fit.merging.store(false, Ordering::Relaxed);
+            return false;
+        }
+        self.fit.merging.store(true, Ordering::Relaxed);
+        for _ in 0..STEP_MERGES {
+            match memory.index.merge(&memory.arena) {
+                Merge::Done => {}
+                Merge::DoneWith(block) => memory.blocks.retire(&memory.qsbr, block),
+                Merge::NotNow => return false,
+            }
+            if !wants(true) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes blocks from the ghosts when they have more than records can use.
+    fn return_ghosts(&self) {
+        let memory = &self.memory;
+        for _ in 0..STEP_BLOCKS {
+            if memory.blocks.is_scarce()
+                && let Some(block) = memory.ghosts.give_back(memory.records.load(Ordering::Relaxed))
+            {
+                memory.blocks.retire(&memory.qsbr, block);
+            }
+        }
+    }
+
+    /// Gives free blocks above the limit back to the system.
+    fn return_blocks(&self) {
+        let memory = &self.memory;
+        while let Some(block) = memory.blocks.take_surplus(&memory.qsbr) {
+            memory.arena.discard(&block);
+            memory.blocks.returned(block);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Memory that is made smaller and larger, and tables that give back what they do not need.
+
+use super::*;
+use crate::ConfigError;
+
+const MIB: u64 = 1 << 20;
+
+/// A cache of `memory_bytes` that may become one of `memory_max_bytes`.
+fn growable(memory_bytes: u64, memory_max_bytes: u64) -> Cache {
+    let config = CacheConfig {
+        memory_max_bytes,
+        value_size_max: MIB,
+        writers: 2,
+        hash_seed: 7,
+        ..CacheConfig::new(memory_bytes)
+    };
+    Cache::new(config, Clock::manual(1_000_000)).expect("a cache")
+}
+
+fn fit(worker: &mut Worker) {
+    for _ in 0..10_000 {
+        if !worker.fit() {
+            return;
+        }
+    }
+    panic!("memory does not get where it should");
+}
+
+fn fill(worker: &mut Worker, keys: std::ops::Range<u64>, len: usize) {
+    for number in keys {
+        set(worker, &number.to_le_bytes(), &pattern(len, number));
+        if number % 50 == 0 {
+            worker.cache().clock().advance_ms(1);
+        }
+        worker.quiesce();
+    }
+}
+
+/// How many of `keys` are there; panics on a wrong value.
+fn present(worker: &mut Worker, keys: std::ops::Range<u64>, len: usize) -> usize {
+    keys.filter(|&number| {
+        let value = read(worker, &number.to_le_bytes());
+        worker.quiesce();
+        value.is_some_and(|value| {
+            assert!(value == pattern(len, number), "key {number}");
+            true
+        })
+    })
+    .count()
+}
+
+#[test]
+fn less_memory_keeps_what_fits_and_more_is_there_at_once() {
+    for len in [20, 1000, 30_000] {
+        let cache = growable(64 * MIB, 128 * MIB);
+        let mut worker = cache.worker().expect("a place");
+        let keys = 0..70 * MIB / (len as u64 + 40);
+        fill(&mut worker, keys.clone(), len);
+        let full = present(&mut worker, keys.clone(), len);
+        cache.set_memory(16 * MIB).expect("enough");
+        fit(&mut worker);
+        let small = cache.stats();
+        assert!(small.arena_bytes < 16 * MIB, "{small:?}");
+        assert!(small.arena_used_bytes <= small.arena_bytes, "{small:?}");
+        let kept = present(&mut worker, keys.clone(), len);
+        assert!(kept * 6 > full, "{kept} of {full} values of {len} bytes are left");
+        assert!(kept * 3 < full, "{kept} of {full} values of {len} bytes are left");
+        worker.quiesce();
+        cache.table().validate();
+        cache.set_memory(128 * MIB).expect("reserved");
+        let others = keys.end..keys.end * 2;
+        fill(&mut worker, others.clone(), len);
+        assert_eq!(present(&mut worker, others, len) as u64, keys.end, "room for all");
+        assert_eq!(cache.stats().out_of_memory, 0);
+        worker.quiesce();
+        cache.table().validate();
+    }
+}
+
+#[test]
+fn memory_that_cannot_be_is_refused_and_changes_nothing() {
+    let cache = growable(64 * MIB, 128 * MIB);
+    let before = cache.stats();
+    let refused = cache.set_memory(128 * MIB + 1);
+    assert!(matches!(refused, Err(ConfigError::MemoryAboveMax { .. })), "{refused:?}");
+    let refused = cache.set_memory(3 * MIB);
+    assert!(matches!(refused, Err(ConfigError::ValueSizeMax { .. })), "{refused:?}");
+    assert_eq!(cache.stats(), before);
+}
+
+#[test]
+fn the_memory_of_a_lowered_limit_goes_back_to_the_system() {
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/smaps_rollup").expect("Linux");
+        let line = status.lines().find(|line| line.starts_with("Rss:")).expect("a line");
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("KiB") << 10
+    };
+    let cache = growable(256 * MIB, 256 * MIB);
+    let mut worker = cache.worker().expect("a place");
+    fill(&mut worker, 0..250 * MIB / 1100, 1000);
+    let full = resident();
+    cache.set_memory(64 * MIB).expect("enough");
+    fit(&mut worker);
+    // Other tests of this process take and give memory meanwhile: half a share of tolerance.
+    let freed = full.saturating_sub(resident());
+    assert!(freed > 120 * MIB, "{} MiB of 192", freed / MIB);
+}
+
+#[test]
+fn index_and_ghosts_of_small_records_make_room_for_large_ones() {
+    let cache = cache(64 * MIB);
+    let mut worker = cache.worker().expect("a place");
+    fill(&mut worker, 0..2_000_000, 0);
+    let small = cache.stats();
+    assert!(small.index_bytes + small.ghost_bytes > 12 * MIB, "{small:?}");
+    // A key that was made when the index was large.
+    let (name, absent) = (1u64.to_le_bytes(), u64::MAX.to_le_bytes());
+    let keys = [worker.key(&name), worker.key(&absent)];
+    for round in 0..4 {
+        let from = 3_000_000 + round * 100_000;
+        fill(&mut worker, from..from + 70_000, 1000);
+        fit(&mut worker);
+    }
+    let large = cache.stats();
+    assert!(large.index_bytes * 2 < small.index_bytes, "{large:?}");
+    assert!(large.ghost_bytes < small.ghost_bytes, "{large:?}");
+    assert_eq!(large.out_of_memory, 0);
+    let mut out = Vec::new();
+    for key in keys {
+        assert!(matches!(worker.get(key, &mut out), Get::Miss));
+        worker.set(key, &Put::new(Value::Bytes(b"new"))).expect("memory");
+        assert!(matches!(worker.get(key, &mut out), Get::Hit(_)));
+    }
+    worker.quiesce();
+    cache.table().validate();
+    // Three turnovers later there are as many small ones as at first.
+    for round in 0..5 {
+        fill(&mut worker, round * 1_000_000..(round + 1) * 1_000_000, 0);
+        fit(&mut worker);
+    }
+    assert!(cache.stats().records * 20 > small.records * 19, "{:?}", cache.stats());
+    worker.quiesce();
+    cache.table().validate();
+}
