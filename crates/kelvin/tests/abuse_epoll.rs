@@ -7,6 +7,8 @@ mod harness;
 mod lifetime;
 #[path = "abuse/memory.rs"]
 mod memory;
+#[path = "abuse/never_read.rs"]
+mod never_read;
 #[path = "abuse/requests.rs"]
 mod requests;
 

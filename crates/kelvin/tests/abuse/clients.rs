@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,14 +13,14 @@ use crate::harness::server::Server;
 const STUCK: Duration = Duration::from_millis(700);
 
 /// Connections whose requests and replies are moved in turns, so that none waits for another.
-pub(crate) struct Crowd {
-    streams: Vec<TcpStream>,
+pub(crate) struct Crowd<S = TcpStream> {
+    streams: Vec<S>,
     /// What each has sent of its request.
     unsent: Vec<Vec<u8>>,
 }
 
 impl Crowd {
-    /// Opens connections.
+    /// Opens connections over TCP.
     pub(crate) fn connect(server: &Server, clients: usize) -> Self {
         let streams: Vec<TcpStream> = (0..clients)
             .map(|_| TcpStream::connect(server.addr()).expect("the server accepts connections"))
@@ -29,7 +30,22 @@ impl Crowd {
         }
         Crowd { unsent: vec![Vec::new(); clients], streams }
     }
+}
 
+impl Crowd<UnixStream> {
+    /// Opens connections over the Unix socket: for a client that does not read, the kernel keeps
+    /// 200 KiB there, and over TCP several MiB.
+    pub(crate) fn connect_unix(server: &Server, clients: usize) -> Self {
+        let connect = |_| {
+            let stream = UnixStream::connect(server.unix_path()).expect("it listens");
+            stream.set_nonblocking(true).expect("a socket can be non-blocking");
+            stream
+        };
+        Crowd { unsent: vec![Vec::new(); clients], streams: (0..clients).map(connect).collect() }
+    }
+}
+
+impl<S: Read + Write> Crowd<S> {
     /// Sends each client's request, reading nothing, until all is sent or no byte moves any more.
     pub(crate) fn send_until_stuck(&mut self, request: impl Fn(usize) -> Vec<u8>) {
         self.unsent = (0..self.streams.len()).map(request).collect();

@@ -6,6 +6,7 @@ mod clients;
 mod harness;
 mod lifetime;
 mod memory;
+mod never_read;
 mod requests;
 
 use harness::server::Io;

@@ -145,7 +145,7 @@ fn clients_that_leave_in_the_middle_of_a_value_leave_nothing_behind() {
 }
 
 /// A number that `stats` reports.
-fn statistic(server: &Server, name: &str) -> u64 {
+pub(crate) fn statistic(server: &Server, name: &str) -> u64 {
     let (reply, _) = server.connect().exchange(&[b"stats\r\n"], |got| got.ends_with(b"END\r\n"));
     let text = String::from_utf8_lossy(&reply);
     let line = text.lines().find_map(|l| l.strip_prefix("STAT ")?.strip_prefix(name));
@@ -191,7 +191,7 @@ fn clients_that_do_not_read_large_values_keep_nobody_waiting() {
         let mut crowd = Crowd::connect(server, CLIENTS);
         crowd.send_until_stuck(|key| format!("get b{key}\r\n").into_bytes().repeat(20));
         let_it_do_what_it_can(server);
-        // A quarter of 50 MiB has room for twelve and no more.
+        // A quarter of 48 MiB has room for twelve and no more.
         assert_eq!(statistic(server, "pinned_bytes ") / VALUE_BYTES as u64, 12);
         let start = Instant::now();
         let last = format!("get b{}\r\nmn\r\n", CLIENTS - 1);
@@ -204,7 +204,7 @@ fn clients_that_do_not_read_large_values_keep_nobody_waiting() {
 
 /// Waits until the server looks up no more keys: until it has done all that it will do for clients
 /// that do not read.
-fn let_it_do_what_it_can(server: &Server) {
+pub(crate) fn let_it_do_what_it_can(server: &Server) {
     let deadline = Instant::now() + REPLY_TIMEOUT;
     let mut before = u64::MAX;
     loop {

@@ -5,9 +5,12 @@ use std::{collections::VecDeque, io::IoSlice};
 use super::Weight;
 use crate::pool::{Buffer, Class, Share};
 
-/// Places for queued buffers and pieces that an empty chain keeps, so that a steady load does not
-/// allocate and an idle connection costs little: 8 x 40 bytes and 8 times a piece.
-const KEPT_PLACES: usize = 8;
+/// Places for buffers that an empty chain keeps, so that a steady load does not allocate and an
+/// idle connection costs little: 8 of 40 bytes.
+const KEPT_BUFFERS: usize = 8;
+
+/// Places for external memory that it keeps: 4 of some 140 bytes, if it has ever had any.
+const KEPT_PIECES: usize = 4;
 
 /// Memory outside the pool that is sent in place. It must not change before it is dropped.
 pub trait External {
@@ -90,25 +93,27 @@ fn own_bytes(buffer: &Buffer) -> usize {
     if buffer.share() == Share::Own { buffer.capacity() } else { 0 }
 }
 
-/// What is sent next from a chain.
+/// External memory, and so many bytes of the buffers that are sent before it.
 #[derive(Debug)]
-enum Piece<E> {
-    /// So many bytes of the buffers.
-    Buffered(usize),
-    External(E),
+struct Piece<E> {
+    before: usize,
+    external: E,
 }
 
 /// Bytes in buffers and elsewhere, in the order in which they are sent.
 ///
 /// The bytes of all buffers are one string; the pieces say where external memory is sent between
-/// them. So the short headers of many large values share a buffer.
+/// them. So the short headers of many large values share a buffer, and replies without external
+/// memory have no pieces.
 #[derive(Debug)]
 pub struct Chain<E> {
     buffers: VecDeque<Buffer>,
     pieces: VecDeque<Piece<E>>,
+    /// Bytes of the buffers that are sent behind all pieces.
+    behind: usize,
     /// Bytes of the first buffer that have been sent.
     buffer_sent: usize,
-    /// Bytes of the first piece that have been sent, if it is external.
+    /// Bytes of the first external memory that have been sent.
     external_sent: usize,
     bytes_in_buffers: usize,
     weight: Weight,
@@ -119,6 +124,7 @@ impl<E> Default for Chain<E> {
         Self {
             buffers: VecDeque::new(),
             pieces: VecDeque::new(),
+            behind: 0,
             buffer_sent: 0,
             external_sent: 0,
             bytes_in_buffers: 0,
@@ -137,7 +143,7 @@ impl<E: External> Chain<E> {
     /// Whether everything has been sent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.bytes_in_buffers == 0 && self.pieces.is_empty()
     }
 
     /// Whether one slice is all of it.
@@ -152,32 +158,32 @@ impl<E: External> Chain<E> {
     pub fn gather<'a>(&'a self, to: &mut Gather<'a, '_>) {
         let mut buffers = self.buffers.iter();
         let mut rest = buffers.next().map_or(&[][..], |first| &first.bytes()[self.buffer_sent..]);
-        let mut skip = self.external_sent;
-        for piece in &self.pieces {
-            match piece {
-                Piece::Buffered(len) => {
-                    let mut len = *len;
-                    while len > 0 {
-                        if rest.is_empty() {
-                            rest = buffers.next().expect("invariant: pieces cover buffers").bytes();
-                        }
-                        let (now, later) = rest.split_at(len.min(rest.len()));
-                        if !to.push(now) {
-                            return;
-                        }
-                        (rest, len) = (later, len - now.len());
-                    }
+        let mut push_buffered = |mut len: usize, to: &mut Gather<'a, '_>| {
+            while len > 0 {
+                if rest.is_empty() {
+                    rest = buffers.next().expect("invariant: buffers have what is sent").bytes();
                 }
-                Piece::External(external) => {
-                    let before = to.bytes();
-                    external.gather(skip, to);
-                    if to.bytes() - before < external.len() - skip {
-                        return;
-                    }
-                    skip = 0;
+                let (now, later) = rest.split_at(len.min(rest.len()));
+                if !to.push(now) {
+                    return false;
                 }
+                (rest, len) = (later, len - now.len());
             }
+            true
+        };
+        let mut skip = self.external_sent;
+        for Piece { before, external } in &self.pieces {
+            if !push_buffered(*before, to) {
+                return;
+            }
+            let taken = to.bytes();
+            external.gather(skip, to);
+            if to.bytes() - taken < external.len() - skip {
+                return;
+            }
+            skip = 0;
         }
+        push_buffered(self.behind, to);
     }
 
     /// Sends everything into a vector, as a simulation does.
@@ -201,33 +207,29 @@ impl<E: External> Chain<E> {
     /// # Panics
     /// Panics when there are fewer bytes.
     pub fn advance(&mut self, mut count: usize) {
-        while count > 0 {
-            match self.pieces.front_mut().expect("no more is sent than there is") {
-                Piece::Buffered(len) => {
-                    let sent = count.min(*len);
-                    *len -= sent;
-                    let done = *len == 0;
-                    self.advance_buffers(sent);
-                    count -= sent;
-                    if done {
-                        self.pieces.pop_front();
-                    }
-                }
-                Piece::External(external) => {
-                    let len = external.len();
-                    let sent = count.min(len - self.external_sent);
-                    self.external_sent += sent;
-                    count -= sent;
-                    if self.external_sent == len {
-                        self.pieces.pop_front();
-                        self.external_sent = 0;
-                        self.weight.external_bytes -= len;
-                        self.weight.externals -= 1;
-                    }
-                }
+        while let Some(Piece { before, external }) = self.pieces.front_mut() {
+            let sent_before = count.min(*before);
+            *before -= sent_before;
+            count -= sent_before;
+            let (is_next, len) = (*before == 0, external.len());
+            self.advance_buffers(sent_before);
+            if !is_next {
+                return;
             }
+            let sent = count.min(len - self.external_sent);
+            self.external_sent += sent;
+            count -= sent;
+            if self.external_sent < len {
+                return;
+            }
+            self.pieces.pop_front();
+            self.external_sent = 0;
+            self.weight.external_bytes -= len;
+            self.weight.externals -= 1;
         }
-        if self.pieces.is_empty() {
+        self.behind = self.behind.checked_sub(count).expect("no more is sent than there is");
+        self.advance_buffers(count);
+        if self.is_empty() {
             self.clear();
         }
     }
@@ -235,7 +237,7 @@ impl<E: External> Chain<E> {
     fn advance_buffers(&mut self, mut count: usize) {
         self.bytes_in_buffers -= count;
         while count > 0 {
-            let first = self.buffers.front().expect("invariant: pieces cover buffers");
+            let first = self.buffers.front().expect("invariant: buffers have what is sent");
             let left = first.bytes().len() - self.buffer_sent;
             if count < left {
                 self.buffer_sent += count;
@@ -251,8 +253,8 @@ impl<E: External> Chain<E> {
     /// Drops room that was taken and not used, and queues that grew.
     pub(super) fn clear(&mut self) {
         self.buffers.clear();
-        self.buffers.shrink_to(KEPT_PLACES);
-        self.pieces.shrink_to(KEPT_PLACES);
+        self.buffers.shrink_to(KEPT_BUFFERS);
+        self.pieces.shrink_to(KEPT_PIECES);
         self.buffer_sent = 0;
         self.weight = Weight::default();
     }
@@ -298,10 +300,7 @@ impl<E: External> Chain<E> {
         let last = self.buffers.back_mut().expect("committed without room");
         last.commit(count);
         self.bytes_in_buffers += count;
-        match self.pieces.back_mut() {
-            Some(Piece::Buffered(len)) => *len += count,
-            _ => self.pieces.push_back(Piece::Buffered(count)),
-        }
+        self.behind += count;
     }
 
     pub(super) fn reserve(&mut self, len: usize) -> &mut [u8] {
@@ -314,7 +313,8 @@ impl<E: External> Chain<E> {
     pub(super) fn push_external(&mut self, external: E) {
         self.weight.external_bytes += external.len();
         self.weight.externals += 1;
-        self.pieces.push_back(Piece::External(external));
+        let before = std::mem::take(&mut self.behind);
+        self.pieces.push_back(Piece { before, external });
     }
 
     /// Goes back to where there were `buffers` buffers and `last_len` bytes in the last one.
@@ -330,11 +330,6 @@ impl<E: External> Chain<E> {
             last.truncate(last_len);
         }
         self.bytes_in_buffers -= removed;
-        if let Some(Piece::Buffered(len)) = self.pieces.back_mut() {
-            *len -= removed;
-            if *len == 0 {
-                self.pieces.pop_back();
-            }
-        }
+        self.behind -= removed;
     }
 }

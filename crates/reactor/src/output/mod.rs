@@ -24,8 +24,9 @@ pub const OUTPUT_BYTES_HIGH: usize = 64 << 10;
 /// A client's socket takes 2.5 MiB at a time at most; values above this go out alone.
 pub const EXTERNAL_BYTES_HIGH: usize = 1 << 20;
 
-/// External values that may be queued for one connection: 1 MiB of the shortest, of 4 KiB.
-pub(crate) const EXTERNALS_HIGH: usize = 256;
+/// External values that may be queued for one connection. The places of 16 take some 2 KiB, which
+/// no pool counts; of the shortest, of 4 KiB, they are as much as may be queued in buffers.
+pub(crate) const EXTERNALS_HIGH: usize = 16;
 
 /// Most bytes a session may write between two calls of [`Output::has_room`]: what each connection
 /// has of its own, so that one unit can always be written.

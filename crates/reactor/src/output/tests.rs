@@ -1,7 +1,8 @@
 use std::{io::IoSlice, rc::Rc};
 
 use super::{
-    Chain, EXTERNAL_BYTES_HIGH, External, Gather, OUTPUT_BYTES_HIGH, OUTPUT_UNIT_BYTES_MAX, Output,
+    Chain, EXTERNAL_BYTES_HIGH, EXTERNALS_HIGH, External, Gather, OUTPUT_BYTES_HIGH,
+    OUTPUT_UNIT_BYTES_MAX, Output,
 };
 use crate::pool::{BUFFER_BYTES_MAX, Class, Pool, Share};
 
@@ -202,7 +203,7 @@ fn a_bound_of_buffers_and_one_of_external_memory() {
     assert!(!output.has_room());
     drop(output.launch().take_bytes());
     output.landed(Chain::default());
-    for _ in 0..255 {
+    for _ in 1..EXTERNALS_HIGH {
         output.attach(value(1).0);
     }
     assert!(output.has_room());

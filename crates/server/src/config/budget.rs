@@ -19,8 +19,8 @@ const BUFFER_DIVISOR: u64 = 32;
 const BUFFER_DIVISOR_LEAST: u64 = 8;
 
 /// Bytes that an open connection costs beside its buffers: its state, its session, its places in
-/// queues, tables and lists.
-const STATE_BYTES_PER_CONNECTION: u64 = 2 << 10;
+/// tables and lists are some 1.5 KiB, the queue of values that are sent in place up to 2.5.
+const STATE_BYTES_PER_CONNECTION: u64 = 4 << 10;
 
 /// Bytes that each connection may always have: its state, and the buffers that are its own.
 const BYTES_PER_CONNECTION: u64 =

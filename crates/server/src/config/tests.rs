@@ -227,10 +227,10 @@ fn memory_is_divided_and_the_arithmetic_is_shown() {
         ..Config::default()
     };
     let mib = |mib: u64| mib << 20;
-    // 1024 connections of 12 KiB, and 1 MiB a thread.
+    // 1024 connections of 14 KiB, and 1 MiB a thread.
     let budget = Budget::new(&config(mib(64), 1024), 2).expect("enough");
     let expected =
-        Budget { buffer_bytes: mib(2), connection_bytes: mib(12), record_bytes: mib(50) };
+        Budget { buffer_bytes: mib(2), connection_bytes: mib(14), record_bytes: mib(48) };
     assert_eq!(budget, expected);
     assert_eq!(budget.buffer_bytes_per_thread(2), 1 << 20);
     // A 32nd of the memory for buffers, from 1 to 64 MiB a thread.
@@ -242,28 +242,28 @@ fn memory_is_divided_and_the_arithmetic_is_shown() {
         let sum = budget.buffer_bytes + budget.connection_bytes + budget.record_bytes;
         assert_eq!(sum, mib(memory));
     }
-    assert!(Budget::new(&config(mib(16 + 12 + 1), 1024), 1).is_ok());
+    assert!(Budget::new(&config(mib(16 + 14 + 1), 1024), 1).is_ok());
     let most_threads = Budget::new(&Config::default(), super::NET_THREADS_MAX).expect("enough");
     assert!(most_threads.record_bytes >= mib(32), "{most_threads:?}");
     let message = refused("memory = \"29MiB\"\nnet_threads = 2");
     assert_eq!(
         message,
-        "memory 29MiB is too small: 2MiB are for buffers of 2 threads, 12MiB for 1024 connections, \
-         which leaves 15MiB for records; at least 16MiB are needed"
+        "memory 29MiB is too small: 2MiB are for buffers of 2 threads, 14MiB for 1024 connections, \
+         which leaves 13MiB for records; at least 16MiB are needed"
     );
     assert!(refused("memory = 0").contains("leaves 0B for records"));
 }
 
 #[test]
 fn one_value_may_take_a_quarter_of_the_records_memory() {
-    let fits = "memory = \"64MiB\"\nnet_threads = 2\nvalue_size_max = 13107200";
+    let fits = "memory = \"64MiB\"\nnet_threads = 2\nvalue_size_max = 12582912";
     effective([file(fits)]);
-    let message = refused("memory = \"64MiB\"\nnet_threads = 2\nvalue_size_max = 13107201");
+    let message = refused("memory = \"64MiB\"\nnet_threads = 2\nvalue_size_max = 12582913");
     assert_eq!(
         message,
         format!(
-            "value_size_max, file {PATH}: 13107201B is more than a quarter of the 50MiB for \
-             records: at most 12800KiB, or more `memory`"
+            "value_size_max, file {PATH}: 12582913B is more than a quarter of the 48MiB for \
+             records: at most 12MiB, or more `memory`"
         )
     );
 }
