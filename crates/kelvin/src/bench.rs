@@ -1,26 +1,21 @@
 //! `kelvin bench`: loads servers of memcached's protocols and measures them.
 
 use std::{
-    fs,
-    io::{IsTerminal, Write, stderr, stdout},
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    io::{Write, stdout},
+    sync::atomic::Ordering,
     time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use base::clock::Stopwatch;
 use bench::{Address, Outcome, Pace, Plan, Popularity, Protocol, Server, Shape, Sizes};
-use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser};
-use signal_hook::{consts::SIGINT, consts::SIGTERM, flag};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::{
+    flags::{file, option, switch, value, write_file},
+    progress::{Progress, stop_by_signal},
+};
 
 pub(crate) const NAME: &str = "bench";
-
-/// Where nobody watches, a line of progress comes this often.
-const LINE_GAP_NS: u64 = 10_000_000_000;
 
 /// Rounds when none are asked for: one server, several servers.
 const ROUNDS: u32 = 5;
@@ -41,14 +36,6 @@ pub(crate) fn command() -> Command {
              It sets every key once before it measures (--no-load leaves that out), and fails \
              when a get returns what was not written.",
         )
-}
-
-fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
-}
-
-fn switch(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
 }
 
 fn server_args() -> Vec<Arg> {
@@ -140,7 +127,6 @@ fn round_args() -> Vec<Arg> {
 }
 
 fn output_args() -> Vec<Arg> {
-    let file = |name, help| option(name, "FILE", help).value_parser(ValueParser::path_buf());
     vec![
         file("json", "Write everything as JSON"),
         file("svg", "Write charts"),
@@ -151,13 +137,7 @@ fn output_args() -> Vec<Arg> {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
     let plan = plan(matches)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The first signal ends the bench and shows its figures, the second the process.
-        flag::register_conditional_default(signal, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .context("catching signals")?;
-    }
+    let stop = stop_by_signal()?;
     let mut progress = Progress::new(matches.get_flag("quiet"));
     let outcome = bench::run(&plan, &stop, &mut |text| progress.show(text));
     progress.clear();
@@ -173,13 +153,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 fn write_files(matches: &ArgMatches, plan: &Plan, outcome: &Outcome) -> Result<()> {
-    let write = |name: &str, text: &dyn Fn() -> String| -> Result<()> {
-        let Some(path) = matches.get_one::<PathBuf>(name) else { return Ok(()) };
-        fs::write(path, text()).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write("json", &|| bench::json(plan, outcome))?;
-    write("svg", &|| bench::svg(plan, outcome))?;
-    write("record", &|| bench::recording(outcome))
+    write_file(matches, "json", || bench::json(plan, outcome))?;
+    write_file(matches, "svg", || bench::svg(plan, outcome))?;
+    write_file(matches, "record", || bench::recording(outcome))
 }
 
 /// The servers in the order of the command line.
@@ -242,10 +218,6 @@ fn plan(matches: &ArgMatches) -> Result<Plan> {
     })
 }
 
-fn value<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> T {
-    matches.get_one::<T>(name).cloned().expect("invariant: required, or has a default")
-}
-
 /// `90:10` as 0.9.
 fn gets_share(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{text}` is no mix: write gets and sets, as 90:10");
@@ -296,39 +268,6 @@ fn cpus(text: &str) -> Result<Vec<usize>, String> {
         all.extend((first..=last).map(usize::from));
     }
     Ok(all)
-}
-
-/// Says on standard error what is being done: in place on a terminal, else a line now and then.
-struct Progress {
-    is_quiet: bool,
-    is_terminal: bool,
-    clock: Stopwatch,
-    next_ns: u64,
-}
-
-impl Progress {
-    fn new(is_quiet: bool) -> Self {
-        let is_terminal = stderr().is_terminal();
-        Self { is_quiet, is_terminal, clock: Stopwatch::start(), next_ns: LINE_GAP_NS }
-    }
-
-    fn show(&mut self, text: &str) {
-        if self.is_quiet {
-            return;
-        }
-        if self.is_terminal {
-            eprint!("\r\x1b[K{text}");
-        } else if self.clock.elapsed_ns() >= self.next_ns {
-            self.next_ns = self.clock.elapsed_ns() + LINE_GAP_NS;
-            eprintln!("{text}");
-        }
-    }
-
-    fn clear(&self) {
-        if !self.is_quiet && self.is_terminal {
-            eprint!("\r\x1b[K");
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,11 @@
 
 mod bench;
 mod config;
+mod flags;
+mod progress;
 mod serve;
 mod settings;
+mod sim;
 
 use std::{io::Write, process::ExitCode};
 
@@ -18,11 +21,13 @@ fn main() -> ExitCode {
         .arg_required_else_help(true)
         .subcommand(serve::command())
         .subcommand(bench::command())
+        .subcommand(sim::command())
         .subcommand(config::command())
         .get_matches();
     let outcome = match matches.subcommand() {
         Some((serve::NAME, matches)) => serve::run(matches),
         Some((bench::NAME, matches)) => bench::run(matches),
+        Some((sim::NAME, matches)) => sim::run(matches),
         Some((config::NAME, matches)) => config::run(matches),
         _ => unreachable!("invariant: clap accepts no other subcommand"),
     };

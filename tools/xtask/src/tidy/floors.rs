@@ -8,10 +8,10 @@ use crate::workspace::{Metadata, Package};
 /// The crates by floor, lowest first.
 const FLOORS: [&[&str]; 6] = [
     &["base", "chart"],
-    &["cache", "wire", "reactor", "log"],
+    &["cache", "wire", "reactor", "log", "trace"],
     &["store", "cluster"],
     &["switch", "names", "client"],
-    &["server", "bench"],
+    &["server", "bench", "sim"],
     &["kelvin"],
 ];
 
