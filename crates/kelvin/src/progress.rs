@@ -12,8 +12,8 @@ use signal_hook::{consts::SIGINT, consts::SIGTERM, flag};
 /// Where nobody watches, a line of progress comes this often.
 const LINE_GAP_NS: u64 = 10_000_000_000;
 
-/// Becomes true by the first signal to end: the command ends early and shows what it has. The second
-/// one ends the process.
+/// Becomes true by the first signal to end: the command ends early and shows what it has. The
+/// second one ends the process.
 ///
 /// # Errors
 /// When signals cannot be caught.

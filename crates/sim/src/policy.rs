@@ -1,8 +1,8 @@
 //! Which policies there are, and what a simulation needs of one.
 //!
 //! Those of the product are `cache`'s own code. The references are here and nowhere else: they are
-//! compared with, and are never served from. They hold units, that is they count keys and not bytes,
-//! and know a key by its number in the trace.
+//! compared with, and are never served from. They hold units, that is they count keys and not
+//! bytes, and know a key by its number in the trace.
 
 mod arc;
 mod belady;

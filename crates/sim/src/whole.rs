@@ -255,4 +255,3 @@ fn name(key: u64) -> [u8; KEY_BYTES] {
         b"0123456789abcdef"[digit as usize]
     })
 }
-

@@ -6,8 +6,8 @@
 //!                                                  Trace: keys from 0 <-- Builder
 //! ```
 //!
-//! A file may hold anything: what is wrong with it is an [`Error`] that says what and where. Nothing
-//! a file says makes a reader take more memory than its named limits allow.
+//! A file may hold anything: what is wrong with it is an [`Error`] that says what and where.
+//! Nothing a file says makes a reader take more memory than its named limits allow.
 #![forbid(unsafe_code)]
 
 mod binary;

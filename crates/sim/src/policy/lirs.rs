@@ -1,8 +1,8 @@
 //! LIRS: who goes is decided by the recency of the last use but one (Jiang and Zhang, SIGMETRICS
 //! 2002).
 //!
-//! 99 % of the places are for keys with a low inter-reference recency (LIR), the rest, at least one,
-//! for those with a high one (HIR). The stack holds keys by their last use, those without a value
+//! 99 % of the places are for keys with a low inter-reference recency (LIR), the rest, at least
+//! one, for those with a high one (HIR). The stack holds keys by their last use, those without a value
 //! included, down to the oldest LIR key; the queue holds the HIR keys that have a value. Invariant:
 //! the stack's oldest key is LIR.
 
@@ -36,7 +36,7 @@ impl Lirs {
         }
     }
 
-    /// A key in the stack is used again: its recency is low. The LIR key with the highest makes room.
+    /// A key in the stack is used again: its recency is low. The oldest LIR key makes room.
     fn promote(&mut self, key: u32) {
         self.queue.take(key);
         self.is_lir[key as usize] = true;

@@ -5,8 +5,10 @@ use super::Compression;
 /// The same six bytes by each program, with a checksum.
 const TEXT: &[u8] = b"1\n2\n1\n";
 const GZIP: &str = "1f8b080000000000000333e432e232e402005a36694506000000";
-const XZ: &str = "fd377a585a000004e6d6b4460200210116000000742fe5a3010005310a320a310a000000f92310c77f4b85e7\
-                  00011e06c12fa41d1fb6f37d010000000004595a";
+const XZ: &str = concat!(
+    "fd377a585a000004e6d6b4460200210116000000742fe5a3010005310a320a310a000000f92310c7",
+    "7f4b85e700011e06c12fa41d1fb6f37d010000000004595a",
+);
 const ZSTD: &str = "28b52ffd2406310000310a320a310ac8e21e07";
 
 fn bytes(hex: &str) -> Vec<u8> {
