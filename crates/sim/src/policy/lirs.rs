@@ -2,9 +2,9 @@
 //! 2002).
 //!
 //! 99 % of the places are for keys with a low inter-reference recency (LIR), the rest, at least
-//! one, for those with a high one (HIR). The stack holds keys by their last use, those without a value
-//! included, down to the oldest LIR key; the queue holds the HIR keys that have a value. Invariant:
-//! the stack's oldest key is LIR.
+//! one, for those with a high one (HIR). The stack holds keys by their last use, those without a
+//! value included, down to the oldest LIR key; the queue holds the HIR keys that have a value.
+//! Invariant: the stack's oldest key is LIR.
 
 use super::{Policy, Queues};
 
