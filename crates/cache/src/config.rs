@@ -1,5 +1,7 @@
 //! How a cache is built.
 
+use crate::PolicyKind;
+
 /// Largest `value_size_max` in bytes.
 pub const VALUE_SIZE_MAX_LIMIT_BYTES: u64 = 1 << 30;
 
@@ -15,6 +17,8 @@ pub struct CacheConfig {
     pub value_size_max: u64,
     /// Largest part of the memory that one value may take, as a divisor: 4 is a quarter.
     pub value_share_divisor: u64,
+    /// Which record goes when a slot is needed.
+    pub policy: PolicyKind,
     /// Threads that will write at once; more of them get more shards.
     pub writers: usize,
     /// Secret of the key hash; equal seeds give equal layouts.
@@ -30,6 +34,7 @@ impl CacheConfig {
             memory_max_bytes: memory_bytes,
             value_size_max: 1 << 20,
             value_share_divisor: 4,
+            policy: PolicyKind::default(),
             writers: std::thread::available_parallelism().map_or(1, usize::from),
             hash_seed: random_seed(),
         }

@@ -31,6 +31,8 @@ pub(crate) struct Memory {
     pub(crate) records: AtomicU64,
     /// Bytes of the arena that hold values in parts, by sub-table.
     pub(crate) value_bytes: Box<[AtomicUsize]>,
+    /// [`crate::record::HEARD`] or 0.
+    pub(crate) heard: u64,
     /// Times the table was flushed. Records carry the lowest bits of it.
     pub(crate) flushes: AtomicU64,
 }
@@ -89,6 +91,13 @@ impl Memory {
     pub(crate) fn is_dead(&self, slot: Slot<'_>, header: Header, now_ms: u64) -> bool {
         let expiry_ms = slot.expiry_ms(header);
         (expiry_ms != 0 && expiry_ms <= now_ms) || header.epoch() != self.epoch()
+    }
+
+    /// What a record that is written now carries in its header: the flush generation, and whether
+    /// its hits are heard.
+    #[inline]
+    pub(crate) fn marks(&self) -> u64 {
+        self.epoch() | self.heard
     }
 
     /// What the headers of records that live carry.

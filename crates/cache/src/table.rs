@@ -26,8 +26,8 @@ use crate::{
     history::{History, STEP_MS},
     index::{Index, LOCATION_BITS, Need},
     memory::{Counters, Memory},
-    policy::Htr,
     qsbr::Qsbr,
+    record::HEARD,
     subtable::{Newcomer, SubTable},
 };
 
@@ -89,7 +89,7 @@ impl Table {
         let first = Index::first_blocks(limit, blocks);
         let first: Vec<u32> = (0..first).filter_map(|_| table.take_reserved(&qsbr)).collect();
         let sub_tables: Box<[SubTable]> = (0..CLASSES * shards)
-            .map(|number| SubTable::new(number, number / shards, Box::new(Htr::new())))
+            .map(|number| SubTable::new(number, number / shards, config.policy))
             .collect();
         let memory = Memory {
             blocks: table,
@@ -101,6 +101,7 @@ impl Table {
             counters: Counters::default(),
             records: AtomicU64::new(0),
             value_bytes: sub_tables.iter().map(|_| AtomicUsize::new(0)).collect(),
+            heard: if config.policy.hears_hits() { HEARD } else { 0 },
             flushes: AtomicU64::new(0),
             arena,
         };
@@ -216,6 +217,22 @@ impl Table {
         }
         self.note_out_of_memory();
         Err(StoreError::OutOfMemory { len: bytes })
+    }
+
+    /// Tells a record's sub-table of a hit, if it wants to hear of hits. No bucket may be locked.
+    #[inline]
+    pub(crate) fn report_hit(&self, hash: u64, location: usize) {
+        if self.memory.heard != 0 {
+            self.tell_hit(hash, location);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_hit(&self, hash: u64, location: usize) {
+        if let Owner::SubTable { number, .. } = self.memory.blocks.owner(location / BLOCK_WORDS) {
+            self.sub_tables[number].hit(&self.memory, hash, location);
+        }
     }
 
     /// Counts a store that found no memory.
@@ -378,7 +395,9 @@ pub(crate) fn arena_blocks(config: &CacheConfig, memory_bytes: u64) -> Result<us
     if got < min {
         return Err(ConfigError::MemoryTooSmall { got, min });
     }
-    let max = (WORD_BYTES as u64) << LOCATION_BITS;
+    let linked = shards(usize::MAX, config.writers) as u64 * SubTable::LINKED_MAX_BYTES;
+    let addressed = (WORD_BYTES as u64) << LOCATION_BITS;
+    let max = if config.policy.hears_hits() { addressed.min(linked) } else { addressed };
     if got > max {
         return Err(ConfigError::MemoryTooLarge { got, max });
     }

@@ -16,7 +16,7 @@ use base::{
 use loom::model::Builder;
 
 use crate::{
-    Cache, CacheConfig, Change, Get, Put, Value, Worker,
+    Cache, CacheConfig, Change, Get, PolicyKind, Put, Value, Worker,
     blocks::Blocks,
     geometry::{ARENA_MIN_BLOCKS, BLOCK_BYTES},
     index::Merge,
@@ -39,6 +39,7 @@ fn cache(blocks: usize) -> Cache {
         memory_max_bytes: memory_bytes,
         value_size_max: 1024,
         value_share_divisor: 1,
+        policy: PolicyKind::default(),
         writers: 1,
         hash_seed: 7,
     };

@@ -14,8 +14,8 @@ use base::{
 };
 
 use crate::{
-    Cache, CacheConfig, Change, Digits, Edit, Get, INLINE_VALUE_MAX_BYTES, Meta, Pinned, Put,
-    StoreError, Value, View, Worker,
+    Cache, CacheConfig, Change, Digits, Edit, Get, INLINE_VALUE_MAX_BYTES, Meta, Pinned,
+    PolicyKind, Put, StoreError, Value, View, Worker,
     geometry::{BLOCK_BYTES, WORD_BYTES},
     index::Merge,
 };
@@ -65,7 +65,12 @@ impl Random {
     }
 }
 
-/// A cache with this many blocks, or a few less.
+/// The policy that a seed says.
+fn policy(seed: u64) -> PolicyKind {
+    PolicyKind::ALL[(seed % PolicyKind::ALL.len() as u64) as usize]
+}
+
+/// A cache with this many blocks, or a few less, and the policy that the seed says.
 pub(super) fn cache(blocks: usize, seed: u64) -> Cache {
     let memory_bytes = (blocks * (BLOCK_BYTES + 256)) as u64;
     let config = CacheConfig {
@@ -73,6 +78,7 @@ pub(super) fn cache(blocks: usize, seed: u64) -> Cache {
         memory_max_bytes: memory_bytes,
         value_size_max: memory_bytes / 2,
         value_share_divisor: 1,
+        policy: policy(seed),
         writers: 1,
         hash_seed: u128::from(seed) << 64 | 0x9e37_79b9_7f4a_7c15,
     };
@@ -82,6 +88,9 @@ pub(super) fn cache(blocks: usize, seed: u64) -> Cache {
 /// Runs a scenario to its end and looks everything over.
 pub(super) fn run(scenario: Scenario, seed: u64) {
     let cache = cache(scenario.blocks, seed);
+    // Fixed shares evict from one partition while another has room.
+    let lossy = scenario.lossy || policy(seed).limits_partitions();
+    let scenario = Scenario { lossy, ..scenario };
     let known = Arc::new(Known {
         acknowledged: std::array::from_fn(|_| AtomicU64::new(0)),
         increments: AtomicU64::new(0),

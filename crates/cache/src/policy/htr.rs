@@ -6,9 +6,9 @@
 //! returns after it left the hot one says the opposite (the balance of ARC, Megiddo and Modha
 //! 2003). A counter of two bits per record replaces A's flag and its moves on every hit.
 
-use super::{Border, Partition, Policy, Shares, Verdict};
+use super::{Partition, Policy, Sizes, Verdict};
 
-/// Share of the temporary partition at first, per 1000 slots.
+/// Share of the temporary partition at first.
 const SHARE_FIRST: f64 = 0.10;
 /// Smallest and largest share of the temporary partition.
 const SHARE_MIN: f64 = 0.01;
@@ -24,30 +24,23 @@ pub(crate) struct Htr {
     /// The same in slots, for so many in all.
     wanted: usize,
     slots: usize,
-    /// Keys remembered from each partition, approximately.
-    temporary_ghosts: usize,
-    hot_ghosts: usize,
+    /// Keys remembered from the temporary and from the hot partition, approximately.
+    ghosts: [usize; 2],
 }
 
 impl Htr {
     pub(crate) fn new() -> Self {
-        Self { share: SHARE_FIRST, wanted: 0, slots: 0, temporary_ghosts: 0, hot_ghosts: 0 }
+        Self { share: SHARE_FIRST, wanted: 0, slots: 0, ghosts: [0; 2] }
     }
 
-    fn move_border(&mut self, by: f64, shares: Shares) {
-        let slots = (shares.temporary + shares.hot).max(1) as f64;
-        self.share = (self.share + by / slots).clamp(SHARE_MIN, SHARE_MAX);
+    #[cold]
+    fn come_back(&mut self, place: usize, sizes: &Sizes) {
+        let [this, other] = [self.ghosts[place], self.ghosts[1 - place]];
+        self.ghosts[place] = this.saturating_sub(1);
+        let by = STEP * weight(this, other) / sizes.all.max(1) as f64;
+        let by = if place == 0 { by } else { -by };
+        self.share = (self.share + by).clamp(SHARE_MIN, SHARE_MAX);
         self.slots = 0;
-    }
-
-    /// Slots that the temporary partition should have.
-    fn wanted(&mut self, shares: Shares) -> usize {
-        let slots = shares.temporary + shares.hot;
-        if slots != self.slots {
-            self.slots = slots;
-            self.wanted = (self.share * slots as f64) as usize;
-        }
-        self.wanted
     }
 }
 
@@ -57,79 +50,72 @@ fn weight(this: usize, other: usize) -> f64 {
 }
 
 impl Policy for Htr {
-    fn admit(&mut self, remembered: Option<Partition>, shares: Shares) -> Partition {
+    #[inline]
+    fn admit(&mut self, remembered: Option<Partition>, sizes: &Sizes) -> Partition {
         match remembered {
             None => return Partition::Temporary,
-            Some(Partition::Temporary) => {
-                let by = STEP * weight(self.temporary_ghosts, self.hot_ghosts);
-                self.temporary_ghosts = self.temporary_ghosts.saturating_sub(1);
-                self.move_border(by, shares);
-            }
-            Some(Partition::Hot) => {
-                let by = STEP * weight(self.hot_ghosts, self.temporary_ghosts);
-                self.hot_ghosts = self.hot_ghosts.saturating_sub(1);
-                self.move_border(-by, shares);
-            }
+            Some(partition) => self.come_back(place_of(partition), sizes),
         }
         Partition::Hot
     }
 
+    #[inline]
+    fn target(&mut self, partition: Partition, sizes: &Sizes) -> usize {
+        if sizes.all != self.slots {
+            self.slots = sizes.all;
+            self.wanted = (self.share * sizes.all as f64) as usize;
+        }
+        if partition == Partition::Temporary { self.wanted } else { sizes.all - self.wanted }
+    }
+
+    #[inline]
     fn judge(&mut self, partition: Partition, counter: u64) -> Verdict {
         match (partition, counter) {
             (_, 0) => Verdict::Evict,
-            (Partition::Temporary, _) => Verdict::Promote,
-            (Partition::Hot, counter) => Verdict::Keep { counter: counter - 1 },
+            (Partition::Temporary, _) => Verdict::Move(Partition::Hot),
+            (_, counter) => Verdict::Keep { counter: counter - 1 },
         }
     }
 
-    fn evicted(&mut self, partition: Partition, shares: Shares) {
+    #[inline]
+    fn evicted(&mut self, partition: Partition, sizes: &Sizes) {
         // Each list holds half as many keys as there are slots.
-        let most = (shares.temporary + shares.hot) / 2;
-        let ghosts = match partition {
-            Partition::Temporary => &mut self.temporary_ghosts,
-            Partition::Hot => &mut self.hot_ghosts,
-        };
-        *ghosts = (*ghosts + 1).min(most);
+        let ghosts = &mut self.ghosts[place_of(partition)];
+        *ghosts = (*ghosts + 1).min(sizes.all / 2);
     }
+}
 
-    fn border(&mut self, shares: Shares) -> Border {
-        let wanted = self.wanted(shares);
-        if shares.temporary > wanted + shares.run {
-            Border::GrowHot
-        } else if shares.temporary + shares.run <= wanted {
-            Border::GrowTemporary
-        } else {
-            Border::Stay
-        }
-    }
+fn place_of(partition: Partition) -> usize {
+    usize::from(partition != Partition::Temporary)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SHARES: Shares = Shares { temporary: 100, hot: 900, run: 50 };
+    const SIZES: Sizes = Sizes { of: [100, 900, 0], all: 1000 };
 
     #[test]
     fn ghosts_move_the_border_both_ways_and_their_owners_come_back_hot() {
         let mut htr = Htr::new();
-        assert_eq!(htr.admit(None, SHARES), Partition::Temporary);
-        assert_eq!(htr.border(SHARES), Border::Stay);
+        assert_eq!(htr.admit(None, &SIZES), Partition::Temporary);
+        assert_eq!(htr.target(Partition::Temporary, &SIZES), 100);
         for _ in 0..200 {
-            assert_eq!(htr.admit(Some(Partition::Temporary), SHARES), Partition::Hot);
+            assert_eq!(htr.admit(Some(Partition::Temporary), &SIZES), Partition::Hot);
         }
-        assert_eq!(htr.border(SHARES), Border::GrowTemporary);
-        for _ in 0..400 {
-            assert_eq!(htr.admit(Some(Partition::Hot), SHARES), Partition::Hot);
+        assert_eq!(htr.target(Partition::Temporary, &SIZES), 200);
+        for _ in 0..299 {
+            assert_eq!(htr.admit(Some(Partition::Hot), &SIZES), Partition::Hot);
         }
-        assert_eq!(htr.border(SHARES), Border::GrowHot);
+        let wanted = htr.target(Partition::Temporary, &SIZES);
+        assert_eq!((wanted, htr.target(Partition::Hot, &SIZES)), (50, 950));
     }
 
     #[test]
     fn a_hit_promotes_once_and_then_buys_a_lap_each() {
         let mut htr = Htr::new();
         assert_eq!(htr.judge(Partition::Temporary, 0), Verdict::Evict);
-        assert_eq!(htr.judge(Partition::Temporary, 1), Verdict::Promote);
+        assert_eq!(htr.judge(Partition::Temporary, 1), Verdict::Move(Partition::Hot));
         assert_eq!(htr.judge(Partition::Hot, 2), Verdict::Keep { counter: 1 });
         assert_eq!(htr.judge(Partition::Hot, 0), Verdict::Evict);
     }

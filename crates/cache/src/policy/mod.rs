@@ -1,72 +1,117 @@
 //! Which record goes when a slot is needed.
 //!
-//! A policy sees partitions, counters and ghosts, and no memory: the sub-table does what it says.
-//! Source A (Han, Guo, Zeng 2021), section 3.3, divides a sub-table into a temporary, a hot and a
-//! recycle partition; all movement is done by writers when they need room.
+//! A policy is one file here: a type with a few numbers for a sub-table, and [`Policy`] for it. It
+//! sees partitions, sizes and hits, and no memory. What it decides is carried out by one of the
+//! two orders in [`crate::order`]; to write a policy, read this page, choose the order, and name
+//! the policy in [`PolicyKind`].
+//!
+//! **The words.** The records of a sub-table are in up to three partitions, each first in, first
+//! out: who came last goes last. A record that is hit counts its hits up to 3; the policy sees that
+//! counter when the record's turn has come. A key whose record was evicted is remembered for about
+//! half as many evictions as there are slots, together with the partition that it left.
+//!
+//! **What happens.** A new record is given a partition by [`Policy::admit`]. When there is no free
+//! slot, the partition that has more than [`Policy::target`] grants it gives one up: the record
+//! whose turn it is there goes, stays or moves as [`Policy::judge`] says, until one has gone. Its
+//! key is remembered, and [`Policy::evicted`] says so.
+//!
+//! **Which order.** `Hands` keeps the temporary and the hot partition and hears of no hit: a hit
+//! costs its reader at most one compare-and-swap. It moves the border between the partitions by
+//! runs of slots. `Links` keeps all three and calls [`Policy::hit`] at once, so that the record can
+//! move: every hit takes the sub-table's lock, and each record has a word of links more.
 
+mod arc;
+mod fifo;
 mod htr;
 mod kind;
+mod lru;
+mod paper;
 
-pub use kind::PolicyKind;
+pub use kind::{PaperRules, PolicyKind};
 
+pub(crate) use arc::Arc;
+pub(crate) use fifo::Fifo;
 pub(crate) use htr::Htr;
+pub(crate) use lru::Lru;
+pub(crate) use paper::Paper;
 
 /// A part of a sub-table with a first-in-first-out order of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Partition {
     /// New records.
     Temporary,
-    /// Records that were hit while temporary, or came back soon after they left.
+    /// Records that have shown that they are wanted.
     Hot,
+    /// Records that were hot, for a second chance. Only `Links` has it.
+    Recycle,
 }
 
-/// Slots of the two partitions of a sub-table.
+/// How large a sub-table and its partitions are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shares {
-    /// Slots of the temporary partition, free ones included.
-    pub(crate) temporary: usize,
-    /// Slots of the hot partition, free ones included.
-    pub(crate) hot: usize,
-    /// Slots of a run, the unit that moves between the partitions.
-    pub(crate) run: usize,
+pub(crate) struct Sizes {
+    /// Of the temporary, the hot and the recycle partition: with `Hands` their slots, free ones
+    /// included; with `Links` their records.
+    pub(crate) of: [usize; 3],
+    /// All slots of the sub-table.
+    pub(crate) all: usize,
 }
 
-/// Which way the border between the partitions should move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Border {
-    /// The temporary partition should give a run to the hot one.
-    GrowHot,
-    /// The hot partition should give a run to the temporary one.
-    GrowTemporary,
-    /// Both are right to within a run.
-    Stay,
+impl Sizes {
+    /// The size of a partition.
+    #[inline]
+    pub(crate) fn of(&self, partition: Partition) -> usize {
+        self.of[partition as usize]
+    }
 }
 
-/// What happens to the record at the hand.
+/// What happens to the record whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It goes, and its key is remembered as one that left this partition.
+    /// It goes.
     Evict,
-    /// It stays in its slot with this counter.
+    /// It becomes the newest of its partition, with this counter.
     Keep {
         /// The new counter.
         counter: u64,
     },
-    /// It moves to the hot partition, its counter 0.
-    Promote,
+    /// It becomes the newest of another partition, its counter 0. `Hands` can only move a record
+    /// from the temporary to the hot partition.
+    Move(Partition),
 }
 
-/// A replacement policy of one sub-table. Called under the sub-table's lock.
+/// A replacement policy of one sub-table. Called under the sub-table's lock; deterministic.
 pub(crate) trait Policy: std::fmt::Debug + Send {
-    /// Where a new record goes; `remembered` is the partition its key left not long ago.
-    fn admit(&mut self, remembered: Option<Partition>, shares: Shares) -> Partition;
+    /// Where a new record goes. `remembered` is the partition that its key left not long ago; the
+    /// key is forgotten by this.
+    fn admit(&mut self, remembered: Option<Partition>, sizes: &Sizes) -> Partition;
 
-    /// What happens to a record that the hand of `partition` meets.
+    /// How large a partition should be. When a slot is needed, the first of temporary, hot and
+    /// recycle that has more gives it, or else the last that has anything.
+    fn target(&mut self, partition: Partition, sizes: &Sizes) -> usize;
+
+    /// What happens to the record whose turn it is in `partition`. Who never says
+    /// [`Verdict::Evict`] is overruled after some thousand records.
     fn judge(&mut self, partition: Partition, counter: u64) -> Verdict;
 
-    /// Notes that a key was evicted and is remembered.
-    fn evicted(&mut self, partition: Partition, shares: Shares);
+    /// Where a record goes that was hit just now, for the `counter`-th time: it becomes the newest
+    /// there. `None` leaves it where it is. Only `Links` asks.
+    fn hit(&mut self, _partition: Partition, _counter: u64) -> Option<Partition> {
+        None
+    }
 
-    /// Where the border between the partitions should go.
-    fn border(&mut self, shares: Shares) -> Border;
+    /// Notes that a record of `partition` was evicted and its key is remembered. `sizes` are those
+    /// before the new record is counted.
+    fn evicted(&mut self, _partition: Partition, _sizes: &Sizes) {}
+
+    /// Most keys to remember of the temporary and the hot partition, once a new record has its
+    /// place. Exact only in a cache of unit size: a whole one remembers the last eight of each for
+    /// every 64 bytes that it spends.
+    fn ghosts_max(&mut self, sizes: &Sizes) -> [usize; 2] {
+        [sizes.all / 2; 2]
+    }
+
+    /// Most records that a partition may have, even while slots are free.
+    fn limit(&self, _partition: Partition, _sizes: &Sizes) -> usize {
+        usize::MAX
+    }
 }

@@ -36,9 +36,15 @@ const STALE: u32 = 1 << 23;
 const WIN_SENT: u32 = 1 << 24;
 const EPOCH_SHIFT: u32 = 26;
 const PARTS: u32 = 1 << 30;
+/// Generation and [`HEARD`] as the writer of a record is given them, from this bit on.
+const MARKS_SHIFT: u32 = EPOCH_SHIFT;
 
 /// Flush generations that a header tells apart.
 pub(crate) const EPOCHS: u64 = 16;
+
+/// Beside the flush generation of a record: its hits are reported to its sub-table. Such a record
+/// is never plain, so that reading a plain one costs no question.
+pub(crate) const HEARD: u64 = 1 << (31 - MARKS_SHIFT);
 
 /// The first four bytes of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

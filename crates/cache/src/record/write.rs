@@ -3,8 +3,8 @@
 use base::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
-    EPOCH_SHIFT, EPOCHS, EXPIRY, EXPIRY_BYTES, EXPIRY_MAX_MS, FIRST_KEY_BYTES, FLAGS, FLAGS_BYTES,
-    HEAD_KEY_AT, HEADER_BYTES, Header, LOCATION_BYTES, PARTS, STALE, TOKEN_BYTES, VALUE_LEN_SHIFT,
+    EXPIRY, EXPIRY_BYTES, EXPIRY_MAX_MS, FIRST_KEY_BYTES, FLAGS, FLAGS_BYTES, HEAD_KEY_AT,
+    HEADER_BYTES, Header, LOCATION_BYTES, MARKS_SHIFT, PARTS, STALE, TOKEN_BYTES, VALUE_LEN_SHIFT,
     WIN_SENT, read::little_endian,
 };
 use crate::{
@@ -52,7 +52,7 @@ impl Layout {
     }
 
     #[inline]
-    pub(crate) fn header(&self, epoch: u64) -> Header {
+    pub(crate) fn header(&self, marks: u64) -> Header {
         debug_assert!(self.key_len <= KEY_LEN_MAX);
         debug_assert!(self.in_parts || self.value_len <= INLINE_VALUE_MAX_BYTES);
         let value_len = if self.in_parts { 0 } else { self.value_len as u32 };
@@ -60,7 +60,7 @@ impl Layout {
         Header(
             self.key_len as u32
                 | value_len << VALUE_LEN_SHIFT
-                | ((epoch % EPOCHS) as u32) << EPOCH_SHIFT
+                | (marks as u32) << MARKS_SHIFT
                 | bit(self.has_expiry(), EXPIRY)
                 | bit(self.has_flags(), FLAGS)
                 | bit(self.stale, STALE)
@@ -69,17 +69,17 @@ impl Layout {
         )
     }
 
-    /// Writes everything in front of the value, for a flush generation. The pins of a head are 0:
-    /// it is not published.
+    /// Writes everything in front of the value, with the marks of [`crate::memory::Memory::marks`].
+    /// The pins of a head are 0: it is not published.
     #[inline(always)]
     pub(crate) fn write_front(
         &self,
         sink: &mut WordSink<'_>,
         key: &Key<'_>,
         token: u64,
-        epoch: u64,
+        marks: u64,
     ) {
-        let header = u64::from(self.header(epoch).0);
+        let header = u64::from(self.header(marks).0);
         if self.in_parts {
             sink.push_word(header);
             sink.push_bytes(key.bytes);

@@ -18,9 +18,10 @@ impl SubTable {
     /// one is on its way. Does nothing while another thread is at work in this sub-table.
     pub(crate) fn give_block(&self, memory: &Memory) -> bool {
         let Ok(mut state) = self.state.try_lock() else { return false };
-        let hand =
-            state.runs.at_hand(Partition::Temporary).or_else(|| state.runs.at_hand(Partition::Hot));
-        let Some(run) = hand else { return self.finish_drains(memory, &mut state) };
+        let (order, runs, mut ground) = state.parts(memory);
+        let Some(run) = order.next_run(runs, &mut ground) else {
+            return self.finish_drains(memory, &mut state);
+        };
         let block = state.runs.start(run) / BLOCK_WORDS;
         let Owner::SubTable { first_run, .. } = memory.blocks.owner(block) else {
             unreachable!("a run's block belongs to its sub-table");
@@ -33,22 +34,24 @@ impl SubTable {
     /// Evicts heads until a block's worth of values is free. Returns whether anything was freed.
     pub(crate) fn give_value(&self, memory: &Memory) -> bool {
         let Ok(mut state) = self.state.try_lock() else { return false };
-        let before = state.evicted_bytes;
+        let before = state.tally.evicted_bytes;
         // The temporary partition first; what is promoted on the way frees nothing.
         for (partition, tries) in
             [(Partition::Temporary, PROMOTIONS_MAX), (Partition::Hot, PROMOTIONS_MAX)]
         {
             let mut tries = tries;
-            while tries > 0 && state.evicted_bytes < before + BLOCK_BYTES {
-                let evicted = state.evicted_bytes;
-                let Some(location) = state.make_slot_anew(memory, partition) else { break };
+            while tries > 0 && state.tally.evicted_bytes < before + BLOCK_BYTES {
+                let evicted = state.tally.evicted_bytes;
+                let (order, runs, mut ground) = state.parts(memory);
+                let slot = order.turn_out(runs, &mut ground, partition);
+                let Some(location) = slot else { break };
                 state.give(memory, location);
-                if state.evicted_bytes == evicted {
+                if state.tally.evicted_bytes == evicted {
                     tries -= 1;
                 }
             }
         }
-        state.evicted_bytes > before
+        state.tally.evicted_bytes > before
     }
 
     /// Empties draining blocks as far as possible and retires those that are empty. Returns
@@ -74,24 +77,10 @@ impl SubTable {
 
 impl State {
     fn empty_block(&mut self, memory: &Memory, first_run: u32) {
-        let runs = u32::try_from(self.runs.runs_per_block).expect("invariant: at most 16");
-        for run in first_run..first_run + runs {
-            let partition = self.runs.run(run).partition;
-            for location in self.runs.slots(run) {
-                let Some((hash, found)) = memory.find(location) else { continue };
-                if found.entry.counter() > 0
-                    && let Some(target) = self.runs.take_free(memory, Partition::Hot)
-                {
-                    let saved = self.relocate(memory, location, target, &found);
-                    self.give(memory, if saved { location } else { target });
-                    if saved {
-                        continue;
-                    }
-                }
-                if self.evict(memory, hash, &found, partition) {
-                    self.give(memory, location);
-                }
-            }
+        let count = u32::try_from(self.runs.runs_per_block).expect("invariant: at most 16");
+        let (order, runs, mut ground) = self.parts(memory);
+        for run in first_run..first_run + count {
+            order.empty_run(runs, &mut ground, run);
         }
     }
 }

@@ -1,19 +1,20 @@
 //! Records of one size class and one shard: their slots, and who has to go.
 //!
-//! A block of the arena belongs to one sub-table and is cut into runs; every run belongs to one
-//! partition. A partition's runs form a ring that a hand walks: the record it meets goes, stays or
-//! moves as the policy says, and a new record takes the slot. So first-in-first-out order costs no
-//! link per record, and nothing is copied but a record that becomes hot.
+//! A block of the arena belongs to one sub-table and is cut into runs of slots. Which record makes
+//! room for a new one is said by the sub-table's order (`crate::order`) and its policy; here is
+//! what they work on, and what they do not decide: taking blocks and giving them back, expiry,
+//! pace.
 //!
 //! Thread safety: everything is behind the sub-table's lock. Under it bucket locks are tried, never
 //! waited for, because writers allocate before they lock a bucket. Invariants:
 //! 1. Only the thread that took a location out of the index frees its slot.
-//! 2. A slot that is neither free nor in the index belongs to a writer on its way; hands pass it.
+//! 2. A slot that is neither free nor in the index belongs to a writer on its way; orders pass it.
 
+#[cfg(all(test, not(loom)))]
+mod checks;
 mod drain;
-mod evict;
+mod ground;
 mod pace;
-mod runs;
 mod sweep;
 
 use base::sync::{
@@ -22,15 +23,21 @@ use base::sync::{
     lock,
 };
 
-use self::{evict::Ahead, pace::Pace, runs::Runs};
+use self::{
+    ground::{Ground, Seen, Shape},
+    pace::Pace,
+};
 use crate::{
+    PolicyKind,
     blocks::Owner,
     geometry::{
         BLOCK_BYTES, BLOCK_WORDS, RUN_MIN_BYTES, WORD_BYTES, class_slot_bytes, is_head_class,
         run_bytes,
     },
+    index::Tag,
     memory::Memory,
-    policy::{Partition, Policy, Shares},
+    order::{self, Arrival, Order, Runs, Slots as _},
+    policy::Partition,
 };
 
 /// Records of one class and one shard.
@@ -56,23 +63,33 @@ pub(crate) struct Summary {
     pub(crate) table_bytes: usize,
 }
 
+/// What has happened here.
+#[derive(Debug, Default)]
+struct Tally {
+    evictions: u64,
+    evicted_unfetched: u64,
+    reclaimed: u64,
+    /// Bytes evicted since the last lap.
+    evicted_bytes: usize,
+}
+
 #[derive(Debug)]
 struct State {
     runs: Runs,
-    policy: Box<dyn Policy>,
-    /// Its records are heads of values in parts.
-    of_heads: bool,
-    ahead: Ahead,
+    order: Box<dyn OrderHere>,
+    shape: Shape,
+    tally: Tally,
     /// First runs of blocks that wait for writers on their way before they can be given back.
     draining: Vec<u32>,
-    counters: Summary,
-    /// Bytes evicted since the last lap.
-    evicted_bytes: usize,
     /// Allocations since expired records were looked for.
     since_sweep: usize,
     /// Where the next look for expired records begins.
     sweep_cursor: u32,
 }
+
+/// An order over the slots of a sub-table.
+trait OrderHere: for<'m> Order<Ground<'m>> {}
+impl<T: for<'m> Order<Ground<'m>>> OrderHere for T {}
 
 /// What a new record needs to be placed.
 #[derive(Clone, Copy, Debug)]
@@ -87,10 +104,20 @@ pub(crate) struct Newcomer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoSlot;
 
+/// Words of links behind each record of a sub-table that hears of hits.
+const LINK_WORDS: usize = 1;
+
+/// Bytes of the smallest slot with links: a short key and a value of a few bytes.
+const LINKED_SLOT_MIN_BYTES: usize = 3 * WORD_BYTES;
+
 impl SubTable {
     /// Heap bytes of its runs for each block.
     pub(crate) const RUN_TABLE_BYTES_PER_BLOCK: usize =
-        runs::RUN_BYTES * (BLOCK_BYTES / RUN_MIN_BYTES);
+        order::RUN_BYTES * (BLOCK_BYTES / RUN_MIN_BYTES);
+
+    /// Bytes of the arena for one sub-table that links can lead through, if all of it is the
+    /// smallest slots. Half of what fits: shards are not exactly even.
+    pub(crate) const LINKED_MAX_BYTES: u64 = order::SLOTS_MAX / 2 * LINKED_SLOT_MIN_BYTES as u64;
 
     /// Its number among all sub-tables.
     pub(crate) fn number(&self) -> usize {
@@ -98,18 +125,24 @@ impl SubTable {
     }
 
     /// An empty sub-table.
-    pub(crate) fn new(number: usize, class: usize, policy: Box<dyn Policy>) -> Self {
-        let slot_bytes = class_slot_bytes(class);
+    pub(crate) fn new(number: usize, class: usize, policy: PolicyKind) -> Self {
+        let record_words = class_slot_bytes(class) / WORD_BYTES;
+        let slot_words = record_words + if policy.hears_hits() { LINK_WORDS } else { 0 };
+        let run_words = run_bytes(slot_words * WORD_BYTES) / WORD_BYTES;
         Self {
             number,
             state: Mutex::new(State {
-                runs: Runs::new(slot_bytes, run_bytes(slot_bytes)),
-                policy,
-                of_heads: is_head_class(class),
-                ahead: Ahead::default(),
+                runs: Runs::new(slot_words, run_words, BLOCK_WORDS),
+                order: order::of_kind!(policy, Seen),
+                shape: Shape {
+                    slot_words,
+                    record_words,
+                    of_heads: is_head_class(class),
+                    limits_partitions: policy.limits_partitions(),
+                    remembers: policy.remembers(),
+                },
+                tally: Tally::default(),
                 draining: Vec::new(),
-                counters: Summary::default(),
-                evicted_bytes: 0,
                 since_sweep: 0,
                 sweep_cursor: 0,
             }),
@@ -144,9 +177,11 @@ impl SubTable {
     pub(crate) fn summary(&self) -> Summary {
         let state = lock(&self.state);
         Summary {
+            evictions: state.tally.evictions,
+            evicted_unfetched: state.tally.evicted_unfetched,
+            reclaimed: state.tally.reclaimed,
             taken_bytes: state.runs.taken() * state.runs.slot_words() * WORD_BYTES,
             table_bytes: state.runs.table_bytes(),
-            ..state.counters
         }
     }
 
@@ -163,25 +198,49 @@ impl SubTable {
         newcomer: Newcomer,
     ) -> Result<(usize, bool), NoSlot> {
         let mut state = lock(&self.state);
-        let shares = state.shares();
-        let remembered = memory.ghosts.take(&memory.arena, newcomer.hash);
-        let partition = state.policy.admit(remembered, shares);
-        if let Some(location) = state.runs.take_free(memory, partition) {
-            return Ok((location, false));
+        let mut remembered = None;
+        if state.shape.remembers {
+            remembered = memory.ghosts.take(&memory.arena, newcomer.hash);
         }
-        if let Some(block) = memory.blocks.take(&memory.qsbr) {
-            self.add_block(memory, &mut state, block, newcomer.now_ms);
-            let location = state.runs.take_free(memory, Partition::Temporary);
-            return location.map(|location| (location, false)).ok_or(NoSlot);
+        let mut is_roomy = false;
+        let is_full = if state.shape.limits_partitions {
+            state.order.is_full(&state.runs)
+        } else {
+            !state.runs.has_free(Partition::Temporary)
+        };
+        if is_full {
+            if let Some(block) = memory.blocks.take(&memory.qsbr) {
+                self.add_block(memory, &mut state, block, newcomer.now_ms);
+                is_roomy = true;
+            } else {
+                state.reclaim_expired(memory, newcomer.now_ms);
+            }
         }
-        state.reclaim_expired(memory, newcomer.now_ms);
-        let location = state.make_slot(memory, partition).ok_or(NoSlot)?;
-        let lap = state.evicted_bytes >= BLOCK_BYTES;
+        let (order, runs, mut ground) = state.parts(memory);
+        let arrival = Arrival { remembered, is_roomy };
+        let location = order.allocate(runs, &mut ground, arrival).ok_or(NoSlot)?;
+        let lap = state.tally.evicted_bytes >= BLOCK_BYTES;
         if lap {
-            state.evicted_bytes -= BLOCK_BYTES;
+            state.tally.evicted_bytes -= BLOCK_BYTES;
             self.pace.lap(newcomer.now_ms);
         }
         Ok((location, lap))
+    }
+
+    /// The record at a location was hit. Only for those that hear of hits, and with no bucket
+    /// locked. Does nothing when the location has another key's record by now.
+    pub(crate) fn hit(&self, memory: &Memory, hash: u64, location: usize) {
+        let mut state = lock(&self.state);
+        // While the lock is held nobody frees a slot: what is found here now stays where it is.
+        if !state.has(memory, location) {
+            return;
+        }
+        let candidates = memory.index.candidates(hash);
+        let found = memory.index.find_location(&memory.arena, candidates, location);
+        if found.is_some_and(|found| found.entry.tag() == Tag::of(hash)) {
+            let (order, runs, mut ground) = state.parts(memory);
+            order.hit(runs, &mut ground, location);
+        }
     }
 
     /// Adds a block to the sub-table.
@@ -192,7 +251,7 @@ impl SubTable {
     fn add_block(&self, memory: &Memory, state: &mut State, block: u32, now_ms: u64) {
         let first_run = state.runs.next_first_run();
         memory.blocks.set_owner(block, Owner::SubTable { number: self.number, first_run });
-        let added = state.runs.add_block(block, Partition::Temporary);
+        let added = state.runs.add_block(block as usize * BLOCK_WORDS, Partition::Temporary);
         assert_eq!(added, first_run, "a block's runs are where its owner says");
         if self.blocks.fetch_add(1, Ordering::Relaxed) == 0 {
             self.pace.start(now_ms);
@@ -210,20 +269,20 @@ impl SubTable {
 }
 
 impl State {
-    fn shares(&self) -> Shares {
-        let run = self.runs.slots_per_run;
-        Shares {
-            temporary: self.runs.ring(Partition::Temporary).runs * run,
-            hot: self.runs.ring(Partition::Hot).runs * run,
-            run,
-        }
+    /// The order, and what it works on.
+    #[inline]
+    fn parts<'m>(
+        &'m mut self,
+        memory: &'m Memory,
+    ) -> (&'m mut dyn OrderHere, &'m mut Runs, Ground<'m>) {
+        let Self { runs, order, tally, shape, .. } = self;
+        (&mut **order, runs, Ground { memory, tally, shape: *shape })
     }
 
     fn give(&mut self, memory: &Memory, location: usize) {
-        let Owner::SubTable { first_run, .. } = memory.blocks.owner(location / BLOCK_WORDS) else {
-            unreachable!("a slot's block belongs to its sub-table until every slot is home");
-        };
-        let run = self.runs.run_at(first_run, location);
-        self.runs.give(memory, run, location);
+        let (order, runs, mut ground) = self.parts(memory);
+        order.release(runs, &mut ground, location);
+        let run = ground.run_of(runs, location);
+        runs.give(&mut ground, run, location);
     }
 }

@@ -3,7 +3,7 @@
 use base::sync::lock;
 
 use super::{State, SubTable};
-use crate::{extent, geometry::BLOCK_WORDS, memory::Memory};
+use crate::{blocks::Owner, extent, geometry::BLOCK_WORDS, memory::Memory};
 
 /// Blocks whose earliest expiry is looked at before one record is evicted.
 const LOOK_BLOCKS_MAX: u32 = 64;
@@ -23,11 +23,21 @@ impl SubTable {
 }
 
 impl State {
+    /// Whether a block's slots are these runs'.
     fn owns(&self, memory: &Memory, first_run: u32, block: usize) -> bool {
         matches!(
             memory.blocks.owner(block),
-            crate::blocks::Owner::SubTable { first_run: run, .. } if run == first_run
-        ) && self.runs.block_of(first_run) == Some(block)
+            Owner::SubTable { first_run: run, .. } if run == first_run
+        ) && self.runs.start_of(first_run) == Some(block * BLOCK_WORDS)
+    }
+
+    /// Whether a location is in a block that is this sub-table's.
+    pub(super) fn has(&self, memory: &Memory, location: usize) -> bool {
+        let block = location / BLOCK_WORDS;
+        match memory.blocks.owner(block) {
+            Owner::SubTable { first_run, .. } => self.owns(memory, first_run, block),
+            _ => false,
+        }
     }
 
     /// Before evicting: sweeps one block in which something has expired, if there is one near the
@@ -40,9 +50,9 @@ impl State {
         }
         self.since_sweep = 0;
         for _ in 0..LOOK_BLOCKS_MAX {
-            let Some((first_run, block)) = self.runs.next_block(&mut self.sweep_cursor) else {
-                return;
-            };
+            let next = self.runs.next_block(&mut self.sweep_cursor);
+            let Some((first_run, start)) = next else { return };
+            let block = start / BLOCK_WORDS;
             if memory.blocks.earliest_expiry_ms(block) <= now_ms {
                 self.sweep(memory, first_run, block, now_ms);
                 return;
@@ -89,7 +99,7 @@ impl State {
         let won = dead && memory.index.remove(&memory.arena, &found);
         drop(lock);
         if won {
-            self.counters.reclaimed += 1;
+            self.tally.reclaimed += 1;
             if extent::unlinked(memory, location) {
                 self.give(memory, location);
             }

@@ -53,6 +53,7 @@ impl Worker {
         match seen {
             Seen::Copied(meta) => {
                 count_hit(found);
+                self.table().report_hit(key.hash, found.entry.location());
                 Get::Hit(meta)
             }
             Seen::Dead => Get::Miss,
@@ -90,6 +91,8 @@ impl Worker {
         };
         if !matches!(get, Get::Busy) {
             count_hit(&found);
+            drop(pair);
+            table.report_hit(key.hash, found.entry.location());
         }
         get
     }

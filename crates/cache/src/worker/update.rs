@@ -145,10 +145,7 @@ impl Worker {
         let live = stored.as_ref().filter(|view| !view.is_dead());
         let Decision { change, hit } = decide(live);
         let put = match change {
-            Change::Keep => {
-                count_if(hit, live);
-                return Ok(Turn::Done(None));
-            }
+            Change::Keep => return Ok(kept(table, pair, key, live.filter(|_| hit), None)),
             Change::Remove => {
                 let found = stored.as_ref().map(|view| *view.found());
                 remove(table, pair, found);
@@ -158,8 +155,7 @@ impl Worker {
                 let view = live.expect("an edit needs a record");
                 match edit_in_place(table, view, edit) {
                     Some(token) => {
-                        count_if(hit, live);
-                        return Ok(Turn::Done(Some(token)));
+                        return Ok(kept(table, pair, key, live.filter(|_| hit), Some(token)));
                     }
                     None => edited(view, edit),
                 }
@@ -191,9 +187,15 @@ impl Worker {
             if matches!(body, Body::Parts(_)) {
                 hand_over(made, upload);
             }
+            // A put of a key that has a record is a hit of the record that the key has now.
+            let mut location = found.map(|found| found.entry.location());
             if let Stored::Placed { old } = old {
-                made.slot = None;
+                let slot = made.slot.take();
                 settle(table, old, *now_ms);
+                location = slot.filter(|_| old.is_some()).map(|(_, location)| location);
+            }
+            if let Some(location) = location {
+                table.report_hit(key.hash, location);
             }
         }
         Ok(turn.map_or_else(|need| need, |(token, _)| Turn::Done(Some(token))))
@@ -318,10 +320,20 @@ fn edited(view: &View<'_>, edit: Edit) -> Put<'static> {
     }
 }
 
-fn count_if(hit: bool, live: Option<&View<'_>>) {
-    if hit && let Some(view) = live {
+/// Ends a turn that leaves the record where it is, which was hit if it is given.
+fn kept(
+    table: &Table,
+    pair: Pair<'_>,
+    key: Key<'_>,
+    hit: Option<&View<'_>>,
+    token: Option<u64>,
+) -> Turn {
+    if let Some(view) = hit {
         count_hit(view.found());
+        drop(pair);
+        table.report_hit(key.hash, view.found().entry.location());
     }
+    Turn::Done(token)
 }
 
 /// Changes fields where they are. `None` when the record has no place for an expiry.

@@ -78,6 +78,7 @@ impl Worker {
             && table.class_at(found.entry.location()) == Some(class)
             && let Some(token) = overwrite_found(table, &found, &draft, value)
         {
+            table.report_hit(key.hash, found.entry.location());
             return Ok(token);
         }
         place(table, &draft, class, value, &probe, self.now_ms)
@@ -183,7 +184,7 @@ fn write_record(table: &Table, location: usize, draft: &Draft<'_>, body: &Body<'
     }
     // A flush before the lock must not kill what is stored after it, so the epoch is taken here. It
     // is taken before the sequence: see `begin_generation`.
-    let epoch = memory.epoch();
+    let marks = memory.marks();
     let sequence = table.draw();
     let token = match draft.token {
         Token::Fresh => sequence,
@@ -191,7 +192,7 @@ fn write_record(table: &Table, location: usize, draft: &Draft<'_>, body: &Body<'
     };
     let layout = &draft.layout;
     let mut sink = WordSink::new(memory.slot(location).0);
-    layout.write_front(&mut sink, &draft.key, token, epoch);
+    layout.write_front(&mut sink, &draft.key, token, marks);
     body.write(&mut sink);
     sink.finish();
     memory.blocks.note_write(location / BLOCK_WORDS, sequence, layout.expiry_ms);
@@ -239,6 +240,9 @@ fn place_anyhow(
             Ok((token, old)) => {
                 drop(pair);
                 settle(table, old, now_ms);
+                if old.is_some() {
+                    table.report_hit(key.hash, location);
+                }
                 return Ok(token);
             }
             Err(NoRoom) => {

@@ -1,25 +1,22 @@
 //! Runs of slots: which are free, and in which order the hands meet them.
 
 #[cfg(all(test, not(loom)))]
-mod checks;
+pub(crate) mod checks;
 
-use base::sync::atomic::Ordering;
-
-use crate::{geometry::BLOCK_WORDS, memory::Memory, policy::Partition};
+use super::Slots;
+use crate::policy::{Partition, Sizes};
 
 /// No run.
-pub(super) const NO_RUN: u32 = u32::MAX;
+pub(crate) const NO_RUN: u32 = u32::MAX;
 /// No slot.
 const NO_SLOT: u16 = u16::MAX;
-/// A free slot's first word: no key (the low byte), and the next free slot behind it.
-const NEXT_FREE_SHIFT: u32 = 8;
 
 /// Bytes of the entry for one run.
-pub(super) const RUN_BYTES: usize = size_of::<Run>();
+pub(crate) const RUN_BYTES: usize = size_of::<Run>();
 
 /// Slots of one size behind each other, all of one partition.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(crate) struct Run {
     /// Its first word.
     start: usize,
     /// Neighbours in the ring of its partition.
@@ -33,26 +30,27 @@ pub(super) struct Run {
     free_head: u16,
     /// Free slots, never used ones included.
     free: u16,
-    pub(super) partition: Partition,
+    pub(crate) partition: Partition,
     /// Its block is being given back: it is in no ring and its free slots in no list.
-    pub(super) draining: bool,
+    pub(crate) draining: bool,
 }
 
 /// The runs of one partition: a ring in first-in-first-out order, and a hand in it.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     hand: u32,
     hand_slot: u16,
     first_free: u32,
-    pub(super) runs: usize,
+    pub(crate) runs: usize,
 }
 
 /// All runs of a sub-table.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub(crate) struct Runs {
     slot_words: usize,
-    pub(super) slots_per_run: usize,
-    pub(super) runs_per_block: usize,
+    run_words: usize,
+    pub(crate) slots_per_run: usize,
+    pub(crate) runs_per_block: usize,
     table: Vec<Run>,
     /// First runs of blocks that were given back.
     vacant: Vec<u32>,
@@ -62,24 +60,26 @@ pub(super) struct Runs {
 fn ring_of(partition: Partition) -> usize {
     match partition {
         Partition::Temporary => 0,
-        Partition::Hot => 1,
+        Partition::Hot | Partition::Recycle => 1,
     }
 }
 
 impl Runs {
-    pub(super) fn new(slot_bytes: usize, run_bytes: usize) -> Self {
+    /// No runs yet, of slots of `slot_words` each; a block has `block_words`.
+    pub(crate) fn new(slot_words: usize, run_words: usize, block_words: usize) -> Self {
         let ring = || Ring { hand: NO_RUN, hand_slot: 0, first_free: NO_RUN, runs: 0 };
         Self {
-            slot_words: slot_bytes / 8,
-            slots_per_run: run_bytes / slot_bytes,
-            runs_per_block: BLOCK_WORDS * 8 / run_bytes,
+            slot_words,
+            run_words,
+            slots_per_run: run_words / slot_words,
+            runs_per_block: block_words / run_words,
             table: Vec::new(),
             vacant: Vec::new(),
             rings: [ring(), ring()],
         }
     }
 
-    pub(super) fn ring(&self, partition: Partition) -> &Ring {
+    pub(crate) fn ring(&self, partition: Partition) -> &Ring {
         &self.rings[ring_of(partition)]
     }
 
@@ -87,35 +87,37 @@ impl Runs {
         &mut self.rings[ring_of(partition)]
     }
 
-    pub(super) fn run(&self, run: u32) -> &Run {
+    pub(crate) fn run(&self, run: u32) -> &Run {
         &self.table[run as usize]
     }
 
     /// Heap bytes of the table of runs.
-    pub(super) fn table_bytes(&self) -> usize {
+    pub(crate) fn table_bytes(&self) -> usize {
         self.table.capacity() * size_of::<Run>() + self.vacant.capacity() * size_of::<u32>()
     }
 
     /// The number that the first run of the next block will have.
-    pub(super) fn next_first_run(&self) -> u32 {
+    pub(crate) fn next_first_run(&self) -> u32 {
         self.vacant.last().copied().unwrap_or_else(|| index_u32(self.table.len()))
     }
 
-    /// Adds a block, its slots all free, behind everything else in `partition`. Returns its first
-    /// run.
-    pub(super) fn add_block(&mut self, block: u32, partition: Partition) -> u32 {
-        let run_words = BLOCK_WORDS / self.runs_per_block;
+    /// Adds the block that begins at a word, its slots all free, behind everything else in
+    /// `partition`. Returns its first run.
+    pub(crate) fn add_block(&mut self, start: usize, partition: Partition) -> u32 {
         let first = self.next_first_run();
         if self.vacant.pop().is_none() {
             let blank = self.blank(0, partition);
             self.table.resize(self.table.len() + self.runs_per_block, blank);
         }
-        for at in 0..self.runs_per_block {
-            let run = first + index_u32(at);
-            self.table[run as usize] =
-                self.blank(block as usize * BLOCK_WORDS + at * run_words, partition);
-            self.link(run);
+        let runs = first..first + index_u32(self.runs_per_block);
+        for (at, run) in runs.clone().enumerate() {
+            self.table[run as usize] = self.blank(start + at * self.run_words, partition);
         }
+        // The first to be met by the hand is the first to be filled.
+        for run in runs.clone() {
+            self.link_before(run, self.ring(partition).hand);
+        }
+        runs.rev().for_each(|run| self.link_free(run));
         first
     }
 
@@ -134,12 +136,13 @@ impl Runs {
         }
     }
 
-    /// Puts a run behind all others of its partition: the hand meets it last.
-    fn link(&mut self, run: u32) {
+    /// Puts a run into the ring of its partition, before one that is there: before the hand's, so
+    /// that the hand meets it last.
+    fn link_before(&mut self, run: u32, next: u32) {
         let partition = self.table[run as usize].partition;
         let hand = self.ring(partition).hand;
         let (previous, next) =
-            if hand == NO_RUN { (run, run) } else { (self.run(hand).previous, hand) };
+            if next == NO_RUN { (run, run) } else { (self.run(next).previous, next) };
         let entry = &mut self.table[run as usize];
         (entry.previous, entry.next) = (previous, next);
         self.table[previous as usize].next = run;
@@ -148,9 +151,6 @@ impl Runs {
         ring.runs += 1;
         if hand == NO_RUN {
             (ring.hand, ring.hand_slot) = (run, 0);
-        }
-        if self.run(run).free > 0 {
-            self.link_free(run);
         }
     }
 
@@ -192,26 +192,27 @@ impl Runs {
         }
     }
 
-    /// Moves a run to the other partition: behind all others there, so its records are judged
-    /// anew only after a whole lap, or just before the hand's run, so they are judged next.
-    pub(super) fn relabel(&mut self, run: u32, next_to_judge: bool) {
+    /// Moves a run to another partition: behind all others there, so that its records are judged
+    /// after a whole lap, or behind the hand's run, so that they are judged when that is done.
+    pub(crate) fn relabel(&mut self, run: u32, partition: Partition, next_to_judge: bool) {
         self.unlink(run);
-        let entry = &mut self.table[run as usize];
-        entry.partition = match entry.partition {
-            Partition::Temporary => Partition::Hot,
-            Partition::Hot => Partition::Temporary,
-        };
-        let partition = entry.partition;
-        self.link(run);
-        if next_to_judge {
-            // Being behind all others, it is also the one in front of the hand's run.
-            let ring = self.ring_mut(partition);
-            (ring.hand, ring.hand_slot) = (run, 0);
+        self.table[run as usize].partition = partition;
+        let Ring { hand, hand_slot, .. } = *self.ring(partition);
+        if next_to_judge && hand != NO_RUN && hand_slot > 0 {
+            self.link_before(run, self.run(hand).next);
+        } else {
+            self.link_before(run, hand);
+            if next_to_judge {
+                self.ring_mut(partition).hand = run;
+            }
+        }
+        if self.run(run).free > 0 {
+            self.link_free(run);
         }
     }
 
     /// Takes the runs of a block out of everything, before it is given back.
-    pub(super) fn begin_drain(&mut self, first_run: u32) {
+    pub(crate) fn begin_drain(&mut self, first_run: u32) {
         for run in first_run..first_run + index_u32(self.runs_per_block) {
             if !self.run(run).draining {
                 self.unlink(run);
@@ -221,7 +222,7 @@ impl Runs {
     }
 
     /// Whether every slot of a draining block has come home; its runs are then forgotten.
-    pub(super) fn end_drain(&mut self, first_run: u32) -> bool {
+    pub(crate) fn end_drain(&mut self, first_run: u32) -> bool {
         let runs = first_run..first_run + index_u32(self.runs_per_block);
         if runs.clone().any(|run| usize::from(self.run(run).free) < self.slots_per_run) {
             return false;
@@ -231,12 +232,16 @@ impl Runs {
     }
 
     /// Takes a free slot of a partition.
-    pub(super) fn take_free(&mut self, memory: &Memory, partition: Partition) -> Option<usize> {
+    pub(crate) fn take_free(
+        &mut self,
+        slots: &mut impl Slots,
+        partition: Partition,
+    ) -> Option<usize> {
         let run = self.ring(partition).first_free;
-        (run != NO_RUN).then(|| self.take_free_of(memory, run))
+        (run != NO_RUN).then(|| self.take_free_of(slots, run))
     }
 
-    fn take_free_of(&mut self, memory: &Memory, run: u32) -> usize {
+    fn take_free_of(&mut self, slots: &mut impl Slots, run: u32) -> usize {
         let slot_words = self.slot_words;
         let entry = &mut self.table[run as usize];
         let slot = if entry.free_head == NO_SLOT {
@@ -245,12 +250,11 @@ impl Runs {
         } else {
             let slot = entry.free_head;
             let location = entry.start + usize::from(slot) * slot_words;
-            let word = memory.arena.word(location).load(Ordering::Relaxed);
-            entry.free_head = (word >> NEXT_FREE_SHIFT & 0xffff) as u16;
+            entry.free_head = slots.next_free(location);
             slot
         };
         entry.free -= 1;
-        memory.records.fetch_add(1, Ordering::Relaxed);
+        slots.note_taken(true);
         let (location, full) = (entry.start + usize::from(slot) * slot_words, entry.free == 0);
         if full {
             self.unlink_free(run);
@@ -259,35 +263,53 @@ impl Runs {
     }
 
     /// Takes a slot back. Its record is in no index any more.
-    pub(super) fn give(&mut self, memory: &Memory, run: u32, location: usize) {
+    pub(crate) fn give(&mut self, slots: &mut impl Slots, run: u32, location: usize) {
         let slot_words = self.slot_words;
         let entry = &mut self.table[run as usize];
         let slot = (location - entry.start) / slot_words;
-        let next = u64::from(entry.free_head) << NEXT_FREE_SHIFT;
-        memory.arena.word(location).store(next, Ordering::Relaxed);
+        slots.set_next_free(location, entry.free_head);
         entry.free_head = u16::try_from(slot).expect("invariant: at most 4096 slots");
         entry.free += 1;
-        memory.records.fetch_sub(1, Ordering::Relaxed);
+        slots.note_taken(false);
         assert!(usize::from(entry.free) <= self.slots_per_run, "a slot was freed twice");
         if entry.free == 1 && !entry.draining {
             self.link_free(run);
         }
     }
 
-    /// The run of a block that a location is in.
-    pub(super) fn run_at(&self, first_run: u32, location: usize) -> u32 {
-        let run_words = BLOCK_WORDS / self.runs_per_block;
-        first_run + index_u32(location % BLOCK_WORDS / run_words)
+    /// The run that is so many words behind the start of a block.
+    pub(crate) fn run_at(&self, first_run: u32, words: usize) -> u32 {
+        first_run + index_u32(words / self.run_words)
+    }
+
+    /// The number of a slot, which is in this run.
+    pub(crate) fn number_of(&self, run: u32, slot: usize) -> u32 {
+        let place = (slot - self.start(run)) / self.slot_words;
+        index_u32(run as usize * self.slots_per_run + place)
+    }
+
+    /// The slot with a number.
+    pub(crate) fn slot_at(&self, number: u32) -> usize {
+        let (run, place) =
+            (number as usize / self.slots_per_run, number as usize % self.slots_per_run);
+        self.table[run].start + place * self.slot_words
+    }
+
+    /// How large the partitions are that runs belong to.
+    #[inline]
+    pub(crate) fn sizes(&self) -> Sizes {
+        let [temporary, hot] = [0, 1].map(|ring| self.rings[ring].runs * self.slots_per_run);
+        Sizes { of: [temporary, hot, 0], all: temporary + hot }
     }
 
     /// The slots of a run that have ever been used, in order.
-    pub(super) fn slots(&self, run: u32) -> impl Iterator<Item = usize> + use<> {
+    pub(crate) fn slots(&self, run: u32) -> impl Iterator<Item = usize> + use<> {
         let (start, words) = (self.run(run).start, self.slot_words);
         (0..usize::from(self.run(run).used)).map(move |slot| start + slot * words)
     }
 
     /// Moves the hand over one slot and returns it. `None` when the partition has no runs.
-    pub(super) fn advance(&mut self, partition: Partition) -> Option<usize> {
+    pub(crate) fn advance(&mut self, partition: Partition) -> Option<usize> {
         for _ in 0..=self.ring(partition).runs {
             let Ring { hand, hand_slot, .. } = *self.ring(partition);
             if hand == NO_RUN {
@@ -309,7 +331,7 @@ impl Runs {
     /// The slot that the hand will meet `ahead` slots from now, if it is in the same run or the
     /// next.
     #[inline]
-    pub(super) fn peek(&self, partition: Partition, ahead: u16) -> Option<usize> {
+    pub(crate) fn peek(&self, partition: Partition, ahead: u16) -> Option<usize> {
         let Ring { hand, hand_slot, .. } = *self.ring(partition);
         if hand == NO_RUN {
             return None;
@@ -324,58 +346,56 @@ impl Runs {
         (slot < next.used).then(|| next.start + usize::from(slot) * self.slot_words)
     }
 
-    /// The run whose records the hand meets next after its own.
-    pub(super) fn behind_hand(&self, partition: Partition) -> Option<u32> {
-        let hand = self.ring(partition).hand;
-        (hand != NO_RUN).then(|| self.run(hand).next).filter(|&next| next != hand)
-    }
-
-    /// The run that the hand is in.
-    pub(super) fn at_hand(&self, partition: Partition) -> Option<u32> {
-        Some(self.ring(partition).hand).filter(|&hand| hand != NO_RUN)
+    /// The run that has been in a partition longest without meeting the hand. Where the hand is,
+    /// records in front of it are new.
+    pub(crate) fn oldest(&self, partition: Partition) -> Option<u32> {
+        let Ring { hand, hand_slot, .. } = *self.ring(partition);
+        let behind = |hand: u32| if hand_slot == 0 { hand } else { self.run(hand).next };
+        (hand != NO_RUN).then(|| behind(hand))
     }
 
     /// Whether a partition has free slots.
-    pub(super) fn has_free(&self, partition: Partition) -> bool {
+    pub(crate) fn has_free(&self, partition: Partition) -> bool {
         self.ring(partition).first_free != NO_RUN
     }
 
     /// Words of a slot.
-    pub(super) fn slot_words(&self) -> usize {
+    pub(crate) fn slot_words(&self) -> usize {
         self.slot_words
     }
 
     /// Slots that hold a record, or belong to a writer on its way.
-    pub(super) fn taken(&self) -> usize {
+    pub(crate) fn taken(&self) -> usize {
         let free = |run: &Run| usize::from(run.free);
         self.table.iter().map(|run| self.slots_per_run - free(run)).sum()
     }
 
-    /// The block whose runs start with this one, if there is one.
-    pub(super) fn block_of(&self, first_run: u32) -> Option<usize> {
+    /// The first word of the block whose runs start with this one, if there is one.
+    pub(crate) fn start_of(&self, first_run: u32) -> Option<usize> {
         let run = self.table.get(first_run as usize)?;
-        (!self.vacant.contains(&first_run)).then_some(run.start / BLOCK_WORDS)
+        (!self.vacant.contains(&first_run)).then_some(run.start)
     }
 
-    /// The first run and the block at a cursor that goes round all blocks in use and is moved on.
-    pub(super) fn next_block(&self, cursor: &mut u32) -> Option<(u32, usize)> {
+    /// First run and first word of the block at a cursor that goes round all blocks in use and is
+    /// moved on.
+    pub(crate) fn next_block(&self, cursor: &mut u32) -> Option<(u32, usize)> {
         let step = index_u32(self.runs_per_block);
         for _ in 0..self.table.len() / self.runs_per_block {
             let first_run = if (*cursor as usize) < self.table.len() { *cursor } else { 0 };
             *cursor = first_run + step;
             if !self.run(first_run).draining {
-                return Some((first_run, self.start(first_run) / BLOCK_WORDS));
+                return Some((first_run, self.start(first_run)));
             }
         }
         None
     }
 
     /// First word of a run.
-    pub(super) fn start(&self, run: u32) -> usize {
+    pub(crate) fn start(&self, run: u32) -> usize {
         self.run(run).start
     }
 }
 
 fn index_u32(number: usize) -> u32 {
-    u32::try_from(number).expect("invariant: an arena has fewer than 2^32 runs")
+    u32::try_from(number).expect("invariant: numbers of runs and of linked slots fit")
 }

@@ -10,23 +10,20 @@
 
 #[cfg(all(test, not(loom)))]
 mod checks;
+pub(crate) mod line;
 
 use base::sync::{
     Mutex,
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
+use self::line::LINE_PRINTS;
 use crate::{
     arena::Arena,
     geometry::{BLOCK_LINES, BLOCK_WORDS, LINE_WORDS},
     policy::Partition,
     zeroed::zeroed,
 };
-
-/// Words of a line for each partition.
-const HALF_WORDS: usize = LINE_WORDS / 2;
-/// Fingerprints in a line.
-const LINE_PRINTS: u64 = 16;
 
 /// The fingerprints of one table.
 #[derive(Debug)]
@@ -115,62 +112,18 @@ impl Ghosts {
     }
 
     /// Remembers that a key left `partition`.
+    #[inline]
     pub(crate) fn remember(&self, arena: &Arena, hash: u64, partition: Partition) {
-        let Some(number) = self.line_at(hash) else { return };
-        let mut carry = print_of(hash);
-        let half = half(partition);
-        for word in &arena.line(number)[half..half + HALF_WORDS] {
-            let old = word.load(Ordering::Relaxed);
-            word.store(old << 32 | carry, Ordering::Relaxed);
-            carry = old >> 32;
+        if let Some(number) = self.line_at(hash) {
+            line::remember(arena.line(number), hash, partition);
         }
     }
 
     /// Whether a key is remembered, and which partition it left; forgets it.
     #[inline]
     pub(crate) fn take(&self, arena: &Arena, hash: u64) -> Option<Partition> {
-        let line = arena.line(self.line_at(hash)?);
-        let both = print_of(hash) << 32 | print_of(hash);
-        let found = line
-            .iter()
-            .fold(0, |found, word| found | zero_halves(word.load(Ordering::Relaxed) ^ both));
-        if found == 0 { None } else { forget(line, both) }
+        line::take(arena.line(self.line_at(hash)?), hash)
     }
-}
-
-/// Not 0 if one of the two halves of a word is 0 (Warren, Hacker's Delight, section 6-1).
-#[inline]
-fn zero_halves(word: u64) -> u64 {
-    word.wrapping_sub(1 << 32 | 1) & !word & (1 << 63 | 1 << 31)
-}
-
-/// Takes a fingerprint, given twice in one word, out of its line.
-#[inline(never)]
-fn forget(line: &[AtomicU64; LINE_WORDS], both: u64) -> Option<Partition> {
-    for (place, word) in line.iter().enumerate() {
-        let prints = word.load(Ordering::Relaxed);
-        for mask in [0xffff_ffff, 0xffff_ffff << 32] {
-            if (prints ^ both) & mask == 0 {
-                word.store(prints & !mask, Ordering::Relaxed);
-                let temporary = place < HALF_WORDS;
-                return Some(if temporary { Partition::Temporary } else { Partition::Hot });
-            }
-        }
-    }
-    None
-}
-
-fn half(partition: Partition) -> usize {
-    match partition {
-        Partition::Temporary => 0,
-        Partition::Hot => HALF_WORDS,
-    }
-}
-
-/// The half of the hash that does not choose the line; never 0, which is an empty place.
-#[inline]
-fn print_of(hash: u64) -> u64 {
-    (hash >> 32).max(1)
 }
 
 #[cfg(test)]

@@ -2,45 +2,30 @@
 
 use std::collections::BTreeSet;
 
-use super::{NEXT_FREE_SHIFT, NO_RUN, NO_SLOT, Partition, Run, Runs};
-use crate::{geometry::BLOCK_WORDS, memory::Memory, subtable::SubTable};
-use base::sync::{atomic::Ordering, lock};
+use super::{NO_RUN, NO_SLOT, Partition, Run, Runs};
+use crate::order::Slots;
 
 /// Everything a sub-table has.
 #[derive(Debug, Default)]
 pub(crate) struct Holdings {
     /// Slots that hold records, or belong to writers on their way.
     pub(crate) taken: BTreeSet<usize>,
+    /// First words of the blocks it has.
     pub(crate) blocks: BTreeSet<usize>,
 }
 
-impl SubTable {
-    /// Checks runs, rings and free lists. Panics on what does not fit together.
-    pub(crate) fn holdings(&self, memory: &Memory) -> Holdings {
-        let state = lock(&self.state);
-        let holdings = state.runs.holdings(memory);
-        assert_eq!(holdings.blocks.len(), self.blocks(), "a sub-table's count of blocks");
-        for (first, run) in state.runs.table.iter().enumerate().step_by(state.runs.runs_per_block) {
-            let known = state.draining.contains(&u32::try_from(first).expect("few runs"));
-            let vacant = state.runs.block_of(u32::try_from(first).expect("few runs")).is_none();
-            assert!(vacant || run.draining == known, "a draining block that nobody waits for");
-        }
-        holdings
-    }
-}
-
 impl Runs {
-    fn holdings(&self, memory: &Memory) -> Holdings {
+    /// Checks runs, rings and free lists. Panics on what does not fit together.
+    pub(crate) fn holdings(&self, slots: &impl Slots) -> Holdings {
         let mut holdings = Holdings::default();
         for first in (0..self.table.len()).step_by(self.runs_per_block) {
-            let Some(block) = self.block_of(u32::try_from(first).expect("few runs")) else {
+            let Some(block) = self.start_of(u32::try_from(first).expect("few runs")) else {
                 continue;
             };
             assert!(holdings.blocks.insert(block), "block {block} twice in one sub-table");
             for (at, run) in self.table[first..first + self.runs_per_block].iter().enumerate() {
-                let run_words = BLOCK_WORDS / self.runs_per_block;
-                assert_eq!(run.start, block * BLOCK_WORDS + at * run_words, "a run's place");
-                self.add_taken(memory, run, &mut holdings.taken);
+                assert_eq!(run.start, block + at * self.run_words, "a run's place");
+                self.add_taken(slots, run, &mut holdings.taken);
             }
         }
         for partition in [Partition::Temporary, Partition::Hot] {
@@ -49,15 +34,21 @@ impl Runs {
         holdings
     }
 
-    fn add_taken(&self, memory: &Memory, run: &Run, taken: &mut BTreeSet<usize>) {
+    /// First runs of the blocks that are being given back.
+    pub(crate) fn draining_blocks(&self) -> impl Iterator<Item = u32> {
+        let firsts = (0..self.table.len()).step_by(self.runs_per_block);
+        let firsts = firsts.map(|first| u32::try_from(first).expect("few runs"));
+        firsts.filter(|&first| self.start_of(first).is_some() && self.run(first).draining)
+    }
+
+    fn add_taken(&self, slots: &impl Slots, run: &Run, taken: &mut BTreeSet<usize>) {
         let location = |slot: u16| run.start + usize::from(slot) * self.slot_words;
         let mut free = BTreeSet::new();
         let mut slot = run.free_head;
         while slot != NO_SLOT {
             assert!(slot < run.used, "a free slot that was never used");
             assert!(free.insert(slot), "a slot twice in the free list");
-            let word = memory.arena.word(location(slot)).load(Ordering::Relaxed);
-            slot = (word >> NEXT_FREE_SHIFT & 0xffff) as u16;
+            slot = slots.next_free(location(slot));
         }
         let unused = self.slots_per_run - usize::from(run.used);
         assert_eq!(free.len() + unused, usize::from(run.free), "a run's count of free slots");
