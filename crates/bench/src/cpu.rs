@@ -100,6 +100,23 @@ fn read_stat(text: &str) -> Option<u64> {
     Some((user + system) * TICK_NS)
 }
 
+/// Resident bytes of a process.
+///
+/// # Errors
+/// [`Error::Process`] when it does not exist, or may not be looked at.
+pub(crate) fn resident_bytes(pid: u32) -> Result<u64, Error> {
+    let failed = |source| Error::Process { pid, source };
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).map_err(failed)?;
+    read_resident(&text).ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))
+}
+
+/// `VmRSS: NUMBER kB`, in a line of its own.
+fn read_resident(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
+}
+
 /// The calling thread, as the system calls it.
 pub(crate) fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
@@ -149,7 +166,9 @@ pub(crate) fn pin(cpus: &[usize]) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sample, Used, read_schedstat, read_stat, thread_id};
+    use super::{
+        Sample, Used, read_resident, read_schedstat, read_stat, resident_bytes, thread_id,
+    };
 
     #[test]
     fn reads_both_files_of_the_kernel() {
@@ -158,6 +177,16 @@ mod tests {
         let stat = "17 (a (b) c) S 1 17 17 0 -1 4194560 90 0 0 0 7 5 0 0 20 0 4 0 9 0 0";
         assert_eq!(read_stat(stat), Some(120_000_000));
         assert_eq!(read_stat("17 a"), None);
+    }
+
+    #[test]
+    fn reads_what_is_resident() {
+        let status = "Name:\tx\nVmHWM:\t  9 kB\nVmRSS:\t    1234 kB\nVmData:\t 7 kB\n";
+        assert_eq!(read_resident(status), Some(1_263_616));
+        assert_eq!(read_resident("Name:\tzombie\n"), None);
+        let mine = resident_bytes(std::process::id()).expect("this process");
+        assert!((1 << 20..1 << 40).contains(&mine), "{mine}");
+        assert!(resident_bytes(u32::MAX).is_err());
     }
 
     #[test]

@@ -61,6 +61,9 @@ pub enum Error {
         /// How long nothing came.
         waited_ms: u64,
     },
+    /// There is no trace to replay.
+    #[error("cannot replay")]
+    Trace(#[from] trace::Error),
     /// A server's process cannot be looked at.
     #[error("cannot read the CPU time of process {pid}")]
     Process {

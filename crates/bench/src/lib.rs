@@ -31,6 +31,7 @@ mod outcome;
 mod plan;
 mod popularity;
 mod protocol;
+mod replay;
 mod report;
 mod run;
 mod session;
@@ -51,6 +52,9 @@ pub use outcome::{Ceiling, Cell, Outcome, Side};
 pub use plan::{Plan, SERVERS_MAX, Server, Shape};
 pub use popularity::Popularity;
 pub use protocol::Protocol;
+pub use replay::{
+    ReplayCounts, ReplayOutcome, ReplayPlan, ReplaySide, replay, replay_json, replay_table,
+};
 pub use report::{Summary, faults, json, recording, svg, table};
 pub use run::run;
 pub use sizes::{KEY_BYTES_MAX, Sizes, VALUE_BYTES_MAX};

@@ -8,4 +8,5 @@ mod table;
 pub use figures::{Summary, faults};
 pub use json::{json, recording};
 pub use svg::svg;
+pub(crate) use table::LETTERS;
 pub use table::table;

@@ -78,7 +78,12 @@ impl Values {
 
     /// Appends this version's `size` bytes.
     pub(crate) fn append(&self, key: u32, version: u32, size: usize, out: &mut Vec<u8>) {
-        let identity = self.identity(key, version);
+        self.append_named(name(key, version), size, out);
+    }
+
+    /// Appends `size` bytes that only this name has.
+    pub(crate) fn append_named(&self, name: u64, size: usize, out: &mut Vec<u8>) {
+        let identity = self.identity_of(name);
         if size <= HEAD_BYTES {
             out.extend_from_slice(&identity.head[..size]);
             return;
@@ -93,7 +98,10 @@ impl Values {
     }
 
     fn identity(&self, key: u32, version: u32) -> Identity {
-        let name = name(key, version);
+        self.identity_of(name(key, version))
+    }
+
+    fn identity_of(&self, name: u64) -> Identity {
         let hash = mix(self.seed ^ name);
         let mut head = [0; HEAD_BYTES];
         head[..8].copy_from_slice(&hash.to_le_bytes());

@@ -1,5 +1,7 @@
 //! `kelvin bench`: loads servers of memcached's protocols and measures them.
 
+mod replay;
+
 use std::{
     io::{Write, stdout},
     sync::atomic::Ordering,
@@ -28,11 +30,13 @@ pub(crate) fn command() -> Command {
         .args(server_args())
         .args(load_args())
         .args(round_args())
+        .args(replay::args())
         .args(output_args())
         .after_help(
             "kelvin bench 127.0.0.1:11211\n\
              kelvin bench unix:/run/a --against unix:/run/b --connections 16,64 --depth 1,16\n\
-             kelvin bench 127.0.0.1:11211 --rate 50000 --svg latency.svg\n\n\
+             kelvin bench 127.0.0.1:11211 --rate 50000 --svg latency.svg\n\
+             kelvin bench 127.0.0.1:11211 --against 127.0.0.1:11212 --trace web07.trace.xz\n\n\
              It sets every key once before it measures (--no-load leaves that out), and fails \
              when a get returns what was not written.",
         )
@@ -136,6 +140,9 @@ fn output_args() -> Vec<Arg> {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
+    if matches.contains_id(replay::TRACE) {
+        return replay::run(matches, servers(matches)?);
+    }
     let plan = plan(matches)?;
     let stop = stop_by_signal()?;
     let mut progress = Progress::new(matches.get_flag("quiet"));

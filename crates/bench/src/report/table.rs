@@ -34,7 +34,7 @@ const COLUMNS: [(&str, usize); 12] = [
 const UNSENT_SHARE_MAX: f64 = 0.01;
 
 /// What servers are called, in their order.
-pub(super) const LETTERS: [&str; SERVERS_MAX] = ["A", "B", "C", "D", "E", "F", "G", "H"];
+pub(crate) const LETTERS: [&str; SERVERS_MAX] = ["A", "B", "C", "D", "E", "F", "G", "H"];
 
 /// Everything as text: who was measured and how, a row for each cell and server, the ratios of the
 /// first server to each other one, and what was wrong.

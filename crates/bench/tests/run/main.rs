@@ -3,6 +3,7 @@
 //! No test depends on how fast the machine is: what is asserted holds however long things take.
 
 mod fake;
+mod replay;
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},

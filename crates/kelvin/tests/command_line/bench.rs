@@ -113,6 +113,22 @@ fn a_fixed_rate_is_kept() {
 }
 
 #[test]
+fn a_trace_is_replayed() {
+    let [first, second] = ["first", "second"].map(Serving::start);
+    let json = first.path("j");
+    let arguments = ["--trace", "loop:keys=300,requests=3000", "--copies", "2", "--json", &json];
+    let servers = ["bench", &first.address(), "--against", &second.address(), "--quiet"];
+    let output = kelvin(&[&servers[..], &arguments].concat()).output().expect("kelvin runs");
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}{}", text(&output.stderr));
+    assert!(shown.contains("2 copies: 6000 requests of 600 keys"), "{shown}");
+    let json = fs::read_to_string(json).expect("it is written");
+    // Both keep all of it.
+    assert_eq!(json.matches("\"misses\": 600").count(), 2, "{json}");
+    assert_eq!(json.matches("\"resident_bytes\": null").count(), 0, "{json}");
+}
+
+#[test]
 fn mistakes_are_explained() {
     let gone = std::env::temp_dir().join("kelvin-bench-test-nobody");
     let gone = format!("unix:{}", gone.display());
@@ -126,6 +142,9 @@ fn mistakes_are_explained() {
         (&["x", "--against-pid", "1"], 2, "--against"),
         (&["x", "--unverified", "y"], 1, "--unverified y:11211: this server is not measured"),
         (&["x", "--against", "x:11211"], 1, "x:11211 is given twice"),
+        (&["x", "--trace", "zipf:", "--depth", "4"], 2, "cannot be used with '--depth"),
+        (&["x", "--trace", "zipf:size=4"], 2, "no parameter"),
+        (&["x", "--copies", "4"], 2, "--trace"),
         (&["x", "--duration", "0s"], 1, "the duration must be above 0"),
         (&["x", "--key-size", "4"], 1, "too short for `key:`"),
         (&["x", "--protocol", "binary"], 2, "`binary` is no protocol"),
