@@ -6,12 +6,14 @@
 mod bare;
 mod contestant;
 mod engine;
+mod hits;
 mod load;
 mod machine;
 mod options;
 mod overhead;
 mod random;
 mod report;
+mod server;
 mod speed;
 mod wire;
 mod workload;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Ok(Command::Wire(options)) => wire::run(&options),
+        Ok(Command::Hits(options)) => hits::run(&options),
         Ok(Command::Bare(options)) => bare::run(&options),
         Ok(Command::Help) => {
             print!("{USAGE}");

@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Bare(BareOptions),
     /// Compare servers on the wire.
     Wire(WireOptions),
+    /// Compare what servers have of traces.
+    Hits(HitsOptions),
     /// Print the usage.
     Help,
 }
@@ -55,6 +57,14 @@ peers wire [options]       compare servers on the wire, each on one thread
   --generator-cpus A,B     where the generator's threads run (1)
   --kelvin FILE            the program (built with cargo)
   --out DIRECTORY          tables, JSON and charts (target/wire)
+peers trace [options]      compare what servers of equal resident bytes have of traces
+  --trace NAME             a file or generator, as `kelvin sim` reads it; repeatable
+  --sizes A,B              percent of what all keys would take (1,3,10,30)
+  --min-memory-mib N       of a cell; traces are repeated for it (64)
+  --requests-max N         leave out cells with more requests (30000000)
+  --seed N                 of sizes and generated traces (1)
+  --kelvin FILE            the program (built with cargo)
+  --json FILE
 peers bare [options]       be a server that does nothing but answer: the machine's limit
   --listen ADDR            (127.0.0.1:0)
   --unix PATH              a Unix socket instead
@@ -144,6 +154,18 @@ pub(crate) struct BareOptions {
     pub(crate) value_bytes: usize,
 }
 
+/// Options of `trace`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct HitsOptions {
+    pub(crate) traces: Vec<String>,
+    pub(crate) sizes: Vec<f64>,
+    pub(crate) min_memory_mib: u64,
+    pub(crate) requests_max: u64,
+    pub(crate) seed: u64,
+    pub(crate) kelvin: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
+}
+
 /// Options of `wire`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WireOptions {
@@ -183,6 +205,7 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
         "speed" => speed(&pairs).map(Command::Speed),
         "overhead" => overhead(&pairs).map(Command::Overhead),
         "resident" => resident(&pairs).map(Command::Resident),
+        "trace" => hits(&pairs).map(Command::Hits),
         "wire" => wire(&pairs).map(Command::Wire),
         "bare" => bare(&pairs).map(Command::Bare),
         "help" | "--help" | "-h" => Ok(Command::Help),
@@ -253,6 +276,34 @@ fn resident(pairs: &[(&str, &str)]) -> Result<ResidentOptions, String> {
             "--bound" => options.bound = number(name, value)?,
             _ => return Err(format!("resident has no option {name:?}")),
         }
+    }
+    Ok(options)
+}
+
+fn hits(pairs: &[(&str, &str)]) -> Result<HitsOptions, String> {
+    let mut options = HitsOptions {
+        traces: Vec::new(),
+        sizes: vec![1.0, 3.0, 10.0, 30.0],
+        min_memory_mib: 64,
+        requests_max: 30_000_000,
+        seed: 1,
+        kelvin: None,
+        json: None,
+    };
+    for &(name, value) in pairs {
+        match name {
+            "--trace" => options.traces.push(value.to_owned()),
+            "--sizes" => options.sizes = each(value, |part| number(name, part))?,
+            "--min-memory-mib" => options.min_memory_mib = number(name, value)?,
+            "--requests-max" => options.requests_max = number(name, value)?,
+            "--seed" => options.seed = number(name, value)?,
+            "--kelvin" => options.kelvin = Some(value.into()),
+            "--json" => options.json = Some(value.into()),
+            _ => return Err(format!("trace has no option {name:?}")),
+        }
+    }
+    if !options.sizes.iter().all(|size| (0.01..=100.0).contains(size)) {
+        return Err("sizes are from 0.01 to 100 percent".to_owned());
     }
     Ok(options)
 }

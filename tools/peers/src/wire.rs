@@ -5,26 +5,21 @@
 //! nothing: no server on this machine can cost less. Servers that are not there are left out.
 
 mod block;
-mod server;
 mod summary;
 
 use std::{
     fs,
     io::{self, Error},
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
     time::Duration,
 };
 
-use serde_json::Value;
-
-use self::{
-    server::{Kind, Program, Server},
-    summary::Run,
-};
+use self::{block::MEMORY_MIB, summary::Run};
 use crate::{
     machine::{self, Machine},
     options::WireOptions,
+    server::{Kind, Program, Server, Setup, build_kelvin, programs},
 };
 
 pub(crate) use self::block::{BLOCKS, Block};
@@ -38,7 +33,7 @@ pub(crate) fn run(options: &WireOptions) -> io::Result<()> {
     let mut machine = Machine::read();
     let kelvin = match &options.kelvin {
         Some(path) => path.clone(),
-        None => build()?,
+        None => build_kelvin()?,
     };
     let (programs, absent) = programs(&kelvin)?;
     absent.iter().for_each(|line| eprintln!("{line}"));
@@ -63,41 +58,6 @@ pub(crate) fn run(options: &WireOptions) -> io::Result<()> {
     Ok(())
 }
 
-/// Builds Kelvin; returns the path of its program.
-fn build() -> io::Result<PathBuf> {
-    eprintln!("building kelvin");
-    let out = Command::new("cargo")
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
-        .args(["build", "--release", "--package", "kelvin", "--bin", "kelvin"])
-        .args(["--message-format", "json-render-diagnostics"])
-        .stderr(std::process::Stdio::inherit())
-        .output()?;
-    let text = String::from_utf8_lossy(&out.stdout);
-    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut programs = messages.filter_map(|message| Some(message["executable"].as_str()?.into()));
-    programs.next_back().filter(|_| out.status.success()).ok_or_else(|| Error::other("no kelvin"))
-}
-
-/// What can be run, Kelvin first, and a line for each server that cannot.
-fn programs(kelvin: &Path) -> io::Result<(Vec<Program>, Vec<String>)> {
-    let mut programs = vec![Program { kind: Kind::Kelvin, path: kelvin.to_owned() }];
-    let mut absent = Vec::new();
-    for kind in [Kind::Memcached, Kind::Pogocache] {
-        let variable = kind.variable().expect("invariant: both are built by hand");
-        match std::env::var_os(variable).map(PathBuf::from) {
-            Some(path) if path.is_file() => programs.push(Program { kind, path }),
-            Some(path) => absent.push(format!(
-                "{} is left out: {variable} is {}, which is no file",
-                kind.name(),
-                path.display()
-            )),
-            None => absent.push(format!("{} is left out: {variable} is not set", kind.name())),
-        }
-    }
-    programs.push(Program { kind: Kind::Bare, path: std::env::current_exe()? });
-    Ok((programs, absent))
-}
-
 /// Runs a block: its servers live as long as it does.
 fn measure(
     options: &WireOptions,
@@ -107,10 +67,14 @@ fn measure(
 ) -> io::Result<Run> {
     let directory = std::env::temp_dir().join(format!("peers-wire-{}", std::process::id()));
     fs::create_dir_all(&directory)?;
-    let started: io::Result<Vec<Server>> = programs
-        .iter()
-        .map(|program| Server::start(program, block, options.server_cpu, &directory))
-        .collect();
+    let setup = Setup {
+        is_unix: block.is_unix,
+        memory_mib: MEMORY_MIB,
+        value_bytes: block.value_bytes,
+        cpus: vec![options.server_cpu],
+    };
+    let start = |program| Server::start(program, &setup, &directory);
+    let started: io::Result<Vec<Server>> = programs.iter().map(start).collect();
     let measured = started.and_then(|servers| {
         let file = |ending: &str| options.out.join(format!("{}.{ending}", block.name));
         let mut command = Command::new(kelvin);

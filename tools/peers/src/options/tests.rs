@@ -28,6 +28,10 @@ fn servers_are_described() {
     };
     let line = "bare --unix /tmp/s --io epoll --cpus 0,2 --value-bytes 1024";
     assert_eq!(parse(&words(line)), Ok(Command::Bare(expected)));
+    let line = "trace --trace zipf:keys=9,requests=8 --trace a.lis --sizes 0.5,20";
+    let Ok(Command::Hits(read)) = parse(&words(line)) else { panic!("{line}") };
+    assert_eq!(read.traces, ["zipf:keys=9,requests=8", "a.lis"]);
+    assert_eq!((read.sizes, read.min_memory_mib), (vec![0.5, 20.0], 64));
     let expected = WireOptions {
         blocks: vec![BLOCKS[1], BLOCKS[0]],
         rounds: 3,

@@ -69,7 +69,7 @@ pub(crate) const BLOCKS: [Block; 5] = [
 ];
 
 /// Memory of each server in MiB: some 300 MiB of values, keys and what belongs to them, with room.
-pub(crate) const MEMORY_MIB: u32 = 1024;
+pub(super) const MEMORY_MIB: u64 = 1024;
 
 impl Block {
     /// What a run of the block takes, without loading.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::server::Kind;
+use crate::server::Kind;
 
 /// One block's run.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::block::{Block, MEMORY_MIB};
+use serde_json::Value;
+
 use crate::machine;
 
 /// How long a server may take until it accepts connections, and how often that is tried.
@@ -19,14 +20,14 @@ const START_LOOK: Duration = Duration::from_millis(20);
 
 /// A program that serves.
 #[derive(Clone, Debug)]
-pub(super) struct Program {
-    pub(super) kind: Kind,
-    pub(super) path: PathBuf,
+pub(crate) struct Program {
+    pub(crate) kind: Kind,
+    pub(crate) path: PathBuf,
 }
 
 /// Whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Kelvin,
     Memcached,
     Pogocache,
@@ -35,7 +36,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kelvin => "Kelvin",
             Self::Memcached => "memcached",
@@ -45,7 +46,7 @@ impl Kind {
     }
 
     /// Where its path is given, if it is built by hand.
-    pub(super) fn variable(self) -> Option<&'static str> {
+    pub(crate) fn variable(self) -> Option<&'static str> {
         match self {
             Self::Memcached => Some("KELVIN_PEER_MEMCACHED"),
             Self::Pogocache => Some("KELVIN_PEER_POGOCACHE"),
@@ -54,8 +55,8 @@ impl Kind {
     }
 
     /// One thread; everything else as it comes, but for the memory.
-    fn arguments(self, at: &At, block: &Block) -> Vec<String> {
-        let memory = MEMORY_MIB;
+    fn arguments(self, at: &At, setup: &Setup) -> Vec<String> {
+        let Setup { memory_mib: memory, value_bytes, .. } = setup;
         let text = match (self, at) {
             (Self::Kelvin, At::Tcp(port)) => {
                 format!("serve --net-threads 1 --memory {memory}MiB --listen 127.0.0.1:{port}")
@@ -76,15 +77,65 @@ impl Kind {
                 format!("--threads 1 --maxmemory {memory}mb -p 0 -s {}", path.display())
             }
             (Self::Bare, At::Tcp(port)) => {
-                format!("bare --value-bytes {} --listen 127.0.0.1:{port}", block.value_bytes)
+                format!("bare --value-bytes {value_bytes} --listen 127.0.0.1:{port}")
             }
             (Self::Bare, At::Unix(path)) => {
                 let path = path.display();
-                format!("bare --value-bytes {} --io epoll --unix {path}", block.value_bytes)
+                format!("bare --value-bytes {value_bytes} --io epoll --unix {path}")
             }
         };
         text.split(' ').map(str::to_owned).collect()
     }
+}
+
+/// Builds Kelvin; returns the path of its program.
+pub(crate) fn build_kelvin() -> io::Result<PathBuf> {
+    eprintln!("building kelvin");
+    let out = Command::new("cargo")
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .args(["build", "--release", "--package", "kelvin", "--bin", "kelvin"])
+        .args(["--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut programs = messages.filter_map(|message| Some(message["executable"].as_str()?.into()));
+    programs
+        .next_back()
+        .filter(|_| out.status.success())
+        .ok_or_else(|| io::Error::other("no kelvin"))
+}
+
+/// What can be run, Kelvin first, and a line for each server that cannot.
+pub(crate) fn programs(kelvin: &Path) -> io::Result<(Vec<Program>, Vec<String>)> {
+    let mut programs = vec![Program { kind: Kind::Kelvin, path: kelvin.to_owned() }];
+    let mut absent = Vec::new();
+    for kind in [Kind::Memcached, Kind::Pogocache] {
+        let variable = kind.variable().expect("invariant: both are built by hand");
+        match std::env::var_os(variable).map(PathBuf::from) {
+            Some(path) if path.is_file() => programs.push(Program { kind, path }),
+            Some(path) => absent.push(format!(
+                "{} is left out: {variable} is {}, which is no file",
+                kind.name(),
+                path.display()
+            )),
+            None => absent.push(format!("{} is left out: {variable} is not set", kind.name())),
+        }
+    }
+    programs.push(Program { kind: Kind::Bare, path: std::env::current_exe()? });
+    Ok((programs, absent))
+}
+
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// On a Unix socket, else on loopback.
+    pub(crate) is_unix: bool,
+    pub(crate) memory_mib: u64,
+    /// Of what `bare` answers with.
+    pub(crate) value_bytes: usize,
+    /// Where it runs; anywhere if there are none.
+    pub(crate) cpus: Vec<usize>,
 }
 
 /// Where a server listens.
@@ -96,8 +147,8 @@ enum At {
 
 impl At {
     /// A port that nobody has, or a path in `directory`.
-    fn free(program: &Program, block: &Block, directory: &Path) -> io::Result<Self> {
-        if block.is_unix {
+    fn free(program: &Program, setup: &Setup, directory: &Path) -> io::Result<Self> {
+        if setup.is_unix {
             return Ok(Self::Unix(directory.join(program.kind.name())));
         }
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
@@ -113,30 +164,25 @@ impl At {
 }
 
 /// A server that accepts connections.
-pub(super) struct Server {
-    pub(super) kind: Kind,
+pub(crate) struct Server {
+    pub(crate) kind: Kind,
     at: At,
     child: Child,
 }
 
 impl Server {
-    /// Starts a program on one CPU; its socket, if it is one, is made in `directory`.
+    /// Starts a program; its socket, if it is one, is made in `directory`.
     ///
     /// # Errors
     /// When it cannot be started, or ends, or does not listen.
-    pub(super) fn start(
-        program: &Program,
-        block: &Block,
-        cpu: usize,
-        directory: &Path,
-    ) -> io::Result<Self> {
-        let at = At::free(program, block, directory)?;
+    pub(crate) fn start(program: &Program, setup: &Setup, directory: &Path) -> io::Result<Self> {
+        let at = At::free(program, setup, directory)?;
         let mut command = Command::new(&program.path);
-        command.args(program.kind.arguments(&at, block));
+        command.args(program.kind.arguments(&at, setup));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // A process runs where the thread does that starts it.
         let started = thread::scope(|scope| {
-            let start = || machine::pin(&[cpu]).and_then(|()| command.spawn());
+            let start = || machine::pin(&setup.cpus).and_then(|()| command.spawn());
             scope.spawn(start).join().expect("starting does not panic")
         });
         let mut server = Self { kind: program.kind, at, child: started? };
@@ -155,12 +201,12 @@ impl Server {
         }
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// As `kelvin bench` reads it.
-    pub(super) fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         match &self.at {
             At::Tcp(port) => format!("127.0.0.1:{port}"),
             At::Unix(path) => format!("unix:{}", path.display()),
