@@ -7,7 +7,7 @@
 
 use std::fmt::Debug;
 
-use super::{Arrival, Eviction, Order, Runs, STEPS_MAX, Slots, Walk};
+use super::{Eviction, Order, Runs, STEPS_MAX, Slots, Walk};
 use crate::policy::{Partition, Policy, Verdict};
 
 /// How far ahead of the hand its victims' slots are prefetched, and what evicting them needs: the
@@ -87,16 +87,18 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
     ) -> Option<usize> {
         let before = walk.slots.evictions();
         while walk.steps > 0 {
-            match self.border(walk.runs) {
-                Border::Stay => {}
-                Border::GrowTemporary => grow_temporary(walk),
-                Border::GrowHot => self.grow_hot(walk),
+            let border = self.border(walk.runs);
+            if border == Border::GrowTemporary {
+                grow_temporary(walk);
             }
             if walk.runs.has_free(partition) && (!anew || walk.slots.evictions() > before) {
                 return walk.take_free(partition);
             }
-            if walk.runs.ring(partition).runs == 0 {
-                // All runs are on the other side: one of them changes sides.
+            if walk.runs.ring(partition).runs == 0
+                || (partition == Partition::Hot && border == Border::GrowHot && spares_run(walk))
+            {
+                // All runs are on the other side, or too many: one of them changes sides. The hot
+                // partition evicts nobody while the temporary one has more than it should.
                 self.give_run(walk, partition)?;
                 walk.steps -= 1;
             } else if let Some(slot) = self.step(walk, partition) {
@@ -104,17 +106,6 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
             }
         }
         None
-    }
-
-    /// Only when the hot partition has no free slot left: it grows by what it keeps.
-    #[cold]
-    fn grow_hot<S: Slots<Seen = T>>(&mut self, walk: &mut Walk<'_, S>) {
-        if !walk.runs.has_free(Partition::Hot)
-            && walk.runs.ring(Partition::Temporary).runs > 1
-            && let Some(run) = walk.runs.oldest(Partition::Temporary)
-        {
-            self.convert(walk, run);
-        }
     }
 
     #[cold]
@@ -200,8 +191,7 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
                 break target;
             }
             let is_bare = walk.runs.ring(Partition::Hot).runs == 0;
-            let spares = walk.runs.ring(Partition::Temporary).runs > 1;
-            if spares && (is_bare || self.border(walk.runs) == Border::GrowHot) {
+            if spares_run(walk) && (is_bare || self.border(walk.runs) == Border::GrowHot) {
                 let run = walk.runs.oldest(Partition::Temporary)?;
                 self.convert(walk, run);
             } else if is_bare {
@@ -250,6 +240,24 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
     }
 }
 
+/// Whether the temporary partition has a run besides its last.
+fn spares_run<S>(walk: &Walk<'_, S>) -> bool {
+    walk.runs.ring(Partition::Temporary).runs > 1
+}
+
+/// A free slot for the temporary partition from a run of the hot one that can be spared: free slots
+/// of one run are what the next records that become hot need, but more of them, as deletions leave
+/// them, must not lie idle while something is evicted.
+#[inline]
+fn reuse_spare<S: Slots>(walk: &mut Walk<'_, S>, partition: Partition) -> Option<usize> {
+    let run = walk.runs.spare(Partition::Hot)?;
+    if partition != Partition::Temporary {
+        return None;
+    }
+    walk.runs.relabel(run, Partition::Temporary, false);
+    walk.take_free(Partition::Temporary)
+}
+
 /// A run of the hot partition becomes temporary, its records the next to be judged there: those
 /// that were hit come back.
 #[cold]
@@ -267,13 +275,21 @@ where
     T: Copy + Default + Debug + Send,
     S: Slots<Seen = T>,
 {
-    fn allocate(&mut self, runs: &mut Runs, slots: &mut S, arrival: Arrival) -> Option<usize> {
-        let partition = self.policy.admit(arrival.remembered, &runs.sizes());
+    fn allocate(
+        &mut self,
+        runs: &mut Runs,
+        slots: &mut S,
+        remembered: Option<Partition>,
+    ) -> Option<usize> {
+        let partition = self.policy.admit(remembered, &runs.sizes());
         let mut walk = Walk::new(runs, slots);
         let mut slot = walk.take_free(partition);
-        if arrival.is_roomy {
-            slot = slot.or_else(|| walk.take_free(Partition::Temporary));
+        if partition == Partition::Hot && slot.is_none() {
+            // Any free slot is better than an eviction. What is free in the hot partition, though,
+            // is kept for records that become hot.
+            slot = walk.take_free(Partition::Temporary);
         }
+        let slot = slot.or_else(|| reuse_spare(&mut walk, partition));
         let slot = slot.or_else(|| self.make_slot(&mut walk, partition, false));
         let most = self.policy.ghosts_max(&walk.runs.sizes());
         walk.slots.limit_ghosts(most);

@@ -6,7 +6,7 @@
 //!
 //! Invariants: a slot is in one chain exactly while it is taken; a chain's length is its slots.
 
-use super::{Arrival, Eviction, Order, Runs, STEPS_MAX, Slots, Walk};
+use super::{Eviction, Order, Runs, STEPS_MAX, Slots, Walk};
 use crate::policy::{Partition, Policy, Sizes, Verdict};
 
 /// Bits of a slot's number.
@@ -250,8 +250,13 @@ enum Passed {
 }
 
 impl<P: Policy, S: Slots> Order<S> for Links<P> {
-    fn allocate(&mut self, runs: &mut Runs, slots: &mut S, arrival: Arrival) -> Option<usize> {
-        let partition = self.policy.admit(arrival.remembered, &self.sizes(runs));
+    fn allocate(
+        &mut self,
+        runs: &mut Runs,
+        slots: &mut S,
+        remembered: Option<Partition>,
+    ) -> Option<usize> {
+        let partition = self.policy.admit(remembered, &self.sizes(runs));
         let mut walk = Walk::new(runs, slots);
         self.make_room(&mut walk, partition);
         let free = walk.take_free(Partition::Temporary);

@@ -96,15 +96,6 @@ pub(crate) trait Slots {
     fn limit_ghosts(&mut self, most: [usize; 2]);
 }
 
-/// A new record that needs a slot.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
-    /// The partition that its key left not long ago.
-    pub(crate) remembered: Option<Partition>,
-    /// There is free memory: any free slot is better than an eviction.
-    pub(crate) is_roomy: bool,
-}
-
 /// What one call of an order works on.
 struct Walk<'a, S> {
     runs: &'a mut Runs,
@@ -132,9 +123,15 @@ impl<'a, S: Slots> Walk<'a, S> {
 
 /// An order, whatever its policy.
 pub(crate) trait Order<S: Slots>: Debug + Send {
-    /// A slot for a new record, by evicting if no other is free. `None` when everything in reach
-    /// is held by writers on their way or by readers of large values.
-    fn allocate(&mut self, runs: &mut Runs, slots: &mut S, arrival: Arrival) -> Option<usize>;
+    /// A slot for a new record whose key left a partition not long ago, by evicting if no other is
+    /// free. `None` when everything in reach is held by writers on their way or by readers of large
+    /// values.
+    fn allocate(
+        &mut self,
+        runs: &mut Runs,
+        slots: &mut S,
+        remembered: Option<Partition>,
+    ) -> Option<usize>;
 
     /// Whether a new record that nobody remembers needs memory, or an eviction.
     fn is_full(&self, runs: &Runs) -> bool;

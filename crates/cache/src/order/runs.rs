@@ -359,6 +359,18 @@ impl Runs {
         self.ring(partition).first_free != NO_RUN
     }
 
+    /// A run with free slots, if there are more than one, or all of its slots are free.
+    #[inline]
+    pub(crate) fn spare(&self, partition: Partition) -> Option<u32> {
+        let first = self.ring(partition).first_free;
+        if first == NO_RUN {
+            return None;
+        }
+        let run = self.run(first);
+        let is_spare = run.free_next != NO_RUN || usize::from(run.free) == self.slots_per_run;
+        is_spare.then_some(first)
+    }
+
     /// Words of a slot.
     pub(crate) fn slot_words(&self) -> usize {
         self.slot_words

@@ -1,18 +1,34 @@
-//! `htr`: source A's three partitions, with the recycle partition kept as a ghost and the share of
-//! the temporary one adapted to what comes back.
+//! `htr`: source A's partitions (Han, Guo, Zeng 2021, section 3.3), with the recycle partition kept
+//! as a ghost and the share of the temporary one adapted to what comes back. The default.
 //!
-//! Recycle with values in it is dead weight: what helps is to know the keys. A key that returns
-//! soon after it left the temporary partition says that this partition is too small; one that
-//! returns after it left the hot one says the opposite (the balance of ARC, Megiddo and Modha
-//! 2003). A counter of two bits per record replaces A's flag and its moves on every hit.
+//! Each rule, where it comes from, and what it is worth. Figures are the mean reduction of misses
+//! against LRU: those in brackets were measured on 93 cells of 21 traces while the policy was
+//! designed; the others are `kelvin sim --unit-size` on 61 cells of 18 traces (OLTP, five of web
+//! shops and services, the twelve of LIRS) at 1, 3, 10 and 30 % of the keys.
+//!
+//! 1. **New records are temporary, and one hit makes a record hot** (A, with two touches). Moved
+//!    when its turn has come, not on the hit: so a hit stores two bits and takes no lock. A's own
+//!    moves on hits come to [+2.3 %] at best, this to [+7.6 %].
+//! 2. **A counter of two bits** instead of A's flag (CLOCK with counters, as in S3-FIFO, Yang and
+//!    others 2023): hot records stay a lap for each hit. One bit [+6.6 %], two [+7.5 %], three
+//!    [+7.6 %].
+//! 3. **Recycle holds keys, no values** (A's third partition). Values in it were dead weight: from
+//!    30 to 1 % of the slots the mean rises from [+6.9 %] to [+7.6 %]. A key that returns while it
+//!    is remembered is hot at once.
+//! 4. **The share of the temporary partition follows what returns** (the balance of ARC, Megiddo and
+//!    Modha 2003): a key that left it says that it is too small, one that left the hot partition
+//!    says the opposite. Without it the worst cell is 49 % worse than LRU, with it 4 %.
+//! 5. **Constants.** A first share of 10 %, and half a slot a hit: +7.3 % (20 %: +7.2; 30 %: +7.1;
+//!    a whole slot: +7.1; two: +6.8). Up to 98 % may be temporary: where LRU is hard to beat, all
+//!    of it should be; with 90 % the worst cell is 4.7 % worse than LRU, with 98 % 2.3 %.
 
 use super::{Partition, Policy, Sizes, Verdict};
 
 /// Share of the temporary partition at first.
 const SHARE_FIRST: f64 = 0.10;
-/// Smallest and largest share of the temporary partition.
+/// Smallest and largest share of the temporary partition: the other one keeps something, too.
 const SHARE_MIN: f64 = 0.01;
-const SHARE_MAX: f64 = 0.90;
+const SHARE_MAX: f64 = 0.98;
 /// Slots that one ghost hit moves the border by, before the ratio of the ghosts is applied.
 const STEP: f64 = 0.5;
 

@@ -36,7 +36,7 @@ use crate::{
     },
     index::Tag,
     memory::Memory,
-    order::{self, Arrival, Order, Runs, Slots as _},
+    order::{self, Order, Runs, Slots as _},
     policy::Partition,
 };
 
@@ -202,7 +202,6 @@ impl SubTable {
         if state.shape.remembers {
             remembered = memory.ghosts.take(&memory.arena, newcomer.hash);
         }
-        let mut is_roomy = false;
         let is_full = if state.shape.limits_partitions {
             state.order.is_full(&state.runs)
         } else {
@@ -211,14 +210,12 @@ impl SubTable {
         if is_full {
             if let Some(block) = memory.blocks.take(&memory.qsbr) {
                 self.add_block(memory, &mut state, block, newcomer.now_ms);
-                is_roomy = true;
             } else {
                 state.reclaim_expired(memory, newcomer.now_ms);
             }
         }
         let (order, runs, mut ground) = state.parts(memory);
-        let arrival = Arrival { remembered, is_roomy };
-        let location = order.allocate(runs, &mut ground, arrival).ok_or(NoSlot)?;
+        let location = order.allocate(runs, &mut ground, remembered).ok_or(NoSlot)?;
         let lap = state.tally.evicted_bytes >= BLOCK_BYTES;
         if lap {
             state.tally.evicted_bytes -= BLOCK_BYTES;

@@ -12,7 +12,7 @@ use std::fmt;
 use self::slots::{UnitSlots, hash_of};
 use crate::{
     PolicyKind,
-    order::{self, Arrival, Order, Runs},
+    order::{self, Order, Runs},
     policy::Partition,
 };
 
@@ -56,8 +56,7 @@ impl UnitCache {
             return true;
         }
         let remembered = if self.kind.remembers() { self.slots.ghosts.take(hash) } else { None };
-        let arrival = Arrival { remembered, is_roomy: self.slots.len() < self.runs.sizes().all };
-        let slot = self.order.allocate(&mut self.runs, &mut self.slots, arrival);
+        let slot = self.order.allocate(&mut self.runs, &mut self.slots, remembered);
         self.slots.put(slot.expect("invariant: nobody holds a record here"), key);
         false
     }

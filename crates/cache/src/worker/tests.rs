@@ -1,4 +1,5 @@
 mod memory;
+mod replacement;
 
 use std::collections::HashMap;
 
