@@ -1,42 +1,57 @@
-//! The everyday benchmark of a session: nanoseconds a command, bytes to bytes, no sockets.
+//! The everyday benchmark of sessions: a command, bytes to bytes, without sockets.
 //!
 //! ```text
-//! cargo bench -p server --bench session            1, 16 and 64 commands at a time
-//! cargo bench -p server --bench session -- mg      only those with "mg" in their name
+//! cargo bench -p server --bench session                     nanoseconds, best of several rounds
+//! cargo bench -p server --bench session -- mg               only what has "mg" in its name
+//! cargo bench -p server --bench session -- --instructions   counted by callgrind (valgrind)
 //! ```
 //!
-//! The best of interleaved rounds is shown, as times vary with what else the machine does. Keys
-//! have 12 bytes, values 32, and all records stay in the core's cache: what is measured is the way
-//! there and back.
+//! A column is a number of clients and of commands that each of them sends at a time; all are
+//! served as the burst of one turn. Keys have 12 bytes, values 32. Records stay in the core's
+//! cache, so that what is measured is the way there and back, but for "get far", for which there
+//! are more than any cache holds. Times vary with what else the machine does; instruction counts
+//! of two commits can be compared exactly.
 
 #![forbid(unsafe_code)]
 
-use std::{fmt::Write, sync::Arc, time::Instant};
+use std::{fmt::Write, process::Command, sync::Arc, time::Instant};
 
 use base::clock::Clock;
 use cache::{Cache, CacheConfig};
 use reactor::{Connection, Next, Pool};
 use server::{
-    memcached::{Context, Control, LargeValue, Session},
+    memcached::{Context, Control, LargeValue, Session, serve_all},
     stats::{ServerStats, Settings},
 };
 
-/// Rounds of each command and depth: with 15 of them of about 0.2 us the run takes 10 seconds.
+/// Rounds of each command and shape.
 const ROUNDS: usize = 10;
 
-/// Commands of a round.
-const COMMANDS: usize = 320_000;
+/// Commands of a round: 0.1 s.
+const COMMANDS: usize = 327_680;
+
+/// Commands that are counted: callgrind is 50 times slower.
+const COUNTED_COMMANDS: usize = 10_240;
 
 /// Records, few enough for the core's cache.
 const RECORDS: usize = 1_000;
 
-/// Commands that a client sends at a time.
-const DEPTHS: [usize; 3] = [1, 16, 64];
+/// Records that are not: some 150 MB.
+const FAR_RECORDS: usize = 1_500_000;
 
-/// Different batches of a round.
-const BATCHES: usize = 64;
+/// Clients, and commands that each sends at a time.
+const SHAPES: [(usize, usize); 4] = [(1, 1), (64, 1), (1, 16), (16, 16)];
 
-const NAMES: [&str; 5] = ["get", "get many", "mg v", "set", "ms"];
+/// Different turns of a round.
+const TURNS: usize = 64;
+
+/// Different turns when no record is to be near: each key comes once in a round.
+const FAR_TURNS: usize = 1024;
+
+/// The seed of the key hash: layouts, and so instruction counts, are the same in every run.
+const HASH_SEED: u128 = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C834;
+
+const NAMES: [&str; 6] = ["get", "get many", "mg v", "set", "ms", "get far"];
 
 struct Deaf;
 
@@ -44,49 +59,65 @@ impl Control for Deaf {
     fn shutdown(&self, _graceful: bool) {}
 }
 
+/// What each client sends in a turn.
+type Turn = Vec<String>;
+
 struct Bench {
     context: Context,
     pool: Pool,
-    client: Connection<Session, LargeValue>,
+    clients: Vec<Box<Connection<Session, LargeValue>>>,
 }
 
 impl Bench {
-    fn new() -> Self {
+    fn new(records: usize) -> Self {
         let clock = Clock::system();
-        let cache = Cache::new(CacheConfig::new(64 << 20), clock.clone()).expect("64 MiB");
+        let config = CacheConfig { hash_seed: HASH_SEED, ..CacheConfig::new(256 << 20) };
+        let cache = Cache::new(config, clock.clone()).expect("256 MiB");
         let stats = ServerStats::new(Settings::default(), clock);
         let worker = cache.worker().expect("a place for a thread");
         let context = Context::new(worker, &stats, Arc::new(Deaf));
         let pool = Pool::new(16 << 20);
-        let session = Session::new(stats.open("peer".into(), "local".into()));
-        let client = Connection::standalone(session, &pool);
-        let mut bench = Self { context, pool, client };
-        for key in 0..RECORDS {
-            bench.run(batch("set", &[key]).as_bytes());
+        let clients = SHAPES.map(|(clients, _)| clients).into_iter().max().unwrap_or(1);
+        let client = |_| {
+            let session = Session::new(stats.open("peer".into(), "local".into()));
+            Box::new(Connection::standalone(session, &pool))
+        };
+        let clients = (0..clients).map(client).collect();
+        let mut bench = Self { context, pool, clients };
+        for key in 0..records {
+            bench.run(&[batch("set", &[key])]);
         }
         bench
     }
 
-    /// Serves one batch and returns the bytes of its replies.
-    fn run(&mut self, mut bytes: &[u8]) -> usize {
-        let mut replied = 0;
-        while !bytes.is_empty() {
-            let Connection { session, input, output, .. } = &mut self.client;
-            let fed = input.feed(bytes, &self.pool);
-            bytes = &bytes[fed..];
-            loop {
-                self.context.worker().quiesce();
-                let next = session.serve(&mut self.context, input, output);
-                let mut chain = output.launch();
-                replied += chain.len();
-                chain.advance(chain.len());
-                output.landed(chain);
-                if next == Next::Read {
-                    break;
-                }
+    /// Serves one turn and returns the bytes of its replies.
+    fn run(&mut self, turn: &[String]) -> usize {
+        let burst = &mut self.clients[..turn.len()];
+        for (client, bytes) in burst.iter_mut().zip(turn) {
+            let mut bytes = bytes.as_bytes();
+            while !bytes.is_empty() {
+                let fed = client.input.feed(bytes, &self.pool);
+                bytes = &bytes[fed..];
             }
         }
+        serve_all(&mut self.context, burst);
+        let mut replied = 0;
+        for client in burst {
+            assert_eq!(client.next, Next::Read, "a turn is served at once");
+            let mut chain = client.output.launch();
+            replied += chain.len();
+            chain.advance(chain.len());
+            client.output.landed(chain);
+        }
         replied
+    }
+
+    #[inline(never)]
+    fn counted_part(&mut self, turns: &[Turn], commands: usize) {
+        let per_turn = commands_of(&turns[0]);
+        for turn in turns.iter().cycle().take(commands / per_turn) {
+            assert!(self.run(turn) > 0);
+        }
     }
 }
 
@@ -94,7 +125,7 @@ fn batch(name: &str, keys: &[usize]) -> String {
     let mut text = String::new();
     for (place, key) in keys.iter().enumerate() {
         match name {
-            "get" => write!(text, "get key:{key:08}\r\n"),
+            "get" | "get far" => write!(text, "get key:{key:08}\r\n"),
             "mg v" => write!(text, "mg key:{key:08} v\r\n"),
             "set" => write!(text, "set key:{key:08} 0 0 32\r\n{key:032}\r\n"),
             "ms" => write!(text, "ms key:{key:08} 32\r\n{key:032}\r\n"),
@@ -108,35 +139,85 @@ fn batch(name: &str, keys: &[usize]) -> String {
     text
 }
 
-/// Batches of keys without a pattern that the core could learn.
-fn batches(name: &str, depth: usize) -> Vec<String> {
+fn commands_of(turn: &Turn) -> usize {
+    turn.iter().map(|batch| batch.matches("key:").count()).sum()
+}
+
+/// Turns of keys without a pattern that the core could learn.
+fn turns(name: &str, (clients, depth): (usize, usize)) -> Vec<Turn> {
+    let far = name == "get far";
+    let (records, turns) = if far { (FAR_RECORDS, FAR_TURNS) } else { (RECORDS, TURNS) };
     let mut state = 1_u64;
     let mut next = || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        (state % RECORDS as u64) as usize
+        (state % records as u64) as usize
     };
-    (0..BATCHES).map(|_| batch(name, &(0..depth).map(|_| next()).collect::<Vec<_>>())).collect()
+    let mut keys = |_| batch(name, &(0..depth).map(|_| next()).collect::<Vec<_>>());
+    (0..turns).map(|_| (0..clients).map(&mut keys).collect()).collect()
 }
 
 fn main() {
-    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let wanted = |name: &&str| filter.as_deref().is_none_or(|filter| name.contains(filter));
-    let mut bench = Bench::new();
-    println!("{:<10}{:>8}{:>8}{:>8}  ns a command, at a depth of", "", 1, 16, 64);
-    for name in NAMES.into_iter().filter(wanted) {
-        let lines = DEPTHS.map(|depth| batches(name, depth));
-        let mut best = [f64::INFINITY; DEPTHS.len()];
-        for _ in 0..ROUNDS {
-            for ((depth, lines), best) in DEPTHS.iter().zip(&lines).zip(&mut best) {
-                let start = Instant::now();
-                for round in 0..COMMANDS / depth {
-                    assert!(bench.run(lines[round % BATCHES].as_bytes()) > 0);
-                }
-                *best = best.min(start.elapsed().as_nanos() as f64 / COMMANDS as f64);
-            }
-        }
-        println!("{name:<10}{:>8.0}{:>8.0}{:>8.0}", best[0], best[1], best[2]);
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = args.iter().position(|arg| arg == "--counted") {
+        return counted_child(&args[at + 1], args[at + 2].parse().expect("a number of a shape"));
     }
+    let filter = args.iter().find(|arg| !arg.starts_with('-')).map_or("", String::as_str);
+    let count = args.iter().any(|arg| arg == "--instructions");
+    // Far records take longer to get, and no other instructions.
+    let is_wanted = |name: &&str| name.contains(filter) && !(count && *name == "get far");
+    let names = NAMES.into_iter().filter(is_wanted);
+    let unit = if count { "instructions" } else { "ns" };
+    let shapes = SHAPES.map(|(clients, depth)| format!("{:>9}", format!("{clients}x{depth}")));
+    println!("{:<10}{}  {unit} a command", "", shapes.concat());
+    for name in names {
+        let figures = if count { count_instructions(name) } else { time(name) };
+        println!("{name:<10}{}", figures.map(|figure| format!("{figure:>9.0}")).concat());
+    }
+}
+
+fn time(name: &str) -> [f64; SHAPES.len()] {
+    let mut bench = Bench::new(if name == "get far" { FAR_RECORDS } else { RECORDS });
+    let turns = SHAPES.map(|shape| turns(name, shape));
+    let mut best = [f64::INFINITY; SHAPES.len()];
+    for _ in 0..ROUNDS {
+        for (turns, best) in turns.iter().zip(&mut best) {
+            let start = Instant::now();
+            bench.counted_part(turns, COMMANDS);
+            *best = best.min(start.elapsed().as_nanos() as f64 / COMMANDS as f64);
+        }
+    }
+    best
+}
+
+/// Runs each shape under callgrind, in a process of its own, counting only its measured part.
+fn count_instructions(name: &str) -> [f64; SHAPES.len()] {
+    let directory = env!("CARGO_TARGET_TMPDIR");
+    let mut shape = 0;
+    SHAPES.map(|(clients, depth)| {
+        let file = format!("{directory}/callgrind.{name}.{clients}x{depth}.out");
+        let out = Command::new("valgrind")
+            .args(["--tool=callgrind", "--collect-atstart=no", "--dump-instr=yes"])
+            .arg("--toggle-collect=*counted_part*")
+            .arg(format!("--callgrind-out-file={file}"))
+            .arg(std::env::current_exe().expect("this program has a path"))
+            .args(["--counted", name, &shape.to_string()])
+            .output()
+            .expect("valgrind is installed");
+        shape += 1;
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{text}");
+        let line = text.lines().find_map(|line| line.split("Collected : ").nth(1));
+        let count: f64 = line.and_then(|n| n.trim().parse().ok()).expect("callgrind's count");
+        count / COUNTED_COMMANDS as f64
+    })
+}
+
+fn counted_child(name: &str, shape: usize) {
+    let mut bench = Bench::new(RECORDS);
+    let turns = turns(name, SHAPES[shape]);
+    // Once uncounted, so that what is counted is the steady state.
+    turns.iter().for_each(|turn| assert!(bench.run(turn) > 0));
+    bench.counted_part(&turns, COUNTED_COMMANDS);
 }
