@@ -69,4 +69,4 @@ pub use output::{
 pub use pool::{
     BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Buffer, OWN_BYTES_PER_CONNECTION, Pool, PoolStats,
 };
-pub use uring::Uring;
+pub use uring::{Features, Uring};

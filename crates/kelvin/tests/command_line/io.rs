@@ -9,11 +9,11 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
 use crate::process::{Directory, Serving, kelvin};
 
-/// Runs `work` on a thread whose children may not set up an io_uring: the system says EPERM, as
-/// it does in containers.
-fn without_io_uring(work: impl FnOnce() + Send + 'static) {
+/// Runs `work` on a thread whose children may not make the system call `number`: the system says
+/// EPERM, as it does in containers.
+fn without(number: libc::c_long, work: impl FnOnce() + Send + 'static) {
     let forbid = move || {
-        let rules = [(libc::SYS_io_uring_setup, Vec::new())].into();
+        let rules = [(number, Vec::new())].into();
         let (others, these) = (SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32));
         let arch = TargetArch::try_from(std::env::consts::ARCH).expect("a known processor");
         let filter = SeccompFilter::new(rules, others, these, arch).expect("a filter");
@@ -48,7 +48,7 @@ fn driver_of(socket: &str) -> (String, String) {
 
 #[test]
 fn where_io_uring_is_forbidden_auto_serves_on_epoll_and_says_so() {
-    without_io_uring(|| {
+    without(libc::SYS_io_uring_setup, || {
         let directory = Directory::new("forbidden");
         let socket = directory.path("socket");
         let flags = ["--listen", "127.0.0.1:0", "--unix", &socket, "--io"];
@@ -70,6 +70,25 @@ fn where_io_uring_is_forbidden_auto_serves_on_epoll_and_says_so() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("setting it up: Operation not permitted"), "{said}");
     });
+}
+
+#[test]
+fn where_a_ring_can_be_set_up_and_not_used_auto_serves_on_epoll_and_says_so() {
+    for (number, failed) in [
+        (libc::SYS_io_uring_register, "registering_buffers"),
+        (libc::SYS_io_uring_enter, "an_empty_operation"),
+    ] {
+        without(number, move || {
+            let directory = Directory::new(failed);
+            let socket = directory.path("socket");
+            let flags = ["--listen", "127.0.0.1:0", "--unix", &socket, "--io", "auto"];
+            let _serving = Serving::start(&flags);
+            let (driver, reason) = driver_of(&socket);
+            assert_eq!(driver, "epoll");
+            let expected = format!("no_io_uring:_{failed}:_Operation_not_permitted");
+            assert!(reason.starts_with(&expected), "{reason}");
+        });
+    }
 }
 
 #[test]

@@ -53,6 +53,7 @@ use crate::{
 };
 use accepting::Listener;
 use inbox::Inbox;
+pub use ring::Features;
 use ring::{Completion, Ring};
 use socket::{Lasting, Socket};
 use token::{Kind, Token};
@@ -95,11 +96,24 @@ impl<E: External> Uring<E> {
     /// # Errors
     /// [`Error::Setup`] with what does not work.
     pub fn new(pool: Pool, waker: Waker, inbox_bytes: usize) -> Result<Self, Error> {
+        Self::with_at_most(Features::All, pool, waker, inbox_bytes)
+    }
+
+    /// A driver on a ring with at most the features `most`, as an older kernel has it.
+    ///
+    /// # Errors
+    /// As of [`Uring::new`].
+    pub fn with_at_most(
+        most: Features,
+        pool: Pool,
+        waker: Waker,
+        inbox_bytes: usize,
+    ) -> Result<Self, Error> {
         let chunks = (inbox_bytes / CHUNK_BYTES).clamp(8, inbox::CHUNKS_MAX);
         let chunks = 1 << chunks.ilog2();
         let inbox = Inbox::new(chunks, CHUNK_BYTES)
             .ok_or_else(|| Error::setup("allocating an inbox", Errno::NOMEM))?;
-        let mut ring = Ring::new(inbox).map_err(|(what, error)| Error::setup(what, error))?;
+        let mut ring = Ring::new(inbox, most).map_err(|(what, error)| Error::setup(what, error))?;
         probe::run(&mut ring).map_err(|(what, error)| Error::setup(what, error))?;
         let mut driver = Self {
             ring,

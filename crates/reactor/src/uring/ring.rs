@@ -58,6 +58,18 @@ const INVAL: i32 = Errno::INVAL.raw_os_error();
 const DRAIN_ROUNDS: usize = 100;
 const DRAIN_ROUND: Duration = Duration::from_millis(10);
 
+/// What a ring may have beside what the driver cannot do without. Each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Features {
+    /// Nothing: Linux 6.0.
+    Least,
+    /// Completions are made when they are asked for: Linux 6.1.
+    Deferred,
+    /// All that is of use: a queue without an array of indices, Linux 6.6; sleeping without being
+    /// counted as waiting for I/O, Linux 6.15.
+    All,
+}
+
 /// Operations in, completions out.
 pub(super) struct Ring<E: External> {
     queues: ManuallyDrop<IoUring>,
@@ -82,12 +94,12 @@ pub(super) struct Completion {
 }
 
 impl<E: External> Ring<E> {
-    /// Queues, and an inbox that they receive into.
+    /// Queues, and an inbox that they receive into. They have at most the features `most`.
     ///
     /// # Errors
     /// What was tried, and what the system said.
-    pub(super) fn new(inbox: Inbox) -> Result<Self, (&'static str, io::Error)> {
-        let queues = set_up().map_err(|error| ("setting it up", error))?;
+    pub(super) fn new(inbox: Inbox, most: Features) -> Result<Self, (&'static str, io::Error)> {
+        let queues = set_up(most).map_err(|error| ("setting it up", error))?;
         // SAFETY: the ring of entries is as long as it is said to be, and the inbox is dropped
         // after the queues are, or not at all.
         let registered = unsafe {
@@ -96,7 +108,7 @@ impl<E: External> Ring<E> {
         };
         registered.map_err(|error| ("registering buffers", error))?;
         let mut enter_flags = EnterFlags::EXT_ARG | EnterFlags::GETEVENTS;
-        if queues.params().is_feature_no_iowait() {
+        if most == Features::All && queues.params().is_feature_no_iowait() {
             // A server that waits for requests is idle and does not wait for I/O.
             enter_flags |= EnterFlags::NO_IOWAIT;
         }
@@ -270,32 +282,34 @@ pub(super) fn adopt(socket: u32) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(socket as i32) }
 }
 
-/// Queues with as many of the wished features as the kernel has, the most first.
-fn set_up() -> io::Result<IoUring> {
-    let basic = || {
-        let mut builder = IoUring::builder();
-        builder.setup_clamp().setup_cqsize(COMPLETIONS).setup_submit_all().dontfork();
-        builder.setup_taskrun_flag();
-        builder
-    };
-    // Completions are made when we ask for them, and not between two of our instructions.
-    let deferred = || {
-        let mut builder = basic();
-        builder.setup_single_issuer().setup_defer_taskrun();
-        builder
-    };
+/// Queues with as many features as the kernel has, at most `most`.
+fn set_up(most: Features) -> io::Result<IoUring> {
     let is_unknown = |tried: &io::Result<IoUring>| {
         tried.as_ref().is_err_and(|error| error.raw_os_error() == Some(INVAL))
     };
-    // Linux 6.6, 6.1 and 5.19.
-    let mut tried = deferred().setup_no_sqarray().build(SUBMISSIONS);
-    if is_unknown(&tried) {
-        tried = deferred().build(SUBMISSIONS);
-    }
-    if is_unknown(&tried) {
-        tried = basic().setup_coop_taskrun().build(SUBMISSIONS);
+    let mut tried = set_up_with(most);
+    for less in [Features::Deferred, Features::Least] {
+        if less < most && is_unknown(&tried) {
+            tried = set_up_with(less);
+        }
     }
     tried
+}
+
+fn set_up_with(features: Features) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder.setup_clamp().setup_cqsize(COMPLETIONS).setup_submit_all().dontfork();
+    builder.setup_taskrun_flag();
+    if features == Features::Least {
+        builder.setup_coop_taskrun();
+    } else {
+        // Completions are made when we ask for them, and not between two of our instructions.
+        builder.setup_single_issuer().setup_defer_taskrun();
+    }
+    if features == Features::All {
+        builder.setup_no_sqarray();
+    }
+    builder.build(SUBMISSIONS)
 }
 
 impl<E: External> Drop for Ring<E> {
