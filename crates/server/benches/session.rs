@@ -59,13 +59,16 @@ impl Control for Deaf {
     fn shutdown(&self, _graceful: bool) {}
 }
 
+/// As a loop has it.
+type Client = Box<Connection<Session, LargeValue>>;
+
 /// What each client sends in a turn.
 type Turn = Vec<String>;
 
 struct Bench {
     context: Context,
     pool: Pool,
-    clients: Vec<Box<Connection<Session, LargeValue>>>,
+    clients: Vec<Client>,
 }
 
 impl Bench {

@@ -5,8 +5,8 @@
 //! `reactor::Output`, and time is the cache's.
 //!
 //! ```text
-//!   Input --> burst: parse up to 32 requests, prefetch their buckets, then their records
-//!                |
+//!   Inputs -> group: parse up to 32 requests of one or several connections,
+//!                |   prefetch their buckets, then their records
 //!                v
 //!             execute one after the other --> Output: head, value copied once, line end
 //!                |                                    or a pinned value, sent in place
@@ -33,6 +33,7 @@ mod command;
 mod context;
 mod deadline;
 mod execute;
+mod group;
 mod large;
 mod meta;
 mod number;
@@ -44,8 +45,9 @@ mod storage;
 mod upload;
 
 pub use context::{Context, Control};
+pub use group::serve_all;
 pub use large::LargeValue;
-pub use session::{Session, TURN_COMMANDS_MAX, serve_all};
+pub use session::{Session, TURN_COMMANDS_MAX};
 
 #[cfg(test)]
 mod tests;

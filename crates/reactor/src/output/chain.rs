@@ -294,13 +294,19 @@ impl<E: External> Chain<E> {
     }
 
     pub(super) fn commit(&mut self, count: usize) {
-        if count == 0 {
+        self.commit_with(count, &[]);
+    }
+
+    pub(super) fn commit_with(&mut self, count: usize, tail: &[u8]) {
+        let len = count + tail.len();
+        if len == 0 {
             return;
         }
         let last = self.buffers.back_mut().expect("committed without room");
-        last.commit(count);
-        self.bytes_in_buffers += count;
-        self.behind += count;
+        last.room()[count..len].copy_from_slice(tail);
+        last.commit(len);
+        self.bytes_in_buffers += len;
+        self.behind += len;
     }
 
     pub(super) fn reserve(&mut self, len: usize) -> &mut [u8] {

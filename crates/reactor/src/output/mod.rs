@@ -138,6 +138,14 @@ impl<E: External> Output<E> {
         self.chain.commit(count);
     }
 
+    /// Appends the first `count` bytes of the room and `tail` behind them.
+    ///
+    /// # Panics
+    /// Panics when the room is smaller than both.
+    pub fn commit_with(&mut self, count: usize, tail: &[u8]) {
+        self.chain.commit_with(count, tail);
+    }
+
     /// Appends `len` bytes in one piece and returns them to be written.
     ///
     /// # Panics

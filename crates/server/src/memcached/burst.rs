@@ -1,9 +1,10 @@
-//! A burst: the requests that lie complete in the input, seen before the first is executed.
+//! A burst: requests that lie complete in the inputs of connections, seen before the first is
+//! executed.
 
 use arrayvec::ArrayVec;
 use cache::{INLINE_VALUE_MAX_BYTES, Key, Worker};
 use wire::memcached::{
-    Limits, Request, Step, Then,
+    Get, Limits, Request, Step, Then,
     body::{self, TERMINATOR_LEN},
     parse,
 };
@@ -28,7 +29,9 @@ pub(super) struct Planned<'i> {
 /// What is to be done for a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work<'i> {
-    /// A request without a body.
+    /// A text retrieval.
+    Get(Get<'i>),
+    /// Another request without a body.
     Request(Request<'i>),
     /// A command that brings a value, and the value.
     Store(StoreCommand<'i>, StoreBody<'i>),
@@ -52,84 +55,100 @@ pub(super) enum StoreBody<'i> {
     Coming,
 }
 
-/// What a look at the input found.
-#[derive(Debug)]
-pub(super) struct Burst<'i> {
-    /// What to do, in order.
-    pub(super) planned: ArrayVec<Planned<'i>, BURST_MAX>,
-    /// Why there is no more.
-    pub(super) end: End,
-}
+/// What is to be done, in order, read off the inputs of one or several connections.
+#[derive(Debug, Default)]
+pub(super) struct Plan<'i>(ArrayVec<Planned<'i>, BURST_MAX>);
 
-/// Why a burst ends.
+/// Why no more was read off an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It is full, or what comes next depends on its last request.
+    /// The plan is full, or what comes next depends on the last request.
     Pause,
     /// The next line or body is not complete.
     Incomplete {
-        /// Bytes from the burst's start that are needed to go on, if known.
+        /// Bytes from the input's start that are needed to go on, if known.
         needed: Option<usize>,
     },
 }
 
-/// Reads what `input` starts with, at most `requests_max` requests.
-pub(super) fn plan<'i>(
-    input: &'i [u8],
-    limits: &Limits,
-    worker: &Worker,
-    requests_max: usize,
-) -> Burst<'i> {
-    let mut planned = ArrayVec::new();
-    let mut at = 0;
-    while planned.len() < requests_max.min(BURST_MAX) {
-        let (next, goes_on) = match parse(&input[at..], limits) {
-            Step::Incomplete => {
-                return Burst { planned, end: End::Incomplete { needed: None } };
-            }
-            Step::Invalid { reply, consumed, then } => {
-                let work = Work::Invalid { reply, then };
-                (Planned { work, consumed, key: None }, then == Then::Continue)
-            }
-            Step::Request { request, consumed } => match StoreCommand::of(&request) {
-                None => {
-                    let key = plain_key(&request).map(|key| worker.key(key));
-                    let planned = Planned { work: Work::Request(request), consumed, key };
-                    (planned, goes_on_after(&request))
+impl<'i> Plan<'i> {
+    /// Adds what `input` starts with, at most `requests_max` requests.
+    pub(super) fn read(
+        &mut self,
+        input: &'i [u8],
+        limits: &Limits,
+        worker: &Worker,
+        requests_max: usize,
+    ) -> End {
+        let mut at = 0;
+        let full = BURST_MAX.min(self.0.len() + requests_max);
+        while self.0.len() < full && at < input.len() {
+            let goes_on = match parse(&input[at..], limits) {
+                Step::Incomplete => return End::Incomplete { needed: None },
+                Step::Invalid { reply, consumed, then } => {
+                    at += consumed;
+                    self.push(Work::Invalid { reply, then }, consumed, None);
+                    then == Then::Continue
                 }
-                Some(command) => match body_of(&command, &input[at + consumed..]) {
-                    Ok((body, body_bytes)) => {
-                        let key = command.plain_key().map(|key| worker.key(key));
-                        let work = Work::Store(command, body);
-                        let goes_on = !matches!(body, StoreBody::Coming);
-                        (Planned { work, consumed: consumed + body_bytes, key }, goes_on)
+                // Moving a request costs as much as reading it: the frequent one is not moved.
+                Step::Request { request: Request::Get(get), consumed } => {
+                    at += consumed;
+                    self.push(Work::Get(get), consumed, only_key(&get).map(|key| worker.key(key)));
+                    get.complete
+                }
+                Step::Request { request, consumed } => match StoreCommand::of(&request) {
+                    None => {
+                        at += consumed;
+                        let key = plain_key(&request).map(|key| worker.key(key));
+                        self.push(Work::Request(request), consumed, key);
+                        goes_on_after(&request)
                     }
-                    Err(Partial) => {
-                        let len = command.value_len() as usize + TERMINATOR_LEN;
-                        let needed = Some(at + consumed + len);
-                        return Burst { planned, end: End::Incomplete { needed } };
-                    }
+                    Some(command) => match body_of(&command, &input[at + consumed..]) {
+                        Ok((body, body_bytes)) => {
+                            at += consumed + body_bytes;
+                            let key = command.plain_key().map(|key| worker.key(key));
+                            self.push(Work::Store(command, body), consumed + body_bytes, key);
+                            !matches!(body, StoreBody::Coming)
+                        }
+                        Err(Partial) => {
+                            let len = command.value_len() as usize + TERMINATOR_LEN;
+                            return End::Incomplete { needed: Some(at + consumed + len) };
+                        }
+                    },
                 },
-            },
-        };
-        at += next.consumed;
-        planned.push(next);
-        if !goes_on {
-            break;
+            };
+            if !goes_on {
+                return End::Pause;
+            }
         }
+        if at == input.len() { End::Incomplete { needed: None } } else { End::Pause }
     }
-    Burst { planned, end: End::Pause }
-}
 
-/// Asks memory for what the burst will touch: all buckets first, then all records. A request
-/// alone gains nothing.
-pub(super) fn prefetch(burst: &Burst<'_>, worker: &Worker) {
-    if burst.planned.len() < 2 {
-        return;
+    #[inline]
+    fn push(&mut self, work: Work<'i>, consumed: usize, key: Option<Key<'i>>) {
+        self.0.push(Planned { work, consumed, key });
     }
-    let keys = || burst.planned.iter().filter_map(|planned| planned.key);
-    keys().for_each(|key| worker.prefetch_index(key));
-    keys().for_each(|key| worker.prefetch_record(key));
+
+    /// Asks memory for what all of it will touch: all buckets first, then all records. A request
+    /// alone gains nothing.
+    pub(super) fn prefetch(&self, worker: &Worker) {
+        if self.0.len() < 2 {
+            return;
+        }
+        let keys = || self.0.iter().filter_map(|planned| planned.key);
+        keys().for_each(|key| worker.prefetch_index(key));
+        keys().for_each(|key| worker.prefetch_record(key));
+    }
+
+    /// What is to be done.
+    pub(super) fn requests(&self) -> &[Planned<'i>] {
+        &self.0
+    }
+
+    /// Whether it takes no more.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.is_full()
+    }
 }
 
 /// A body that is worth waiting for.
@@ -150,21 +169,19 @@ fn body_of<'i>(
 
 /// Whether the line behind `request` can be read before it is executed.
 fn goes_on_after(request: &Request<'_>) -> bool {
-    match request {
-        Request::Get(get) => get.complete,
-        Request::Quit | Request::Shutdown { .. } | Request::Stats(_) => false,
-        _ => true,
-    }
+    !matches!(request, Request::Quit | Request::Shutdown { .. } | Request::Stats(_))
 }
 
-/// The key of a request that names one, as it is.
+/// The key of a retrieval that has just one.
+fn only_key<'i>(get: &Get<'i>) -> Option<&'i [u8]> {
+    let mut keys = get.keys;
+    let key = keys.next()?;
+    (get.complete && keys.rest_len() == 0).then_some(key)
+}
+
+/// The key of another request that names one, as it is.
 fn plain_key<'i>(request: &Request<'i>) -> Option<&'i [u8]> {
     match request {
-        Request::Get(get) => {
-            let mut keys = get.keys;
-            let key = keys.next()?;
-            (get.complete && keys.rest_len() == 0).then_some(key)
-        }
         Request::Delete { key, .. }
         | Request::Arithmetic { key, .. }
         | Request::Touch { key, .. } => Some(key),
@@ -181,14 +198,15 @@ mod tests {
     use cache::{Cache, CacheConfig};
     use wire::memcached::Limits;
 
-    use super::{BURST_MAX, End, plan};
+    use super::{BURST_MAX, End, Plan};
 
     fn planned(input: &str, requests_max: usize) -> (usize, End) {
         let clock = Clock::manual(1_700_000_000_000);
         let cache = Cache::new(CacheConfig::new(16 << 20), clock).expect("a small cache");
         let worker = cache.worker().expect("a place");
-        let burst = plan(input.as_bytes(), &Limits::default(), &worker, requests_max);
-        (burst.planned.len(), burst.end)
+        let mut plan = Plan::default();
+        let end = plan.read(input.as_bytes(), &Limits::default(), &worker, requests_max);
+        (plan.requests().len(), end)
     }
 
     #[test]
@@ -214,6 +232,8 @@ mod tests {
         let many = "mn\r\n".repeat(BURST_MAX + 1);
         assert_eq!(planned(&many, BURST_MAX + 1), (BURST_MAX, End::Pause));
         assert_eq!(planned(&many, 3), (3, End::Pause));
+        let all = (3, End::Incomplete { needed: None });
+        assert_eq!(planned("mn\r\nmn\r\nmn\r\n", 3), all, "nothing is left");
         assert_eq!(planned("mn\r\nge", BURST_MAX), (1, End::Incomplete { needed: None }));
         let body = "mn\r\nset k 0 0 4096\r\nvvv";
         let needed = Some(body.len() - 3 + 4096 + 2);

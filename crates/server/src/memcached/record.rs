@@ -3,11 +3,14 @@
 use cache::{Meta, Pinned};
 use reactor::Output;
 use wire::memcached::{
-    lines::LINE_END,
+    lines::LAST_VALUE_END,
     reply::{LINE_BYTES_MAX, Writer},
 };
 
 use super::large::LargeValue;
+
+/// Most bytes behind a value.
+const TAIL_BYTES_MAX: usize = LAST_VALUE_END.len();
 
 /// Replies of a connection.
 pub(super) type Replies = Output<LargeValue>;
@@ -30,23 +33,22 @@ impl<'o, H: FnMut(&Meta, &mut Writer<'_>) -> bool> Record<'o, H> {
         Self { replies, head, len: 0, with_value: false }
     }
 
-    /// Appends what the last read wrote.
-    pub(super) fn finish(self) {
-        self.replies.commit(self.len);
-        if self.with_value {
-            self.replies.put(LINE_END);
-        }
+    /// Appends what the last read wrote, and behind the value `tail`, of at most
+    /// [`TAIL_BYTES_MAX`].
+    pub(super) fn finish(self, tail: &[u8]) {
+        let tail = if self.with_value { tail } else { &[] };
+        self.replies.commit_with(self.len, tail);
     }
 
-    /// Appends a record whose value stays where it is.
-    pub(super) fn finish_large(mut self, pinned: Pinned) {
+    /// Appends a record whose value stays where it is, and `tail` behind the value.
+    pub(super) fn finish_large(mut self, pinned: Pinned, tail: &[u8]) {
         let mut writer = Writer::new(self.replies.room(LINE_BYTES_MAX));
         let with_value = (self.head)(pinned.meta(), &mut writer);
         let len = writer.len();
         self.replies.commit(len);
         if with_value {
             self.replies.attach(LargeValue::new(pinned));
-            self.replies.put(LINE_END);
+            self.replies.put(tail);
         }
     }
 }
@@ -55,7 +57,7 @@ impl<H: FnMut(&Meta, &mut Writer<'_>) -> bool> cache::Output for Record<'_, H> {
     #[inline]
     fn begin(&mut self, meta: &Meta) -> &mut [u8] {
         let value_len = meta.value_len as usize;
-        let room = self.replies.room(LINE_BYTES_MAX + value_len + LINE_END.len());
+        let room = self.replies.room(LINE_BYTES_MAX + value_len + TAIL_BYTES_MAX);
         let mut writer = Writer::new(room);
         self.with_value = (self.head)(meta, &mut writer);
         let start = writer.len();

@@ -2,7 +2,11 @@
 
 use arrayvec::ArrayVec;
 use cache::{Change, Decision, Edit, Get, Key, Meta};
-use wire::memcached::{Keys, reply::Writer};
+use wire::memcached::{
+    Keys,
+    lines::{END, LAST_VALUE_END, LINE_END},
+    reply::Writer,
+};
 
 use super::{
     burst::BURST_MAX,
@@ -63,7 +67,7 @@ pub(super) fn send_all(
             if *commands_left == 0 {
                 return Progress::TurnOver;
             }
-            if !send(context, retrieval, key, replies) {
+            if !send(context, retrieval, key, false, replies) {
                 return Progress::Busy;
             }
             *commands_left -= 1;
@@ -72,11 +76,13 @@ pub(super) fn send_all(
     }
 }
 
-/// Sends the record of `key`, if there is one. False if it is there but cannot be sent now.
+/// Sends the record of `key`, if there is one, and behind the last one the end of the reply. False
+/// if it is there but cannot be sent now.
 pub(super) fn send(
     context: &mut Context,
     retrieval: Retrieval,
     key: Key<'_>,
+    is_last: bool,
     replies: &mut Replies,
 ) -> bool {
     let head = |meta: &Meta, writer: &mut Writer<'_>| {
@@ -89,15 +95,21 @@ pub(super) fn send(
         None => context.worker.get(key, &mut record),
         Some(expiry_ms) => get_and_touch(context, key, expiry_ms, &mut record),
     };
+    let tail = if is_last { LAST_VALUE_END } else { LINE_END };
     let hit = match get {
         Get::Busy if context.waits_for_pins => return false,
-        Get::Busy | Get::Miss => false,
+        Get::Busy | Get::Miss => {
+            if is_last {
+                replies.put(END);
+            }
+            false
+        }
         Get::Hit(_) => {
-            record.finish();
+            record.finish(tail);
             true
         }
         Get::Large(pinned) => {
-            record.finish_large(pinned);
+            record.finish_large(pinned, tail);
             true
         }
     };

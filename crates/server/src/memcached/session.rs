@@ -2,15 +2,14 @@
 
 use base::sync::atomic::Ordering;
 use cache::Key;
-use reactor::{Burst, Input, Next};
-use wire::memcached::{self as protocol, Get, Keys, KeysStep, Request, lines, parse_keys};
+use reactor::{Input, Next};
+use wire::memcached::{self as protocol, Get, Keys, KeysStep, lines, parse_keys};
 
 use super::{
     admin::Then,
-    burst::{End, Planned, StoreBody, Work, plan, prefetch},
+    burst::{End, Plan, Planned, StoreBody, Work},
     context::Context,
     execute::{Done, execute},
-    large::LargeValue,
     record::Replies,
     reports::List,
     retrieval::{Progress, Retrieval, send, send_all},
@@ -90,13 +89,11 @@ impl Advance {
     }
 }
 
-/// Serves all connections of a turn.
-pub fn serve_all(context: &mut Context, burst: &mut Burst<Session, LargeValue>) {
-    context.worker.quiesce();
-    for connection in burst {
-        connection.next =
-            connection.session.serve(context, &mut connection.input, &mut connection.output);
-    }
+/// The start of a turn: what came of the requests that were planned with those of others.
+pub(super) struct Begun {
+    advance: Advance,
+    commands_left: usize,
+    written_before: usize,
 }
 
 impl Session {
@@ -114,34 +111,80 @@ impl Session {
         input: &mut Input,
         replies: &mut Replies,
     ) -> Next {
-        let read_before = input.bytes().len();
         let written_before = replies.len();
-        let now_ms = context.worker.now_ms();
-        context.waits_for_pins =
-            self.waits_since_ms.is_none_or(|since_ms| now_ms < since_ms + PIN_WAIT_MS_MAX);
+        self.choose_patience(context);
         let mut turn = Turn { context, replies, commands_left: TURN_COMMANDS_MAX };
+        let advance = self.advance(&mut turn, input.bytes());
+        let Turn { commands_left, .. } = turn;
+        self.go_on(context, input, replies, Begun { advance, commands_left, written_before })
+    }
+
+    /// Whether the next bytes of its input are a line, which can be planned.
+    pub(super) fn awaits_line(&self) -> bool {
+        matches!(self.phase, Phase::Line)
+    }
+
+    /// Begins a turn with requests that were planned, and behind which `input` holds what `end`
+    /// says.
+    pub(super) fn begin(
+        &mut self,
+        context: &mut Context,
+        input: &[u8],
+        replies: &mut Replies,
+        planned: &[Planned<'_>],
+        end: End,
+    ) -> Begun {
+        let written_before = replies.len();
+        self.choose_patience(context);
+        let mut turn = Turn { context, replies, commands_left: TURN_COMMANDS_MAX };
+        let advance = self.perform_all(&mut turn, planned, end, input);
+        Begun { advance, commands_left: turn.commands_left, written_before }
+    }
+
+    /// Goes on with a turn that has begun, to its end.
+    pub(super) fn go_on(
+        &mut self,
+        context: &mut Context,
+        input: &mut Input,
+        replies: &mut Replies,
+        begun: Begun,
+    ) -> Next {
+        let read_before = input.bytes().len();
+        let Begun { mut advance, commands_left, written_before } = begun;
+        let mut turn = Turn { context, replies, commands_left };
         let next = loop {
-            let Advance { consumed, needed, flow } = self.advance(&mut turn, input.bytes());
-            input.consume(consumed);
-            if let Some(needed) = needed {
+            input.consume(advance.consumed);
+            if let Some(needed) = advance.needed {
                 input.need(needed);
             }
-            match flow {
+            match advance.flow {
                 Flow::On => turn.context.worker.quiesce(),
                 Flow::Stop(next) => break next,
             }
+            // Others may have been served since it began.
+            self.choose_patience(turn.context);
+            advance = self.advance(&mut turn, input.bytes());
         };
+        let now_ms = context.worker.now_ms();
         self.waits_since_ms = (next == Next::Retry).then(|| self.waits_since_ms.unwrap_or(now_ms));
         let read = read_before - input.bytes().len();
         if read > 0 {
             let heard = &self.connection.connection().last_command_ms;
-            heard.store(context.worker.now_ms(), Ordering::Relaxed);
+            heard.store(now_ms, Ordering::Relaxed);
         }
         let counters = &context.counters;
         counters.bytes_read.add(read as u64);
         counters.bytes_written.add((replies.len() - written_before) as u64);
         counters.conn_yields.add(u64::from(next == Next::Yield));
         next
+    }
+
+    /// Has `context` wait for memory that others have pinned, unless this session has waited long
+    /// enough.
+    fn choose_patience(&self, context: &mut Context) {
+        let now_ms = context.worker.now_ms();
+        context.waits_for_pins =
+            self.waits_since_ms.is_none_or(|since_ms| now_ms < since_ms + PIN_WAIT_MS_MAX);
     }
 
     /// One phase.
@@ -177,10 +220,22 @@ impl Session {
     /// A burst of lines.
     fn lines(&mut self, turn: &mut Turn<'_>, input: &[u8]) -> Advance {
         let Context { limits, worker, .. } = &*turn.context;
-        let burst = plan(input, limits, worker, turn.commands_left);
-        prefetch(&burst, worker);
+        let mut plan = Plan::default();
+        let end = plan.read(input, limits, worker, turn.commands_left);
+        plan.prefetch(worker);
+        self.perform_all(turn, plan.requests(), end, input)
+    }
+
+    /// Executes what was planned from the start of `input`.
+    fn perform_all(
+        &mut self,
+        turn: &mut Turn<'_>,
+        planned: &[Planned<'_>],
+        end: End,
+        input: &[u8],
+    ) -> Advance {
         let mut consumed = 0;
-        for planned in &burst.planned {
+        for planned in planned {
             if !turn.replies.has_room() {
                 return Advance::stop(consumed, Next::Blocked);
             }
@@ -193,7 +248,7 @@ impl Session {
                 return Advance::on(consumed);
             }
         }
-        match burst.end {
+        match end {
             End::Incomplete { needed } => {
                 let needed = needed.map(|needed| needed - consumed);
                 Advance { needed, ..Advance::stop(consumed, Next::Read) }
@@ -207,7 +262,7 @@ impl Session {
     fn perform(&mut self, turn: &mut Turn<'_>, planned: &Planned<'_>, line: &[u8]) -> Flow {
         let Turn { context, replies, .. } = turn;
         match &planned.work {
-            Work::Request(Request::Get(get)) => return self.get(turn, get, planned.key),
+            Work::Get(get) => return self.get(turn, get, planned.key),
             Work::Request(request) => match execute(context, request, planned.key, replies) {
                 Done::Busy => return Flow::Stop(Next::Retry),
                 Done::Yes(Then::Continue) => {}
@@ -252,11 +307,10 @@ impl Session {
         let Some(key) = only else {
             return self.send_keys(turn, retrieval, get.keys, get.complete);
         };
-        if !send(turn.context, retrieval, key, turn.replies) {
+        if !send(turn.context, retrieval, key, true, turn.replies) {
             return Flow::Stop(Next::Retry);
         }
         turn.commands_left = turn.commands_left.saturating_sub(1);
-        turn.replies.put(lines::END);
         Flow::On
     }
 

@@ -16,6 +16,7 @@ mod admin;
 mod arithmetic;
 mod bounds;
 mod framing;
+mod group;
 mod large;
 mod meta_get;
 mod meta_other;

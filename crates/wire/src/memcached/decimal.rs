@@ -17,35 +17,31 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// The digits of a number, at the end of their room.
-#[derive(Debug)]
-pub(super) struct Decimal {
-    room: [u8; U64_LEN_MAX],
-    start: usize,
+/// Digits of `number`.
+#[inline]
+pub(super) fn len(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-impl Decimal {
-    #[inline]
-    pub(super) fn of(mut number: u64) -> Self {
-        let mut room = [0; U64_LEN_MAX];
-        let mut start = U64_LEN_MAX;
-        while number >= 10 {
-            start -= 2;
-            room[start..start + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
-            number /= 100;
-        }
-        // A single digit is left unless the last pair took it.
-        if number > 0 || start == U64_LEN_MAX {
-            start -= 1;
-            room[start] = b'0' + number as u8;
-        }
-        Self { room, start }
+/// Writes the digits of `number` to the start of `room` and returns how many they are.
+///
+/// # Panics
+///
+/// If the room does not suffice.
+#[inline]
+pub(super) fn write(mut number: u64, room: &mut [u8]) -> usize {
+    let len = len(number);
+    let digits = &mut room[..len];
+    let mut start = len;
+    while start >= 2 {
+        start -= 2;
+        digits[start..start + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
     }
-
-    #[inline]
-    pub(super) fn as_slice(&self) -> &[u8] {
-        &self.room[self.start..]
+    if start == 1 {
+        digits[0] = b'0' + number as u8;
     }
+    len
 }
 
 #[cfg(test)]

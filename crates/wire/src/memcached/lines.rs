@@ -17,6 +17,9 @@ pub const DELETED: &[u8] = b"DELETED\r\n";
 pub const TOUCHED: &[u8] = b"TOUCHED\r\n";
 /// The last line of a retrieval, a report or a dump.
 pub const END: &[u8] = b"END\r\n";
+
+/// Behind the value of the last record of a text retrieval.
+pub const LAST_VALUE_END: &[u8] = b"\r\nEND\r\n";
 /// An order was carried out.
 pub const OK: &[u8] = b"OK\r\n";
 /// `stats reset` was carried out.

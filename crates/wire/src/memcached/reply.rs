@@ -3,7 +3,7 @@
 //! The lines without any are in [`super::lines`].
 
 use super::base64;
-use super::decimal::{Decimal, U32_LEN_MAX, U64_LEN_MAX};
+use super::decimal::{self, U32_LEN_MAX, U64_LEN_MAX};
 use super::limits::{KEY_LEN_MAX, OPAQUE_LEN_MAX};
 use super::lines::LINE_END;
 use super::meta::{FlagSet, Meta, MetaKey};
@@ -126,7 +126,7 @@ impl<'r> Writer<'r> {
     /// Writes a number in decimal.
     #[inline]
     pub fn number(&mut self, number: u64) {
-        self.put(Decimal::of(number).as_slice());
+        self.len += decimal::write(number, &mut self.room[self.len..]);
     }
 
     /// `VALUE <key> <flags> <length> [<token>]`: the head of a record in a text retrieval. The
@@ -208,19 +208,17 @@ impl<'r> Writer<'r> {
         if meta.quiet() {
             return;
         }
-        let digits = Decimal::of(number);
         let with_value = meta.flags.has(b'v');
         if with_value {
             self.put(b"VA ");
-            self.number(digits.as_slice().len() as u64);
+            self.number(decimal::len(number) as u64);
         } else {
             self.put(b"HD");
         }
         self.flags(meta, facts, ANSWERS_NUMBER);
         self.put(LINE_END);
         if with_value {
-            self.put(digits.as_slice());
-            self.put(LINE_END);
+            self.number_line(number);
         }
     }
 

@@ -85,8 +85,8 @@ impl Retrieval<'_> {
         // A stale record that nobody renews is won by this client, which must be noted.
         let wins = |meta: &cache::Meta| meta.stale && !meta.win_sent;
         match context.worker.get(key, &mut record) {
-            Get::Hit(meta) if !wins(&meta) => record.finish(),
-            Get::Large(pinned) if !wins(pinned.meta()) => record.finish_large(pinned),
+            Get::Hit(meta) if !wins(&meta) => record.finish(LINE_END),
+            Get::Large(pinned) if !wins(pinned.meta()) => record.finish_large(pinned, LINE_END),
             Get::Hit(_) | Get::Large(_) => {
                 return Retrieval { context, key, command, replies }.locked();
             }
@@ -142,7 +142,7 @@ impl Retrieval<'_> {
                 let head = |_: &cache::Meta, writer: &mut Writer<'_>| {
                     writer.meta_get_hit(command, &facts, renewal)
                 };
-                Record::new(replies, head).finish_large(pinned);
+                Record::new(replies, head).finish_large(pinned, LINE_END);
             }
             (Ok(token), Locked::Created) => {
                 context.counters.total_items.add(1);
@@ -214,7 +214,7 @@ fn write(view: &View<'_>, command: &Meta<'_>, judged: &Judged, replies: &mut Rep
         Get::Large(pinned) => Locked::Large(pinned, *facts, *renewal),
         Get::Busy => Locked::Busy,
         Get::Hit(_) | Get::Miss => {
-            record.finish();
+            record.finish(LINE_END);
             Locked::Written
         }
     }
