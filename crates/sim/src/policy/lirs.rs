@@ -2,13 +2,17 @@
 //! 2002).
 //!
 //! 99 % of the places are for keys with a low inter-reference recency (LIR), the rest, at least
-//! one, for those with a high one (HIR). The stack holds keys by their last use, those without a
+//! two, for those with a high one (HIR). The stack holds keys by their last use, those without a
 //! value included, down to the oldest LIR key; the queue holds the HIR keys that have a value.
 //! Invariant: the stack's oldest key is LIR.
+//!
+//! Two things are as in its authors' own program: the least number of HIR places, and that a key
+//! which is asked for twice in a row counts as used once. The stack has no other bound.
 
 use super::{Policy, Queues};
 
 const HIR_DIVISOR: usize = 100;
+const HIR_MIN: usize = 2;
 
 /// The only queue of each of the two.
 const ALL: usize = 0;
@@ -21,11 +25,13 @@ pub(crate) struct Lirs {
     stack: Queues<1>,
     queue: Queues<1>,
     is_lir: Vec<bool>,
+    last: Option<u32>,
 }
 
 impl Lirs {
     pub(crate) fn new(capacity: usize, keys: u32) -> Self {
-        let hir_max = (capacity / HIR_DIVISOR).max(1);
+        // A cache of one place has no LIR keys, one of two has one.
+        let hir_max = (capacity / HIR_DIVISOR).max(HIR_MIN).min((capacity - 1).max(1));
         Self {
             lir_max: capacity - hir_max,
             hir_max,
@@ -33,6 +39,7 @@ impl Lirs {
             stack: Queues::new(keys),
             queue: Queues::new(keys),
             is_lir: vec![false; keys as usize],
+            last: None,
         }
     }
 
@@ -82,6 +89,9 @@ impl Lirs {
 
 impl Policy for Lirs {
     fn access(&mut self, key: u32) -> bool {
+        if self.last.replace(key) == Some(key) {
+            return true;
+        }
         let in_stack = self.stack.place(key).is_some();
         if self.is_lir[key as usize] {
             self.stack.push(ALL, key);
