@@ -73,11 +73,20 @@ const REFERENCES: [(&str, Reference); 7] = [
 ];
 
 impl Kind {
-    /// Every policy: the product's first, the references last.
+    /// Every policy: the product's first, then the references that it has not.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let references = REFERENCES.iter().map(|(_, reference)| Self::Reference(*reference));
-        PolicyKind::ALL.iter().copied().map(Self::Product).chain(references).collect()
+        let products = Self::products();
+        let is_product = |name: &str| products.iter().any(|kind| kind.to_string() == name);
+        let references = REFERENCES.iter().filter(|(name, _)| !is_product(name));
+        let references = references.map(|(_, reference)| Self::Reference(*reference));
+        products.iter().copied().chain(references).collect()
+    }
+
+    /// What others are compared with: the product's LRU, which is exact where keys are counted.
+    #[must_use]
+    pub fn base() -> Self {
+        "lru".parse().expect("invariant: there is one of that name")
     }
 
     /// The product's policies.
@@ -128,10 +137,11 @@ impl FromStr for Kind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some((_, reference)) = REFERENCES.iter().find(|(name, _)| *name == text) {
-            return Ok(Self::Reference(*reference));
+        if let Ok(product) = text.parse() {
+            return Ok(Self::Product(product));
         }
-        text.parse().map(Self::Product).map_err(|_| {
+        let found = REFERENCES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, reference)| Self::Reference(*reference)).ok_or_else(|| {
             let names: Vec<String> = Self::all().iter().map(Self::to_string).collect();
             format!("`{text}` is no policy: there are {}", names.join(", "))
         })

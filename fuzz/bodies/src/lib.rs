@@ -14,6 +14,7 @@ mod memcached;
 pub mod memcached_cuts;
 pub mod memcached_requests;
 pub mod memcached_session;
+pub mod trace_file;
 
 macro_rules! targets {
     ($($name:ident,)+) => {
@@ -38,6 +39,7 @@ targets! {
     memcached_cuts,
     memcached_requests,
     memcached_session,
+    trace_file,
 }
 
 #[cfg(test)]

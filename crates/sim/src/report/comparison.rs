@@ -3,14 +3,11 @@
 use crate::{
     outcome::{Outcome, Replayed, Row, ratio},
     plan::Plan,
-    policy::{Kind, Reference},
+    policy::Kind,
 };
 
 /// In a cell with fewer keys than this a single key decides, so it is not compared.
 pub(crate) const KEYS_MIN: u64 = 50;
-
-/// What others are compared with.
-const BASE: Kind = Kind::Reference(Reference::Lru);
 
 /// A policy beside LRU, over the cells that hold enough keys and in which LRU misses anything.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +43,7 @@ fn comparison(policy: Kind, outcome: &Outcome) -> Option<Comparison> {
             row.policy == policy && row.percent.of(trace.footprint * row.copies) >= KEYS_MIN
         })
         .filter_map(|(trace, row)| {
-            let lru = trace.row(BASE, row.percent)?;
+            let lru = trace.row(Kind::base(), row.percent)?;
             (lru.misses > 0).then_some((trace, row, lru))
         })
         .collect();
