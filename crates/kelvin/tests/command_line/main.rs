@@ -4,6 +4,7 @@
 mod bench;
 mod io;
 mod process;
+mod sim;
 
 use std::{
     ffi::OsStr,
