@@ -4,9 +4,11 @@
 //! compared with, and are never served from. They hold units, that is they count keys and not
 //! bytes, and know a key by its number in the trace.
 
+#[cfg(test)]
 mod arc;
 mod belady;
 mod lirs;
+#[cfg(test)]
 mod lru;
 mod queues;
 mod s3fifo;
@@ -45,10 +47,6 @@ impl Default for Kind {
 /// A policy that only a simulation knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// Least recently used.
-    Lru,
-    /// ARC (Megiddo and Modha 2003).
-    Arc,
     /// S3-FIFO (Yang et al. 2023).
     S3Fifo,
     /// 2Q, full version (Johnson and Shasha 1994).
@@ -62,9 +60,7 @@ pub enum Reference {
 }
 
 /// The references with their names, in the order in which they are shown.
-const REFERENCES: [(&str, Reference); 7] = [
-    ("lru", Reference::Lru),
-    ("arc", Reference::Arc),
+const REFERENCES: [(&str, Reference); 5] = [
     ("s3fifo", Reference::S3Fifo),
     ("2q", Reference::TwoQueues),
     ("wtinylfu", Reference::WTinyLfu),
@@ -73,21 +69,15 @@ const REFERENCES: [(&str, Reference); 7] = [
 ];
 
 impl Kind {
-    /// Every policy: the product's first, then the references that it has not.
+    /// Every policy: the product's first, the references last.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let products = Self::products();
-        let is_product = |name: &str| products.iter().any(|kind| kind.to_string() == name);
-        let references = REFERENCES.iter().filter(|(name, _)| !is_product(name));
-        let references = references.map(|(_, reference)| Self::Reference(*reference));
-        products.iter().copied().chain(references).collect()
+        let references = REFERENCES.iter().map(|(_, reference)| Self::Reference(*reference));
+        Self::products().into_iter().chain(references).collect()
     }
 
-    /// What others are compared with: the product's LRU, which is exact where keys are counted.
-    #[must_use]
-    pub fn base() -> Self {
-        "lru".parse().expect("invariant: there is one of that name")
-    }
+    /// What others are compared with: LRU, which is exact where keys are counted.
+    pub(crate) const BASE: Self = Self::Product(PolicyKind::Lru);
 
     /// The product's policies.
     #[must_use]
@@ -122,8 +112,6 @@ impl Kind {
             Self::Reference(reference) => reference,
         };
         match reference {
-            Reference::Lru => Box::new(lru::Lru::new(capacity, keys)),
-            Reference::Arc => Box::new(arc::Arc::new(capacity, keys)),
             Reference::S3Fifo => Box::new(s3fifo::S3Fifo::new(capacity, keys)),
             Reference::TwoQueues => Box::new(two_queues::TwoQueues::new(capacity, keys)),
             Reference::WTinyLfu => Box::new(w_tiny_lfu::WTinyLfu::new(capacity, keys)),

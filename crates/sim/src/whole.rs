@@ -209,7 +209,7 @@ impl Replay {
         config.value_size_max = SIZES.bytes_max.into();
         config.writers = setup.writers;
         config.hash_seed = seed << 64 | seed;
-        let _ = policy;
+        config.policy = policy;
         let clock = Clock::manual(0);
         let failed = |source| Error::Cache { memory_bytes, source };
         let cache = Cache::new(config, clock.clone()).map_err(failed)?;

@@ -48,7 +48,7 @@ impl fmt::Display for LogNormal {
         let most = ByteSize(self.bytes_max.into());
         write!(
             f,
-            "lognormal sizes (median {} B, sigma {}, at most {most})",
+            "lognormal (median {} B, sigma {}, at most {most})",
             self.median_bytes, self.sigma
         )
     }

