@@ -32,7 +32,7 @@ use crate::{
     sizes::KeyNames,
     tally::Tally,
     value::Values,
-    workload::{Pace, Source},
+    workload::{Mix, Pace, Source},
 };
 
 /// Connections that load the keys, and requests under way on each: enough to keep any server busy.
@@ -240,11 +240,7 @@ impl Bench<'_> {
 
     fn source(&self, seed: u64) -> impl Fn(u64) -> Source {
         let (sampler, gets) = (Arc::clone(&self.sampler), self.plan.gets);
-        move |thread| Source::Mix {
-            random: Random::new(seed, thread),
-            sampler: Arc::clone(&sampler),
-            gets,
-        }
+        move |thread| Source::Mix(Mix::new(Random::new(seed, thread), Arc::clone(&sampler), gets))
     }
 
     fn layout(&self, shape: Shape) -> Layout {

@@ -53,12 +53,16 @@ const LOOK_NS_MAX: u64 = 20_000_000;
 /// which the server's sends report, so looking all the time would slow the server.
 const SPINS_PER_LOOK: u32 = 32;
 
-/// A look that finds fewer than one connection in so many is worth a pause: the others still have
-/// requests at the server, so it does not wait for this thread, and the next look finds more.
+/// Pauses between looks grow while a look finds fewer than one connection in so many, and shrink
+/// when it finds more than one in so many.
 const LINKS_PER_EVENT_MAX: usize = 4;
+const LINKS_PER_EVENT_MIN: usize = 2;
 
-/// Spins of such a pause, some 3 us: less than a server takes for two requests that come alone.
-const SPINS_PER_PAUSE: u32 = 6 * SPINS_PER_LOOK;
+/// Spins of the longest pause, some 64 us.
+const SPINS_PER_PAUSE_MAX: u32 = 128 * SPINS_PER_LOOK;
+
+/// Spins that take as long as drawing a request.
+const SPINS_PER_DRAW: u32 = 3;
 
 /// What a thread does in one round.
 #[derive(Debug)]
@@ -113,6 +117,8 @@ struct Turn<'a> {
     under_way: usize,
     /// When it last looked, and there was nothing.
     idle_since_ns: Option<u64>,
+    /// Of the pauses between looks that find something.
+    pause_spins: u32,
 }
 
 impl Turn<'_> {
@@ -183,6 +189,7 @@ impl Worker {
             heard_ns: now_ns,
             under_way: 0,
             idle_since_ns: None,
+            pause_spins: 0,
         };
         let outcome = self.go(&mut turn);
         if let Some(timetable) = &mut turn.timetable {
@@ -269,18 +276,29 @@ impl Worker {
         }
         if is_spinning && self.events.is_empty() {
             turn.idle_since_ns = Some(now_ns);
-            (0..SPINS_PER_LOOK).for_each(|_| std::hint::spin_loop());
+            pass(&mut turn.round.source, SPINS_PER_LOOK);
         }
         Ok(())
     }
 
-    /// Lets replies come together if few did: a look costs as much for one as for many. What a
-    /// generator spends on looking, it cannot spend on requests.
+    /// Lets replies come together: one by one they cost the generator, and not the server, up to
+    /// half as much again. At least half of the connections have requests at the server meanwhile,
+    /// so it does not wait for this thread; and the mean latency of a closed loop is the number of
+    /// requests under way over their rate, wherever they wait.
     fn gather(&self, turn: &mut Turn<'_>) {
-        let found = self.events.len();
-        if found > 0 && found * LINKS_PER_EVENT_MAX < self.links.len() {
+        let (found, links) = (self.events.len(), self.links.len());
+        if found == 0 {
+            return;
+        }
+        if found * LINKS_PER_EVENT_MAX < links {
+            let longer = (2 * turn.pause_spins).max(SPINS_PER_LOOK);
+            turn.pause_spins = longer.min(SPINS_PER_PAUSE_MAX);
+        } else if found * LINKS_PER_EVENT_MIN > links {
+            turn.pause_spins /= 2;
+        }
+        if turn.pause_spins > 0 {
             turn.idle_since_ns = Some(self.clock.elapsed_ns());
-            (0..SPINS_PER_PAUSE).for_each(|_| std::hint::spin_loop());
+            pass(&mut turn.round.source, turn.pause_spins);
         }
     }
 
@@ -390,6 +408,20 @@ impl Worker {
 
     fn flush(&mut self, index: usize) -> Result<(), Error> {
         flush(&self.epoll, &mut self.links[index], index, &self.address)
+    }
+}
+
+/// Lets as much time pass as `spins` take, and uses it for what would otherwise be done when there
+/// is none.
+fn pass(source: &mut Source, spins: u32) {
+    let mut left = spins;
+    while left > 0 {
+        if source.draw_ahead() {
+            left = left.saturating_sub(SPINS_PER_DRAW);
+        } else {
+            std::hint::spin_loop();
+            left -= 1;
+        }
     }
 }
 

@@ -2,21 +2,37 @@ use std::sync::Arc;
 
 use base::random::Random;
 
-use super::{Arrivals, Source};
+use super::{AHEAD_MAX, Arrivals, Mix, Source};
 use crate::{
     popularity::{Popularity, Sampler},
     session::Ask,
 };
 
+fn mix(seed: u64) -> Source {
+    let sampler = Arc::new(Sampler::new(Popularity::Uniform, 100));
+    Source::Mix(Mix::new(Random::new(seed, 0), sampler, 0.9))
+}
+
+#[test]
+fn what_is_drawn_ahead_comes_in_its_turn() {
+    let (mut plain, mut ahead) = (mix(1), mix(1));
+    for turn in 0..5_000 {
+        // Sometimes nothing is drawn ahead, sometimes more than is used.
+        for _ in 0..turn % 3 {
+            let _ = ahead.draw_ahead();
+        }
+        assert_eq!(ahead.next(), plain.next(), "{turn}");
+    }
+    let mut fresh = mix(1);
+    let drawn = (0..2 * AHEAD_MAX).filter(|_| fresh.draw_ahead()).count();
+    assert_eq!(drawn, AHEAD_MAX);
+    assert!(!Source::Load { next: Arc::default(), keys: 5 }.draw_ahead());
+}
+
 #[test]
 fn a_mix_has_its_share_of_gets_and_a_seed_repeats_it() {
-    let source = |seed| Source::Mix {
-        random: Random::new(seed, 0),
-        sampler: Arc::new(Sampler::new(Popularity::Uniform, 100)),
-        gets: 0.9,
-    };
     let draw = |seed| {
-        let mut source = source(seed);
+        let mut source = mix(seed);
         (0..10_000).map(|_| source.next().expect("no end")).collect::<Vec<Ask>>()
     };
     let first = draw(1);

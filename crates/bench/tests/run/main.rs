@@ -330,6 +330,17 @@ fn reports_agree_with_an_independent_computation() {
             .collect();
         let shown = &side["latency_ns"][kind];
         assert_eq!(shown["count"], sorted.len());
+        // Nothing is shared with what is tested: sorted numbers, their ends, mean and ranks.
+        let mean = sorted.iter().sum::<u64>() as f64 / sorted.len() as f64;
+        for (name, exact) in
+            [("min", sorted[0] as f64), ("max", sorted[sorted.len() - 1] as f64), ("mean", mean)]
+        {
+            let found = shown[name].as_f64().expect("a number");
+            assert!(
+                (found / exact - 1.0).abs() <= 0.001,
+                "{kind} {name}: {found}, exactly {exact}"
+            );
+        }
         for (name, at) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)] {
             let rank = (at * sorted.len() as f64).ceil() as usize;
             let exact = sorted[rank - 1] as f64;
