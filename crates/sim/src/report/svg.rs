@@ -22,7 +22,7 @@ const RIGHT: f64 = 20.0;
 const HEAD: f64 = 64.0;
 /// A line of the legend, and the width of one of its entries.
 const LEGEND_LINE: f64 = 20.0;
-const LEGEND_ENTRY: f64 = 190.0;
+const LEGEND_ENTRY: f64 = 230.0;
 
 /// Everything as one SVG document.
 #[must_use]

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Width of a column of figures, and least width of the first column.
-const COLUMN: usize = 10;
+const COLUMN: usize = 9;
 const FIRST_COLUMN: usize = 10;
 
 /// Everything as text: of each trace the miss ratios, a row a policy and a column a size; then the
@@ -63,7 +63,7 @@ fn rows(out: &mut String, plan: &Plan, trace: &Replayed, first: usize) {
     let row = |out: &mut String, name: &str, cell: &dyn Fn(Percent) -> String| {
         let mut text = format!("{name:<first$}");
         for percent in &plan.percents {
-            let _ = write!(text, "{:>COLUMN$}", cell(*percent));
+            let _ = write!(text, " {:>COLUMN$}", cell(*percent));
         }
         line(out, &text);
     };
@@ -105,7 +105,7 @@ fn summary(out: &mut String, plan: &Plan, outcome: &Outcome, first: usize) {
     let head = ["fewer", "worst", "worse in", "misses"];
     let mut text = format!("{:<first$}", "policy");
     for title in head {
-        let _ = write!(text, "{title:>COLUMN$}");
+        let _ = write!(text, " {title:>COLUMN$}");
     }
     line(out, &text);
     for comparison in &comparisons {
@@ -114,7 +114,7 @@ fn summary(out: &mut String, plan: &Plan, outcome: &Outcome, first: usize) {
         line(
             out,
             &format!(
-                "{policy:<first$}{fewer:>COLUMN$.1}{worst:>COLUMN$.1}{:>COLUMN$}{:>COLUMN$.4}  {}",
+                "{policy:<first$} {fewer:>COLUMN$.1} {worst:>COLUMN$.1} {:>COLUMN$} {:>COLUMN$.4}  {}",
                 comparison.worse, comparison.miss_ratio, comparison.worst_cell
             ),
         );
