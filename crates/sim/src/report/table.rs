@@ -109,14 +109,11 @@ fn summary(out: &mut String, plan: &Plan, outcome: &Outcome, first: usize) {
     }
     line(out, &text);
     for comparison in &comparisons {
-        let policy = comparison.policy.to_string();
-        let (fewer, worst) = (comparison.fewer_misses * 100.0, comparison.worst * 100.0);
-        line(
-            out,
-            &format!(
-                "{policy:<first$} {fewer:>COLUMN$.1} {worst:>COLUMN$.1} {:>COLUMN$} {:>COLUMN$.4}  {}",
-                comparison.worse, comparison.miss_ratio, comparison.worst_cell
-            ),
-        );
+        let mut text = format!("{:<first$}", comparison.policy.to_string());
+        for percent in [comparison.fewer_misses, comparison.worst] {
+            let _ = write!(text, " {:>COLUMN$.1}", percent * 100.0);
+        }
+        let _ = write!(text, " {:>COLUMN$} {:>COLUMN$.4}", comparison.worse, comparison.miss_ratio);
+        line(out, &format!("{text}  {}", comparison.worst_cell));
     }
 }
