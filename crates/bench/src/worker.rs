@@ -281,10 +281,10 @@ impl Worker {
         Ok(())
     }
 
-    /// Lets replies come together: one by one they cost the generator, and not the server, up to
-    /// half as much again. At least half of the connections have requests at the server meanwhile,
-    /// so it does not wait for this thread; and the mean latency of a closed loop is the number of
-    /// requests under way over their rate, wherever they wait.
+    /// Lets replies come together: one by one they cost the generator a tenth more, and the server
+    /// nothing. At least half of the connections have requests at the server meanwhile, so it does
+    /// not wait for this thread; and the mean latency of a closed loop is the number of requests
+    /// under way over their rate, wherever they wait.
     fn gather(&self, turn: &mut Turn<'_>) {
         let (found, links) = (self.events.len(), self.links.len());
         if found == 0 {
