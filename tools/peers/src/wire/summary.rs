@@ -59,7 +59,8 @@ fn cpu_time(runs: &[Run], out: &mut String) -> std::fmt::Result {
     writeln!(
         out,
         "CPU time of the server per request in microseconds, median of the rounds. X / Y: median \
-         of the rounds' ratios (least to most). X / bare: how many times less any server could need than X.\n"
+         of the rounds' ratios (least to most). X / bare: how many times less than X any server \
+         could need.\n"
     )?;
     writeln!(out, "| block | connections x depth | server | us | X / Kelvin | X / bare |")?;
     writeln!(out, "|---|---|---|---|---|---|")?;
