@@ -1,10 +1,14 @@
 //! Many connections in one turn.
 
+use cache::CacheConfig;
 use proptest::prelude::*;
 use reactor::{Connection, Next};
 
 use super::{Server, ask};
-use crate::memcached::{LargeValue, Session, TURN_COMMANDS_MAX, serve_all};
+use crate::{
+    memcached::{LargeValue, Session, TURN_COMMANDS_MAX, serve_all, session::PIN_WAIT_MS_MAX},
+    stats::Settings,
+};
 
 type Client = Box<Connection<Session, LargeValue>>;
 
@@ -195,4 +199,29 @@ fn what_is_in_the_middle_of_something_goes_on_beside_the_others() {
     assert!(clients.iter().all(|client| client.next == Next::Read));
     assert_eq!(ask(&mut server, &["get half"]), "VALUE half 0 10\n0123456789\nEND\n");
     assert_eq!(ask(&mut server, &["mg long s"]), "HD s6000\n");
+}
+
+#[test]
+fn each_client_waits_its_own_time_for_memory_that_others_have_pinned() {
+    let config = CacheConfig { value_size_max: 4 << 20, ..CacheConfig::new(16 << 20) };
+    let mut server = Server::with(config, Settings::default());
+    for (key, len) in [("pinned", 3_900_000), ("k", 1 << 20)] {
+        let value = "v".repeat(len);
+        ask(&mut server, &[&format!("set {key} 0 0 {len}"), &value]);
+    }
+    let mut deaf = clients(&server, 1);
+    feed(&server, &mut deaf[0], b"get pinned\r\n");
+    together(&mut server, &mut deaf);
+    let mut clients = clients(&server, 3);
+    for (asking, nexts) in [
+        (&[1][..], [Next::Read, Next::Retry, Next::Read]),
+        (&[0, 2][..], [Next::Retry, Next::Read, Next::Retry]),
+    ] {
+        asking.iter().for_each(|&client| feed(&server, &mut clients[client], b"get k\r\n"));
+        together(&mut server, &mut clients);
+        assert!(clients.iter().map(|client| client.next).eq(nexts), "{asking:?}");
+        server.advance(PIN_WAIT_MS_MAX);
+    }
+    let replies: Vec<_> = clients.iter_mut().map(take_replies).collect();
+    assert_eq!(replies, [&b""[..], b"END\r\n", b""]);
 }
