@@ -201,19 +201,39 @@ impl Table {
         bytes: usize,
     ) -> Result<usize, StoreError> {
         let number = self.number(class, newcomer.hash);
+        match self.sub_tables[number].allocate(&self.memory, newcomer) {
+            Ok((location, lap)) => {
+                if lap {
+                    self.rebalance(number, newcomer.now_ms);
+                }
+                Ok(location)
+            }
+            Err(_) => self.allocate_anyhow(number, newcomer, bytes),
+        }
+    }
+
+    /// The same for a sub-table that has nothing to evict: it gets a block of the reserve, and the
+    /// reserve one back.
+    #[cold]
+    #[inline(never)]
+    fn allocate_anyhow(
+        &self,
+        number: usize,
+        newcomer: Newcomer,
+        bytes: usize,
+    ) -> Result<usize, StoreError> {
         let sub_table = &self.sub_tables[number];
-        for _ in 0..ALLOCATE_ATTEMPTS {
+        for _ in 1..ALLOCATE_ATTEMPTS {
+            if let Some(block) = self.memory.blocks.take_reserved(&self.memory.qsbr) {
+                sub_table.supply(&self.memory, block, newcomer.now_ms);
+            }
+            self.refill_reserve(Some(number), newcomer.now_ms);
             if let Ok((location, lap)) = sub_table.allocate(&self.memory, newcomer) {
                 if lap {
                     self.rebalance(number, newcomer.now_ms);
                 }
                 return Ok(location);
             }
-            // It has nothing to evict: it gets a block of the reserve, and the reserve one back.
-            if let Some(block) = self.memory.blocks.take_reserved(&self.memory.qsbr) {
-                sub_table.supply(&self.memory, block, newcomer.now_ms);
-            }
-            self.refill_reserve(Some(number), newcomer.now_ms);
         }
         self.note_out_of_memory();
         Err(StoreError::OutOfMemory { len: bytes })

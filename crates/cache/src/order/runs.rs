@@ -55,8 +55,11 @@ pub(crate) struct Runs {
     /// First runs of blocks that were given back.
     vacant: Vec<u32>,
     rings: [Ring; 2],
+    /// Slots of all runs that are in rings.
+    sizes: Sizes,
 }
 
+#[inline]
 fn ring_of(partition: Partition) -> usize {
     match partition {
         Partition::Temporary => 0,
@@ -76,17 +79,21 @@ impl Runs {
             table: Vec::new(),
             vacant: Vec::new(),
             rings: [ring(), ring()],
+            sizes: Sizes { of: [0; 3], all: 0 },
         }
     }
 
+    #[inline]
     pub(crate) fn ring(&self, partition: Partition) -> &Ring {
         &self.rings[ring_of(partition)]
     }
 
+    #[inline]
     fn ring_mut(&mut self, partition: Partition) -> &mut Ring {
         &mut self.rings[ring_of(partition)]
     }
 
+    #[inline]
     pub(crate) fn run(&self, run: u32) -> &Run {
         &self.table[run as usize]
     }
@@ -147,6 +154,8 @@ impl Runs {
         (entry.previous, entry.next) = (previous, next);
         self.table[previous as usize].next = run;
         self.table[next as usize].previous = run;
+        self.sizes.of[ring_of(partition)] += self.slots_per_run;
+        self.sizes.all += self.slots_per_run;
         let ring = self.ring_mut(partition);
         ring.runs += 1;
         if hand == NO_RUN {
@@ -162,6 +171,8 @@ impl Runs {
         }
         self.table[previous as usize].next = next;
         self.table[next as usize].previous = previous;
+        self.sizes.of[ring_of(partition)] -= self.slots_per_run;
+        self.sizes.all -= self.slots_per_run;
         let ring = self.ring_mut(partition);
         ring.runs -= 1;
         if ring.hand == run {
@@ -232,6 +243,7 @@ impl Runs {
     }
 
     /// Takes a free slot of a partition.
+    #[inline]
     pub(crate) fn take_free(
         &mut self,
         slots: &mut impl Slots,
@@ -241,6 +253,7 @@ impl Runs {
         (run != NO_RUN).then(|| self.take_free_of(slots, run))
     }
 
+    #[inline(never)]
     fn take_free_of(&mut self, slots: &mut impl Slots, run: u32) -> usize {
         let slot_words = self.slot_words;
         let entry = &mut self.table[run as usize];
@@ -297,9 +310,8 @@ impl Runs {
 
     /// How large the partitions are that runs belong to.
     #[inline]
-    pub(crate) fn sizes(&self) -> Sizes {
-        let [temporary, hot] = [0, 1].map(|ring| self.rings[ring].runs * self.slots_per_run);
-        Sizes { of: [temporary, hot, 0], all: temporary + hot }
+    pub(crate) fn sizes(&self) -> &Sizes {
+        &self.sizes
     }
 
     /// The slots of a run that have ever been used, in order.
@@ -309,6 +321,7 @@ impl Runs {
     }
 
     /// Moves the hand over one slot and returns it. `None` when the partition has no runs.
+    #[inline]
     pub(crate) fn advance(&mut self, partition: Partition) -> Option<usize> {
         for _ in 0..=self.ring(partition).runs {
             let Ring { hand, hand_slot, .. } = *self.ring(partition);
@@ -355,6 +368,7 @@ impl Runs {
     }
 
     /// Whether a partition has free slots.
+    #[inline]
     pub(crate) fn has_free(&self, partition: Partition) -> bool {
         self.ring(partition).first_free != NO_RUN
     }

@@ -58,7 +58,7 @@ impl<'m> Slots for Ground<'m> {
         self.memory.arena.prefetch(slot);
     }
 
-    #[inline]
+    #[inline(always)]
     fn look(&self, slot: usize) -> Option<Seen> {
         let memory = self.memory;
         let hash = memory.hash_at(slot)?;
@@ -70,7 +70,7 @@ impl<'m> Slots for Ground<'m> {
         Some(Seen { hash, candidates })
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_seen(&self, slot: usize, seen: &Seen) -> Option<Self::Record> {
         let Seen { hash, candidates } = *seen;
         let found = self.memory.index.find_location(&self.memory.arena, candidates, slot)?;
@@ -90,7 +90,7 @@ impl<'m> Slots for Ground<'m> {
         let _ = word.compare_exchange(old.0, new.0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn evict(&mut self, record: &Self::Record, left: Partition) -> Eviction {
         let (memory, (hash, found)) = (self.memory, record);
         let won = match found.bucket.try_lock() {
