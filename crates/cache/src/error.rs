@@ -81,7 +81,7 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// No policy has this name.
-    #[error("no policy `{got}`; see `PolicyKind` for the names")]
+    #[error("no policy `{got}`: htr, fifo, lru, arc or paper[:hits=2|3,shares=borrowed|fixed]")]
     UnknownPolicy {
         /// The name as given.
         got: String,

@@ -96,6 +96,7 @@ impl Running {
         let listeners = Listener::open_all(config)?;
         let cache = Cache::new(
             CacheConfig {
+                policy: config.policy,
                 value_size_max: config.value_size_max.0,
                 value_share_divisor: crate::config::VALUE_SHARE_DIVISOR,
                 writers: threads,
@@ -331,6 +332,7 @@ fn settings(config: &Config, listeners: &[Listener], budget: &Budget, threads: u
         unix_mode: config.unix_mode.0,
         threads,
         backlog: config.backlog,
+        policy: config.policy,
         value_size_max: config.value_size_max.0,
         idle_timeout_s: config.idle_timeout.0.div_ceil(1000),
         shutdown_enabled: config.shutdown_command,

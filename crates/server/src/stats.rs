@@ -150,6 +150,8 @@ pub struct Settings {
     pub threads: usize,
     /// Connections that may wait to be accepted.
     pub backlog: u32,
+    /// Which record goes when memory is full.
+    pub policy: cache::PolicyKind,
     /// Longest value in bytes.
     pub value_size_max: u64,
     /// Seconds after which an idle connection is closed; 0 is never.

@@ -16,8 +16,8 @@
 //!    30 to 1 % of the slots the mean rises from [+6.9 %] to [+7.6 %]. A key that returns while it
 //!    is remembered is hot at once.
 //! 4. **The share of the temporary partition follows what returns** (the balance of ARC, Megiddo
-//!    and Modha 2003): a key that left it says that it is too small, one that left the hot partition
-//!    says the opposite. Without it the worst cell is 49 % worse than LRU, with it 4 %.
+//!    and Modha 2003): a key that left it says that it is too small, one that left the hot one the
+//!    opposite. Without it the worst cell is 49 % worse than LRU, with it 4 %.
 //! 5. **Constants.** A first share of 10 %, and half a slot a hit: +7.3 % (20 %: +7.2; 30 %: +7.1;
 //!    a whole slot: +7.1; two: +6.8). Up to 98 % may be temporary: where LRU is hard to beat, all
 //!    of it should be; with 90 % the worst cell is 4.7 % worse than LRU, with 98 % 2.3 %.

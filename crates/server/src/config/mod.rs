@@ -17,6 +17,7 @@ mod value;
 use std::path::PathBuf;
 
 use base::size::ByteSize;
+use cache::PolicyKind;
 use reactor::Spin;
 
 pub use budget::Budget;
@@ -127,6 +128,9 @@ settings! {
     unix_mode: Mode = Mode(0o700), "MODE";
     /// Memory for everything: records, their index, buffers and connections.
     memory: ByteSize = ByteSize(64 << 20), "SIZE";
+    /// Which record goes when memory is full: `htr`, or, for comparison, `fifo`, `lru`, `arc` or
+    /// `paper`. With the last three a hit takes a lock, and a record 8 bytes more.
+    policy: PolicyKind = PolicyKind::Htr, "NAME";
     /// Longest value, at most 1GiB and a quarter of the memory for records.
     value_size_max: ByteSize = ByteSize(1 << 20), "SIZE";
     /// Threads that serve connections; `auto` is one for each CPU.

@@ -84,6 +84,7 @@ fn what_is_printed_has_the_same_effect() {
         ("unix", "/tmp/a \"quoted\"\n# socket"),
         ("unix-mode", "7"),
         ("memory", "3GiB"),
+        ("policy", "paper:hits=3,shares=fixed"),
         ("value-size-max", "2MiB"),
         ("net-threads", "3"),
         ("cpus", "0,2-4"),

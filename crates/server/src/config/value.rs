@@ -10,6 +10,7 @@ use std::{
 };
 
 use base::size::ByteSize;
+use cache::PolicyKind;
 use serde::{Deserialize, Deserializer, de};
 
 use super::{DEFAULT_PORT, NET_THREADS_MAX};
@@ -71,7 +72,7 @@ macro_rules! plain_values {
     )+};
 }
 
-text_values!(ByteSize, Duration, Mode, Threads, Cpus, IoMode, Spinning, LogLevel);
+text_values!(ByteSize, Duration, Mode, Threads, Cpus, IoMode, Spinning, LogLevel, PolicyKind);
 plain_values!(usize: "a whole number", u32: "a whole number", bool: "`true` or `false`");
 
 impl Value for Option<PathBuf> {

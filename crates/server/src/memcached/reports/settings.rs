@@ -52,6 +52,7 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("verbosity", &server.verbosity());
     set("oldest", &0);
     set("evictions", &"on");
+    set("policy", &settings.policy);
     set("domain_socket", &settings.unix_path.clone().unwrap_or_else(null));
     set("umask", &format_args!("{:o}", settings.unix_mode));
     set("shutdown_command", &yes(settings.shutdown_enabled));
