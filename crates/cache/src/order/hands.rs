@@ -66,7 +66,7 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
     #[inline]
     fn border(&mut self, runs: &Runs) -> Border {
         let (sizes, run) = (runs.sizes(), runs.slots_per_run);
-        let wanted = self.policy.target(Partition::Temporary, sizes);
+        let wanted = self.policy.target(Partition::Temporary, &sizes);
         let temporary = sizes.of(Partition::Temporary);
         if temporary > wanted + run {
             Border::GrowHot
@@ -220,7 +220,7 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
     ) -> bool {
         let eviction = walk.slots.evict(record, partition);
         if eviction != Eviction::Refused {
-            self.policy.evicted(partition, walk.runs.sizes());
+            self.policy.evicted(partition, &walk.runs.sizes());
         }
         eviction == Eviction::Freed
     }
@@ -281,7 +281,7 @@ where
         slots: &mut S,
         remembered: Option<Partition>,
     ) -> Option<usize> {
-        let partition = self.policy.admit(remembered, runs.sizes());
+        let partition = self.policy.admit(remembered, &runs.sizes());
         let mut walk = Walk::new(runs, slots);
         let mut slot = walk.take_free(partition);
         if partition == Partition::Hot && slot.is_none() {
@@ -291,7 +291,7 @@ where
         }
         let slot = slot.or_else(|| reuse_spare(&mut walk, partition));
         let slot = slot.or_else(|| self.make_slot(&mut walk, partition, false));
-        let most = self.policy.ghosts_max(walk.runs.sizes());
+        let most = self.policy.ghosts_max(&walk.runs.sizes());
         walk.slots.limit_ghosts(most);
         slot
     }

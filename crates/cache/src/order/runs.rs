@@ -55,8 +55,6 @@ pub(crate) struct Runs {
     /// First runs of blocks that were given back.
     vacant: Vec<u32>,
     rings: [Ring; 2],
-    /// Slots of all runs that are in rings.
-    sizes: Sizes,
 }
 
 #[inline]
@@ -79,7 +77,6 @@ impl Runs {
             table: Vec::new(),
             vacant: Vec::new(),
             rings: [ring(), ring()],
-            sizes: Sizes { of: [0; 3], all: 0 },
         }
     }
 
@@ -154,8 +151,6 @@ impl Runs {
         (entry.previous, entry.next) = (previous, next);
         self.table[previous as usize].next = run;
         self.table[next as usize].previous = run;
-        self.sizes.of[ring_of(partition)] += self.slots_per_run;
-        self.sizes.all += self.slots_per_run;
         let ring = self.ring_mut(partition);
         ring.runs += 1;
         if hand == NO_RUN {
@@ -171,8 +166,6 @@ impl Runs {
         }
         self.table[previous as usize].next = next;
         self.table[next as usize].previous = previous;
-        self.sizes.of[ring_of(partition)] -= self.slots_per_run;
-        self.sizes.all -= self.slots_per_run;
         let ring = self.ring_mut(partition);
         ring.runs -= 1;
         if ring.hand == run {
@@ -310,8 +303,9 @@ impl Runs {
 
     /// How large the partitions are that runs belong to.
     #[inline]
-    pub(crate) fn sizes(&self) -> &Sizes {
-        &self.sizes
+    pub(crate) fn sizes(&self) -> Sizes {
+        let [temporary, hot] = [0, 1].map(|ring| self.rings[ring].runs * self.slots_per_run);
+        Sizes { of: [temporary, hot, 0], all: temporary + hot }
     }
 
     /// The slots of a run that have ever been used, in order.
