@@ -67,9 +67,16 @@ impl Table {
         let Ok(_turn) = self.fit.turn.try_lock() else { return false };
         self.return_ghosts();
         // What the index gives back need not be evicted.
-        let more = self.merge_buckets() || self.lower_limit(now_ms);
+        let more = self.compact() || self.merge_buckets() || self.lower_limit(now_ms);
         self.return_blocks();
         more
+    }
+
+    /// Makes free blocks of free slots when there are few, so that they can be used for records of
+    /// another size: what expired, say.
+    fn compact(&self) -> bool {
+        let scarce = || self.memory.blocks.is_scarce();
+        (0..STEP_BLOCKS).all(|_| scarce() && self.take_spare())
     }
 
     fn lower_limit(&self, now_ms: u64) -> bool {

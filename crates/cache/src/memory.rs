@@ -2,7 +2,7 @@
 
 use base::{
     hash::KeyHasher,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 use crate::{
@@ -29,6 +29,8 @@ pub(crate) struct Memory {
     pub(crate) counters: Counters,
     /// Slots that are not free. Not touched when a new record takes a victim's slot.
     pub(crate) records: AtomicU64,
+    /// Some sub-table may have a block's worth of free slots. A hint.
+    pub(crate) has_spare_slots: AtomicBool,
     /// Bytes of the arena that hold values in parts, by sub-table.
     pub(crate) value_bytes: Box<[AtomicUsize]>,
     /// [`crate::record::HEARD`] or 0.

@@ -5,7 +5,7 @@ use base::{
     hash::KeyHasher,
     sync::{
         Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         lock,
     },
 };
@@ -13,7 +13,7 @@ use base::{
 use arrayvec::ArrayVec;
 
 use crate::{
-    CacheConfig, ConfigError, StoreError, VALUE_SIZE_MAX_LIMIT_BYTES,
+    CacheConfig, ConfigError, VALUE_SIZE_MAX_LIMIT_BYTES,
     arena::Arena,
     blocks::{Blocks, Owner},
     extent::Pieces,
@@ -28,7 +28,7 @@ use crate::{
     memory::{Counters, Memory},
     qsbr::Qsbr,
     record::HEARD,
-    subtable::{Newcomer, SubTable},
+    subtable::{Newcomer, NoSlot, SubTable},
 };
 
 /// Attempts to find memory for one record: each takes a block from another sub-table, and two in
@@ -100,6 +100,7 @@ impl Table {
             pieces: Pieces::new(),
             counters: Counters::default(),
             records: AtomicU64::new(0),
+            has_spare_slots: AtomicBool::new(false),
             value_bytes: sub_tables.iter().map(|_| AtomicUsize::new(0)).collect(),
             heard: if config.policy.hears_hits() { HEARD } else { 0 },
             flushes: AtomicU64::new(0),
@@ -193,50 +194,40 @@ impl Table {
         &self.sub_tables
     }
 
-    /// A slot of `class` for a key, its old content of no meaning. `bytes` is for the error.
-    pub(crate) fn allocate(
-        &self,
-        class: usize,
-        newcomer: Newcomer,
-        bytes: usize,
-    ) -> Result<usize, StoreError> {
+    /// A slot of `class` for a key, its old content of no meaning. Fails when it takes a block that
+    /// readers may still be looking at.
+    pub(crate) fn allocate(&self, class: usize, newcomer: Newcomer) -> Result<usize, NoSlot> {
         let number = self.number(class, newcomer.hash);
-        match self.sub_tables[number].allocate(&self.memory, newcomer) {
+        match self.sub_tables[number].allocate(&self.memory, newcomer, false) {
             Ok((location, lap)) => {
                 if lap {
                     self.rebalance(number, newcomer.now_ms);
                 }
                 Ok(location)
             }
-            Err(_) => self.allocate_anyhow(number, newcomer, bytes),
+            Err(NoSlot) => self.allocate_anyhow(number, newcomer),
         }
     }
 
-    /// The same for a sub-table that has nothing to evict: it gets a block of the reserve, and the
-    /// reserve one back.
+    /// The same for a sub-table that has nothing to evict, or need not: it gets a block of the
+    /// reserve, and the reserve one back.
     #[cold]
     #[inline(never)]
-    fn allocate_anyhow(
-        &self,
-        number: usize,
-        newcomer: Newcomer,
-        bytes: usize,
-    ) -> Result<usize, StoreError> {
+    fn allocate_anyhow(&self, number: usize, newcomer: Newcomer) -> Result<usize, NoSlot> {
         let sub_table = &self.sub_tables[number];
         for _ in 1..ALLOCATE_ATTEMPTS {
             if let Some(block) = self.memory.blocks.take_reserved(&self.memory.qsbr) {
                 sub_table.supply(&self.memory, block, newcomer.now_ms);
             }
             self.refill_reserve(Some(number), newcomer.now_ms);
-            if let Ok((location, lap)) = sub_table.allocate(&self.memory, newcomer) {
+            if let Ok((location, lap)) = sub_table.allocate(&self.memory, newcomer, true) {
                 if lap {
                     self.rebalance(number, newcomer.now_ms);
                 }
                 return Ok(location);
             }
         }
-        self.note_out_of_memory();
-        Err(StoreError::OutOfMemory { len: bytes })
+        Err(NoSlot)
     }
 
     /// Tells a record's sub-table of a hit, if it wants to hear of hits. No bucket may be locked.
@@ -304,6 +295,23 @@ impl Table {
         })
     }
 
+    /// Takes a block from the sub-table with most free slots, if one could do without. Returns
+    /// whether one is on its way.
+    pub(crate) fn take_spare(&self) -> bool {
+        let hint = &self.memory.has_spare_slots;
+        if !hint.load(Ordering::Relaxed) {
+            return false;
+        }
+        let spare = |sub_table: &&SubTable| sub_table.spare_blocks();
+        match self.sub_tables.iter().max_by_key(spare).filter(|donor| donor.spare_blocks() > 0) {
+            Some(donor) => donor.give_block(&self.memory),
+            None => {
+                hint.store(false, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+
     fn take_from(&self, donor: &SubTable) -> bool {
         if is_head_class(donor.number() >> self.shard_bits) {
             donor.give_value(&self.memory)
@@ -318,6 +326,9 @@ impl Table {
         let mut except: ArrayVec<usize, DONORS_MAX> = needy.into_iter().collect();
         let mut floor_bytes = FLOOR_BYTES;
         while self.memory.blocks.is_short() {
+            if self.take_spare() {
+                continue;
+            }
             match self.donor(&except, floor_bytes, now_ms) {
                 Some(donor) if self.take_from(donor) => {}
                 Some(donor) if !except.is_full() => except.push(donor.number()),

@@ -1,4 +1,5 @@
-//! The housekeeping thread: takes back what expired, a little at a time.
+//! The housekeeping thread: takes back what expired, and makes memory fit its limit, a little at a
+//! time.
 
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError},
@@ -21,7 +22,7 @@ const BLOCKS_PER_STEP: usize = 64;
 /// Pause between two steps of a round: together with the above, at most half a core.
 const STEP_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Sweeps until the other end of `stop` is dropped.
+/// Sweeps and fits until the other end of `stop` is dropped.
 pub(crate) fn run(cache: &Cache, stop: &Receiver<()>, ready: Ready) -> Result<(), Error> {
     let mut worker = cache.worker()?;
     ready.tell();
@@ -31,7 +32,7 @@ pub(crate) fn run(cache: &Cache, stop: &Receiver<()>, ready: Ready) -> Result<()
             Err(RecvTimeoutError::Timeout) => {}
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
-        let more = worker.sweep(BLOCKS_PER_STEP);
+        let more = worker.sweep(BLOCKS_PER_STEP) | worker.fit();
         pause = if more { STEP_INTERVAL } else { ROUND_INTERVAL };
     }
 }

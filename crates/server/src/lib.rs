@@ -20,6 +20,7 @@ mod housekeeping;
 mod io;
 mod listener;
 pub mod memcached;
+mod memory;
 mod ready;
 mod running;
 pub mod stats;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use base::{clock::Clock, size::ByteSize, sync::Arc};
-use cache::{Cache, CacheConfig};
+use cache::Cache;
 use reactor::{Sender, mailbox};
 
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     cpus, descriptors, housekeeping, io,
     listener::Listener,
     memcached::Control,
+    memory,
     ready::Ready,
     stats::{ServerStats, Settings},
     thread::{DataThread, Load, Order},
@@ -94,16 +95,7 @@ impl Running {
         cpus::check(&config.cpus)?;
         descriptors::provide_for(config, threads);
         let listeners = Listener::open_all(config)?;
-        let cache = Cache::new(
-            CacheConfig {
-                policy: config.policy,
-                value_size_max: config.value_size_max.0,
-                value_share_divisor: crate::config::VALUE_SHARE_DIVISOR,
-                writers: threads,
-                ..CacheConfig::new(budget.record_bytes)
-            },
-            clock.clone(),
-        )?;
+        let cache = memory::cache(config, &budget, threads, clock)?;
         let stats = ServerStats::new(settings(config, &listeners, &budget, threads), clock.clone());
         tracing::info!(
             memory = %config.memory,
@@ -321,7 +313,6 @@ fn settings(config: &Config, listeners: &[Listener], budget: &Budget, threads: u
     let first = listeners.iter().find_map(Listener::address);
     Settings {
         memory_bytes: config.memory.0,
-        record_bytes: budget.record_bytes,
         buffer_bytes: budget.buffer_bytes,
         connection_bytes: budget.connection_bytes,
         exposed: listeners.iter().any(Listener::is_exposed),

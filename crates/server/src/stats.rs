@@ -126,10 +126,8 @@ counters! {
 /// What the configuration says, for `stats settings`.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The memory budget in bytes.
+    /// The memory budget in bytes, at first.
     pub memory_bytes: u64,
-    /// The part of it for records and their index.
-    pub record_bytes: u64,
     /// The part of it for common buffers.
     pub buffer_bytes: u64,
     /// The part of it for connections and the buffers that are their own.
@@ -207,6 +205,7 @@ pub struct ServerStats {
     clock: Clock,
     started_ms: u64,
     settings: Settings,
+    memory_bytes: AtomicU64,
     threads: Mutex<Vec<Arc<Counters>>>,
     at_reset: Mutex<Totals>,
     connections: Mutex<Connections>,
@@ -225,6 +224,7 @@ impl ServerStats {
         Arc::new(Self {
             started_ms: clock.now_ms(),
             clock,
+            memory_bytes: AtomicU64::new(settings.memory_bytes),
             settings,
             threads: Mutex::default(),
             at_reset: Mutex::default(),
@@ -330,6 +330,17 @@ impl ServerStats {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The memory budget in bytes, now.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes another memory budget.
+    pub fn set_memory_bytes(&self, memory_bytes: u64) {
+        self.memory_bytes.store(memory_bytes, Ordering::Relaxed);
     }
 
     /// The server's clock.

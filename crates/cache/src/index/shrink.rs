@@ -60,10 +60,11 @@ impl Index {
             move_entry(from.bucket(), place, to.bucket(), free);
         }
         let at = self.bucket_blocks.load(Ordering::Relaxed) - 1;
-        let is_first_of_block = last == (at * BLOCK_LINES) as u64;
+        // One that was supplied for growth may never have had a bucket.
+        let block_is_empty = last <= (at * BLOCK_LINES) as u64;
         // Before the locks are released: who waits for them finds that the key is elsewhere now.
-        self.size.store(size.shrunk(is_first_of_block).0, Ordering::Release);
-        if !is_first_of_block {
+        self.size.store(size.shrunk(block_is_empty).0, Ordering::Release);
+        if !block_is_empty {
             return Merge::Done;
         }
         self.bucket_blocks.store(at, Ordering::Relaxed);

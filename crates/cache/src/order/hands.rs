@@ -317,9 +317,9 @@ where
         let mut walk = Walk::new(runs, slots);
         for slot in walk.runs.slots(run) {
             let Some(record) = walk.slots.find(slot) else { continue };
-            if walk.slots.counter(&record) > 0
-                && let Some(target) = walk.take_free(Partition::Hot)
-            {
+            let was_hit = walk.slots.counter(&record) > 0;
+            let preferred = if was_hit { Partition::Hot } else { partition };
+            if let Some(target) = walk.take_any_free(preferred) {
                 let saved = walk.slots.relocate(&record, slot, target);
                 walk.give(if saved { slot } else { target });
                 if saved {

@@ -323,9 +323,7 @@ impl<P: Policy, S: Slots> Order<S> for Links<P> {
         for slot in walk.runs.slots(run) {
             let Some(record) = walk.slots.find(slot) else { continue };
             let number = walk.number(slot);
-            if walk.slots.counter(&record) > 0
-                && let Some(target) = walk.take_free(Partition::Temporary)
-            {
+            if let Some(target) = walk.take_free(Partition::Temporary) {
                 if walk.slots.relocate(&record, slot, target) {
                     let to = walk.number(target);
                     self.replace(&mut walk, number, to);

@@ -115,6 +115,15 @@ impl<'a, S: Slots> Walk<'a, S> {
         self.runs.take_free(self.slots, partition)
     }
 
+    /// A free slot, if possible of this partition.
+    fn take_any_free(&mut self, preferred: Partition) -> Option<usize> {
+        let mut slot = self.take_free(preferred);
+        for other in [Partition::Temporary, Partition::Hot] {
+            slot = slot.or_else(|| self.take_free(other));
+        }
+        slot
+    }
+
     fn give(&mut self, slot: usize) {
         let run = self.slots.run_of(self.runs, slot);
         self.runs.give(self.slots, run, slot);
@@ -148,7 +157,8 @@ pub(crate) trait Order<S: Slots>: Debug + Send {
     /// A run whose records are among the next to go.
     fn next_run(&mut self, runs: &mut Runs, slots: &mut S) -> Option<u32>;
 
-    /// Empties a run of a draining block as far as possible, and saves what was hit.
+    /// Empties a run of a draining block as far as possible, and saves what there are free slots
+    /// for.
     fn empty_run(&mut self, runs: &mut Runs, slots: &mut S, run: u32);
 
     /// Checks its books against the taken slots. Panics on what does not fit together.

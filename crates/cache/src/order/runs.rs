@@ -54,6 +54,8 @@ pub(crate) struct Runs {
     table: Vec<Run>,
     /// First runs of blocks that were given back.
     vacant: Vec<u32>,
+    /// Free slots, those of draining blocks aside.
+    free_slots: usize,
     rings: [Ring; 2],
 }
 
@@ -76,8 +78,19 @@ impl Runs {
             runs_per_block: block_words / run_words,
             table: Vec::new(),
             vacant: Vec::new(),
+            free_slots: 0,
             rings: [ring(), ring()],
         }
+    }
+
+    /// Slots of a block.
+    pub(crate) fn slots_per_block(&self) -> usize {
+        self.slots_per_run * self.runs_per_block
+    }
+
+    /// Slots that can be taken.
+    pub(crate) fn free_slots(&self) -> usize {
+        self.free_slots
     }
 
     #[inline]
@@ -122,6 +135,7 @@ impl Runs {
             self.link_before(run, self.ring(partition).hand);
         }
         runs.rev().for_each(|run| self.link_free(run));
+        self.free_slots += self.slots_per_block();
         first
     }
 
@@ -220,6 +234,7 @@ impl Runs {
         for run in first_run..first_run + index_u32(self.runs_per_block) {
             if !self.run(run).draining {
                 self.unlink(run);
+                self.free_slots -= usize::from(self.run(run).free);
                 self.table[run as usize].draining = true;
             }
         }
@@ -260,6 +275,7 @@ impl Runs {
             slot
         };
         entry.free -= 1;
+        self.free_slots -= 1;
         slots.note_taken(true);
         let (location, full) = (entry.start + usize::from(slot) * slot_words, entry.free == 0);
         if full {
@@ -278,7 +294,12 @@ impl Runs {
         entry.free += 1;
         slots.note_taken(false);
         assert!(usize::from(entry.free) <= self.slots_per_run, "a slot was freed twice");
-        if entry.free == 1 && !entry.draining {
+        if entry.draining {
+            return;
+        }
+        let is_first = entry.free == 1;
+        self.free_slots += 1;
+        if is_first {
             self.link_free(run);
         }
     }

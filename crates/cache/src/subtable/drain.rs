@@ -14,8 +14,9 @@ use crate::{
 const PROMOTIONS_MAX: usize = 64;
 
 impl SubTable {
-    /// Evicts what is in one block, saving what was hit, and retires the block. Returns whether
-    /// one is on its way. Does nothing while another thread is at work in this sub-table.
+    /// Moves what is in one block to free slots as far as there are some, evicts the rest,
+    /// and retires the block. Returns whether one is on its way. Does nothing while
+    /// another thread is at work in this sub-table.
     pub(crate) fn give_block(&self, memory: &Memory) -> bool {
         let Ok(mut state) = self.state.try_lock() else { return false };
         let (order, runs, mut ground) = state.parts(memory);
@@ -28,7 +29,9 @@ impl SubTable {
         };
         state.runs.begin_drain(first_run);
         state.draining.push(first_run);
-        self.finish_drains(memory, &mut state)
+        let retired = self.finish_drains(memory, &mut state);
+        self.note_free_slots(memory, &state);
+        retired
     }
 
     /// Evicts heads until a block's worth of values is free. Returns whether anything was freed.

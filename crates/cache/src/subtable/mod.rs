@@ -47,6 +47,9 @@ pub(crate) struct SubTable {
     state: Mutex<State>,
     /// Blocks it owns, for those who look for one to take from.
     blocks: AtomicUsize,
+    /// Free slots, for the same.
+    free_slots: AtomicUsize,
+    slots_per_block: usize,
     /// How fast it turns over.
     pace: Pace,
 }
@@ -129,10 +132,13 @@ impl SubTable {
         let record_words = class_slot_bytes(class) / WORD_BYTES;
         let slot_words = record_words + if policy.hears_hits() { LINK_WORDS } else { 0 };
         let run_words = run_bytes(slot_words * WORD_BYTES) / WORD_BYTES;
+        let runs = Runs::new(slot_words, run_words, BLOCK_WORDS);
         Self {
             number,
+            free_slots: AtomicUsize::new(0),
+            slots_per_block: runs.slots_per_block(),
             state: Mutex::new(State {
-                runs: Runs::new(slot_words, run_words, BLOCK_WORDS),
+                runs,
                 order: order::of_kind!(policy, Seen),
                 shape: Shape {
                     slot_words,
@@ -191,17 +197,15 @@ impl SubTable {
     }
 
     /// A slot for a new record: a free one, one of a fresh block, or a victim's. Also says whether
-    /// a block's worth of bytes has been evicted since this was said last.
+    /// a block's worth of bytes has been evicted since this was said last. With `may_evict` false
+    /// it evicts nothing while another sub-table may have free slots to spare.
     pub(crate) fn allocate(
         &self,
         memory: &Memory,
         newcomer: Newcomer,
+        may_evict: bool,
     ) -> Result<(usize, bool), NoSlot> {
         let mut state = lock(&self.state);
-        let mut remembered = None;
-        if state.shape.remembers {
-            remembered = memory.ghosts.take(&memory.arena, newcomer.hash);
-        }
         let is_full = if state.shape.limits_partitions {
             state.order.is_full(&state.runs)
         } else {
@@ -210,18 +214,43 @@ impl SubTable {
         if is_full {
             if let Some(block) = memory.blocks.take(&memory.qsbr) {
                 self.add_block(memory, &mut state, block, newcomer.now_ms);
+            } else if !may_evict
+                && memory.has_spare_slots.load(Ordering::Relaxed)
+                && state.runs.free_slots() == 0
+            {
+                return Err(NoSlot);
             } else {
                 state.reclaim_expired(memory, newcomer.now_ms);
             }
         }
+        let mut remembered = None;
+        if state.shape.remembers {
+            remembered = memory.ghosts.take(&memory.arena, newcomer.hash);
+        }
         let (order, runs, mut ground) = state.parts(memory);
         let location = order.allocate(runs, &mut ground, remembered).ok_or(NoSlot)?;
-        let lap = state.tally.evicted_bytes >= BLOCK_BYTES;
-        if lap {
-            state.tally.evicted_bytes -= BLOCK_BYTES;
-            self.pace.lap(newcomer.now_ms);
+        self.note_free_slots(memory, &state);
+        let laps = state.tally.evicted_bytes / BLOCK_BYTES;
+        if laps > 0 {
+            state.tally.evicted_bytes %= BLOCK_BYTES;
+            self.pace.laps(laps as u64, newcomer.now_ms);
         }
-        Ok((location, lap))
+        Ok((location, laps > 0))
+    }
+
+    /// Tells others how many slots are free.
+    #[inline]
+    fn note_free_slots(&self, memory: &Memory, state: &State) {
+        let free_slots = state.runs.free_slots();
+        self.free_slots.store(free_slots, Ordering::Relaxed);
+        if free_slots >= self.slots_per_block && !memory.has_spare_slots.load(Ordering::Relaxed) {
+            memory.has_spare_slots.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Blocks that its records could do without.
+    pub(crate) fn spare_blocks(&self) -> usize {
+        self.free_slots.load(Ordering::Relaxed) / self.slots_per_block
     }
 
     /// The record at a location was hit. Only for those that hear of hits, and with no bucket
@@ -262,6 +291,7 @@ impl SubTable {
         if !state.draining.is_empty() {
             self.finish_drains(memory, &mut state);
         }
+        self.note_free_slots(memory, &state);
     }
 }
 

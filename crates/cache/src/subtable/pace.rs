@@ -36,11 +36,11 @@ impl Pace {
         self.taken_at_lap.store(0, Ordering::Relaxed);
     }
 
-    /// A block's worth has been evicted.
-    pub(super) fn lap(&self, now_ms: u64) {
+    /// So many blocks' worth have been evicted since the last lap.
+    pub(super) fn laps(&self, count: u64, now_ms: u64) {
         let since_ms = now_ms.saturating_sub(self.lap_at_ms.swap(now_ms, Ordering::Relaxed));
-        let laps = self.laps.fetch_add(1, Ordering::Relaxed);
-        let new = since_ms << FRACTION_SHIFT;
+        let laps = self.laps.fetch_add(count, Ordering::Relaxed);
+        let new = (since_ms << FRACTION_SHIFT) / count;
         let old = self.lap_fractions.load(Ordering::Relaxed);
         // The first one began when the sub-table did, and says nothing; the second is taken whole.
         let average = match laps {
@@ -98,12 +98,12 @@ mod tests {
         let pace = Pace::default();
         pace.start(1_000);
         assert_eq!(pace.residence_ms(10, 1_500), 500, "it has evicted nothing so far");
-        pace.lap(60_000);
+        pace.laps(1, 60_000);
         for lap in 1..=40 {
-            pace.lap(60_000 + lap * 10);
+            pace.laps(1, 60_000 + lap * 10);
         }
         assert_eq!(pace.residence_ms(50, 60_400), 500);
-        pace.lap(60_400 + 90);
+        pace.laps(1, 60_400 + 90);
         let residence_ms = pace.residence_ms(50, 60_490);
         assert!((500..=1_000).contains(&residence_ms), "one slow lap: {residence_ms}");
         assert_eq!(pace.residence_ms(50, 70_490), 10_000, "idle since");
@@ -113,13 +113,29 @@ mod tests {
     }
 
     #[test]
+    fn a_value_of_several_blocks_is_several_laps() {
+        let (ones, fours) = (Pace::default(), Pace::default());
+        ones.start(0);
+        fours.start(0);
+        for lap in 1..=100 {
+            ones.laps(1, lap * 10);
+            if lap % 4 == 0 {
+                fours.laps(4, lap * 10);
+            }
+        }
+        let (one, four) = (ones.residence_ms(30, 1_000), fours.residence_ms(30, 1_000));
+        assert_eq!(one, 300);
+        assert!((280..=300).contains(&four), "{four}");
+    }
+
+    #[test]
     fn a_block_is_taken_after_more_laps_the_less_there_is_to_gain() {
         for (ratio, laps) in [(u64::MAX, 1), (8, 1), (7, 3), (4, 3), (3, 8), (2, 8)] {
             let pace = Pace::default();
             pace.start(0);
             for lap in 0..laps {
                 assert!(!pace.may_take(ratio), "{lap}");
-                pace.lap(lap);
+                pace.laps(1, lap);
             }
             assert!(pace.may_take(ratio));
             assert!(!pace.may_take(ratio), "it counts anew");

@@ -19,6 +19,7 @@ impl SubTable {
         if !state.draining.is_empty() {
             self.finish_drains(memory, &mut state);
         }
+        self.note_free_slots(memory, &state);
     }
 }
 

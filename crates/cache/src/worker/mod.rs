@@ -15,15 +15,21 @@ use base::{clock::Clock, sync::Arc};
 
 use crate::{
     CacheConfig, ConfigError, Key, StoreError, Upload, geometry::INLINE_VALUE_MAX_BYTES,
-    stats::Stats, table::Table,
+    stats::Stats, subtable::Newcomer, table::Table,
 };
 
-/// Times that a thread lets others run while it waits for them to leave a block. They do so between
-/// two commands, in microseconds.
-const QUIESCENCE_YIELDS_MAX: usize = if cfg!(any(loom, shuttle, miri)) { 8 } else { 1024 };
+/// Times that a thread waits for memory, which others hold until their present command ends: at
+/// first it lets them run, then it sleeps for [`WAIT`]. All of it is a quarter of a second, enough
+/// for a thread that was preempted on a busy machine.
+const WAITS_MAX: usize = if cfg!(any(loom, shuttle, miri)) { 8 } else { 2_000 };
+#[cfg(not(any(loom, shuttle, miri)))]
+const YIELDS: usize = 64;
+#[cfg(not(any(loom, shuttle, miri)))]
+const WAIT: std::time::Duration = std::time::Duration::from_micros(50);
 
-/// Of these turns, the first and every so many more ask other sub-tables for a block.
-const TURNS_PER_REFILL: usize = 128;
+/// Of these, the first and every so many more ask other sub-tables for a block: that costs more
+/// than waiting for one that was given.
+const WAITS_PER_REFILL: usize = 32;
 
 /// A cache. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
@@ -198,22 +204,44 @@ impl Worker {
 
     /// A block for a large value of `len` bytes.
     pub(crate) fn take_block(&mut self, len: usize) -> Result<u32, StoreError> {
-        for turn in 0..QUIESCENCE_YIELDS_MAX {
+        for wait in 0..WAITS_MAX {
             let memory = &self.table().memory;
             if let Some(block) = memory.blocks.take_reserved(&memory.qsbr) {
                 self.table().refill_reserve(None, self.now_ms);
                 return Ok(block);
             }
-            // Asking everybody for a block costs more than waiting for one that was given.
-            if turn % TURNS_PER_REFILL == 0 {
+            if wait % WAITS_PER_REFILL == 0 {
                 self.table().refill_reserve(None, self.now_ms);
             }
-            // What was just retired is free when every thread has been quiescent, this one first.
-            self.quiesce();
-            base::sync::thread::yield_now();
+            self.wait_for_memory(wait);
         }
         self.table().note_out_of_memory();
         Err(StoreError::OutOfMemory { len })
+    }
+
+    /// A slot for a record with `len` bytes of value. No locks and nothing found may be held.
+    fn take_slot(&mut self, class: usize, hash: u64, len: usize) -> Result<usize, StoreError> {
+        for wait in 0..WAITS_MAX {
+            let newcomer = Newcomer { hash, now_ms: self.now_ms };
+            if let Ok(location) = self.table().allocate(class, newcomer) {
+                return Ok(location);
+            }
+            self.wait_for_memory(wait);
+        }
+        self.table().note_out_of_memory();
+        Err(StoreError::OutOfMemory { len })
+    }
+
+    /// What was just given is free when every thread has been quiescent, this one first.
+    fn wait_for_memory(&mut self, wait: usize) {
+        self.quiesce();
+        #[cfg(not(any(loom, shuttle, miri)))]
+        if wait >= YIELDS {
+            base::sync::thread::sleep(WAIT);
+            return;
+        }
+        let _ = wait;
+        base::sync::thread::yield_now();
     }
 
     /// A piece for the tail of a large value.

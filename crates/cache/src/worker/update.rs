@@ -12,7 +12,6 @@ use crate::{
     geometry::{BLOCK_WORDS, INLINE_VALUE_MAX_BYTES, head_class, slot_class},
     index::{Found, Pair},
     record::{EXPIRY_BYTES, EXPIRY_MAX_MS, TOKEN_BYTES, patch},
-    subtable::Newcomer,
     table::Table,
 };
 
@@ -124,8 +123,7 @@ impl Worker {
         if let Some((_, location)) = made.slot.take() {
             self.table().free_slot(location);
         }
-        let newcomer = Newcomer { hash: key.hash, now_ms: self.now_ms };
-        made.slot = Some((class, self.table().allocate(class, newcomer, bytes)?));
+        made.slot = Some((class, self.take_slot(class, key.hash, bytes)?));
         Ok(())
     }
 

@@ -13,9 +13,6 @@ use crate::{
     table::Table,
 };
 
-/// Attempts to add an entry to the index: each failure is followed by growth.
-const INSERT_ATTEMPTS: usize = 4;
-
 /// What goes behind the front of a record.
 pub(super) enum Body<'v> {
     /// The bytes of an inline value.
@@ -81,7 +78,11 @@ impl Worker {
             table.report_hit(key.hash, found.entry.location());
             return Ok(token);
         }
-        place(table, &draft, class, value, &probe, self.now_ms)
+        match place(table, &draft, class, value, &probe, self.now_ms) {
+            Ok(token) => Ok(token),
+            // That may change, and the long way waits for it.
+            Err(NoRoom) => self.set_other(key, put),
+        }
     }
 
     /// The key as it can be looked for now, if a record can have it.
@@ -207,10 +208,10 @@ fn place(
     value: &[u8],
     probe: &Probe<'_>,
     now_ms: u64,
-) -> Result<u64, StoreError> {
+) -> Result<u64, NoRoom> {
     let key = draft.key;
     let newcomer = Newcomer { hash: key.hash, now_ms };
-    let location = table.allocate(class, newcomer, value.len())?;
+    let location = table.allocate(class, newcomer).map_err(|_| NoRoom)?;
     let index = &table.memory.index;
     // Usually nobody was here since the look without a lock.
     if let Some(room) = index.lock_one(probe, key.candidates, key.hash) {
@@ -219,7 +220,7 @@ fn place(
         settle(table, None, now_ms);
         return Ok(token);
     }
-    place_anyhow(table, draft, class, value, location, now_ms)
+    place_anyhow(table, draft, value, location, now_ms)
 }
 
 /// The same with a slot, under the locks of both buckets.
@@ -227,40 +228,27 @@ fn place(
 fn place_anyhow(
     table: &Table,
     draft: &Draft<'_>,
-    class: usize,
     value: &[u8],
-    mut location: usize,
+    location: usize,
     now_ms: u64,
-) -> Result<u64, StoreError> {
+) -> Result<u64, NoRoom> {
     let (key, memory) = (draft.key, &table.memory);
-    for _ in 0..INSERT_ATTEMPTS {
-        let pair = memory.index.lock(&memory.arena, key.candidates, key.hash);
-        let found = find_key(memory, &pair, &key);
-        match publish(table, &pair, found, draft, &Body::Inline(value), location) {
-            Ok((token, old)) => {
-                drop(pair);
-                settle(table, old, now_ms);
-                if old.is_some() {
-                    table.report_hit(key.hash, location);
-                }
-                return Ok(token);
-            }
-            Err(NoRoom) => {
-                drop(pair);
-                table.free_slot(location);
-                if !table.make_index_room(now_ms) {
-                    break;
-                }
-                let newcomer = Newcomer { hash: key.hash, now_ms };
-                location = table.allocate(class, newcomer, value.len())?;
-            }
-        }
+    let pair = memory.index.lock(&memory.arena, key.candidates, key.hash);
+    let found = find_key(memory, &pair, &key);
+    let published = publish(table, &pair, found, draft, &Body::Inline(value), location);
+    drop(pair);
+    let Ok((token, old)) = published else {
+        table.free_slot(location);
+        return Err(NoRoom);
+    };
+    settle(table, old, now_ms);
+    if old.is_some() {
+        table.report_hit(key.hash, location);
     }
-    table.note_out_of_memory();
-    Err(StoreError::OutOfMemory { len: value.len() })
+    Ok(token)
 }
 
-/// The index has no place for an entry.
+/// There is no slot now, or the index has no place for an entry.
 pub(super) struct NoRoom;
 
 /// Writes a record into a slot that nothing leads to and makes it the key's, under the lock of its

@@ -27,7 +27,7 @@ const BYTES_PER_CONNECTION: u64 =
     STATE_BYTES_PER_CONNECTION + reactor::OWN_BYTES_PER_CONNECTION as u64;
 
 /// Least bytes for records.
-const RECORD_BYTES_MIN: u64 = 16 << 20;
+pub(crate) const RECORD_BYTES_MIN: u64 = 16 << 20;
 
 /// The parts of a server's memory, in bytes. Their sum is the `memory` setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,6 +46,10 @@ impl Effective {
                 return Err(self.wrong(name, message));
             }
         }
+        if config.memory_max.0 != 0 && config.memory_max < config.memory {
+            let message = format!("must be 0, or at least `memory`, which is {}", config.memory);
+            return Err(self.wrong("memory_max", message));
+        }
         let budget = Budget::new(config, config.threads())?;
         self.check_value_size_max(&budget)
     }

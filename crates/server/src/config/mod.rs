@@ -21,6 +21,7 @@ use cache::PolicyKind;
 use reactor::Spin;
 
 pub use budget::Budget;
+pub(crate) use budget::RECORD_BYTES_MIN;
 pub(crate) use check::VALUE_SHARE_DIVISOR;
 pub use layers::{Effective, Layer, Origin};
 pub use value::{Cpus, Duration, IoMode, ListenAddress, LogLevel, Mode, Spinning, Threads, Value};
@@ -128,6 +129,9 @@ settings! {
     unix_mode: Mode = Mode(0o700), "MODE";
     /// Memory for everything: records, their index, buffers and connections.
     memory: ByteSize = ByteSize(64 << 20), "SIZE";
+    /// What `memory` may be raised to while serving, by the command `cache_memlimit`; `0` is all
+    /// that the machine has. What is not in use costs addresses only.
+    memory_max: ByteSize = ByteSize(0), "SIZE";
     /// Which record goes when memory is full: `htr`, or, for comparison, `fifo`, `lru`, `arc` or
     /// `paper`. With the last three a hit takes a lock, and a record 8 bytes more.
     policy: PolicyKind = PolicyKind::Htr, "NAME";

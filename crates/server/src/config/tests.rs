@@ -84,6 +84,7 @@ fn what_is_printed_has_the_same_effect() {
         ("unix", "/tmp/a \"quoted\"\n# socket"),
         ("unix-mode", "7"),
         ("memory", "3GiB"),
+        ("memory-max", "4GiB"),
         ("policy", "paper:hits=3,shares=fixed"),
         ("value-size-max", "2MiB"),
         ("net-threads", "3"),
@@ -202,6 +203,10 @@ fn values_out_of_range_are_refused_with_their_origin() {
             "value_size_max, file /etc/kelvin.toml: must be from 1KiB to 1GiB",
         ),
         ("memory = \"8GiB\"\nvalue_size_max = 1073741825", "must be from 1KiB to 1GiB"),
+        (
+            "memory = \"1GiB\"\nmemory_max = \"1023MiB\"",
+            "memory_max, file /etc/kelvin.toml: must be 0, or at least `memory`, which is 1GiB",
+        ),
         ("net_threads = 0", "`0` is not a number from 1 to 256 or `auto`"),
         ("net_threads = 257", "`257` is not a number from 1 to 256 or `auto`"),
         ("unix_mode = 1000", "`1000` is not a mode"),

@@ -1,5 +1,6 @@
 //! The commands that are not about one key.
 
+use base::size::ByteSize;
 use cache::Cache;
 use reactor::OUTPUT_UNIT_BYTES_MAX;
 use wire::memcached::{DumpFormat, Expiry, Request, ShutdownMode, Stats, Subject, lines};
@@ -9,6 +10,7 @@ use super::{
     record::Replies,
     reports::{self, List},
 };
+use crate::{config, stats::Settings};
 
 /// Highest level that `verbosity` sets.
 const VERBOSITY_MAX: u32 = 2;
@@ -52,7 +54,9 @@ pub(super) fn admin(context: &mut Context, request: &Request<'_>, replies: &mut 
             (lines::MGDUMP_NOT_ALLOWED, noreply)
         }
         Request::Crawl { classes, noreply } => (crawl(classes), noreply),
-        Request::MemoryLimit { noreply, .. } => (lines::MEMORY_LIMIT_FAILED, noreply),
+        Request::MemoryLimit { mebibytes, noreply } => {
+            (memory_limit(context, u64::from(mebibytes) << 20), noreply)
+        }
         Request::Tune { subject: Subject::SlabsReassign, noreply } => {
             (lines::BAD_SLAB_CLASS, noreply)
         }
@@ -77,6 +81,26 @@ fn flush_all(context: &mut Context, at: Expiry) {
         Expiry::Never | Expiry::Past => context.worker.flush(),
         later => context.worker.cache().flush_at(context.deadline_ms(later)),
     }
+}
+
+/// Changes the memory of the whole server. What buffers and connections have of it stays theirs.
+fn memory_limit(context: &Context, memory_bytes: u64) -> &'static [u8] {
+    let Settings { buffer_bytes, connection_bytes, .. } = context.server.settings();
+    let record_bytes = memory_bytes.saturating_sub(buffer_bytes + connection_bytes);
+    let least_bytes = config::RECORD_BYTES_MIN;
+    let (memory, records) = (ByteSize(memory_bytes), ByteSize(record_bytes));
+    if record_bytes < least_bytes {
+        let least = ByteSize(least_bytes);
+        tracing::info!(%memory, %records, %least, "too little memory: it stays as it is");
+        return lines::MEMORY_LIMIT_FAILED;
+    }
+    if let Err(error) = context.worker.cache().set_memory(record_bytes) {
+        tracing::info!(%memory, %error, "impossible memory: it stays as it is");
+        return lines::MEMORY_LIMIT_FAILED;
+    }
+    context.server.set_memory_bytes(memory_bytes);
+    tracing::info!(%memory, %records, "memory changed");
+    lines::OK
 }
 
 /// Nothing needs to crawl for expired records here; only wrong classes are told.

@@ -31,6 +31,10 @@ impl Runs {
         for partition in [Partition::Temporary, Partition::Hot] {
             self.check_ring(partition);
         }
+        let in_rings = (0..self.table.len()).filter(|&at| !self.is_vacant(at));
+        let in_rings = in_rings.map(|at| &self.table[at]).filter(|run| !run.draining);
+        let free: usize = in_rings.map(|run| usize::from(run.free)).sum();
+        assert_eq!(free, self.free_slots, "the count of free slots");
         holdings
     }
 
@@ -55,15 +59,16 @@ impl Runs {
         taken.extend((0..run.used).filter(|slot| !free.contains(slot)).map(location));
     }
 
+    fn is_vacant(&self, at: usize) -> bool {
+        self.vacant
+            .iter()
+            .any(|&first| (first as usize..first as usize + self.runs_per_block).contains(&at))
+    }
+
     fn check_ring(&self, partition: Partition) {
         let ring = self.ring(partition);
-        let vacant = |at: usize| {
-            self.vacant
-                .iter()
-                .any(|&first| (first as usize..first as usize + self.runs_per_block).contains(&at))
-        };
         let of_ring: BTreeSet<usize> = (0..self.table.len())
-            .filter(|&at| !vacant(at) && !self.table[at].draining)
+            .filter(|&at| !self.is_vacant(at) && !self.table[at].draining)
             .filter(|&at| self.table[at].partition == partition)
             .collect();
         let (mut seen, mut at) = (BTreeSet::new(), ring.hand);

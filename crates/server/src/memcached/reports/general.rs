@@ -25,11 +25,12 @@ pub(in crate::memcached) fn general(server: &ServerStats, cache: &Cache) -> Vec<
     process(&mut report, server);
     connections(&mut report, server);
     commands(&mut report, &totals);
-    report.stat("limit_maxbytes", server.settings().memory_bytes);
+    report.stat("limit_maxbytes", server.memory_bytes());
     limits(&mut report, server, &totals);
     memory(&mut report, cache, &totals);
     let settings = server.settings();
-    report.stat("memory_for_records", settings.record_bytes);
+    let others = settings.buffer_bytes + settings.connection_bytes;
+    report.stat("memory_for_records", server.memory_bytes().saturating_sub(others));
     report.stat("memory_for_buffers", settings.buffer_bytes);
     report.stat("memory_for_connections", settings.connection_bytes);
     io(&mut report, server);

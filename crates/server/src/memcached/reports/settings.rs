@@ -44,7 +44,7 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     let mut report = Report::default();
     let null = || "NULL".to_owned();
     let mut set = |name: &str, value: &dyn Display| report.stat(name, value);
-    set("maxbytes", &settings.memory_bytes);
+    set("maxbytes", &server.memory_bytes());
     set("maxconns", &settings.connections_max);
     set("tcpport", &settings.tcp_port);
     set("udpport", &0);

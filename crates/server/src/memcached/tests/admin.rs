@@ -45,7 +45,6 @@ fn what_cannot_be_tuned_is_accepted_or_refused_in_memcacheds_words() {
         "lru mode flat",
         "slabs automove 1",
         "slabs reassign 1 2",
-        "cache_memlimit 100",
         "watch",
         "extstore max_sleep 5",
         "shutdown",
@@ -58,10 +57,36 @@ fn what_cannot_be_tuned_is_accepted_or_refused_in_memcacheds_words() {
         "OK\nOK\nOK\nOK\nOK\nBADCLASS invalid class id\nBADCLASS invalid class id\n\
          ERROR metadump not allowed\nERROR key dump not allowed\nOK\nOK\n\
          BADCLASS invalid src or dst class id\n\
-         MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\n\
          CLIENT_ERROR watch commands not allowed\nOK\nSERVER_ERROR: shutdown not enabled\n\
          CLIENT_ERROR stats cachedump not allowed\nERROR\nERROR\n"
     );
+}
+
+#[test]
+fn the_memory_can_be_changed_as_far_as_it_was_reserved() {
+    let settings =
+        Settings { memory_bytes: 40 << 20, buffer_bytes: 8 << 20, ..Settings::default() };
+    let config = CacheConfig { memory_max_bytes: 120 << 20, ..CacheConfig::new(32 << 20) };
+    let mut server = Server::with(config, settings);
+    let failed = "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\n";
+    for (mebibytes, reply, limit) in [
+        (128, "OK\n", 128),
+        (129, failed, 128),
+        (24, "OK\n", 24),
+        // 15 MiB would be left for records.
+        (23, failed, 24),
+        (48, "OK\n", 48),
+    ] {
+        assert_eq!(ask(&mut server, &[&format!("cache_memlimit {mebibytes}")]), reply);
+        while server.context.worker().fit() {}
+        let stats = ask(&mut server, &["stats"]);
+        let bytes: u64 = limit << 20;
+        assert!(stats.contains(&format!("STAT limit_maxbytes {bytes}\n")), "{mebibytes}: {stats}");
+        let records = bytes - (8 << 20);
+        assert!(stats.contains(&format!("STAT memory_for_records {records}\n")), "{stats}");
+    }
+    let arena_bytes = server.cache.stats().arena_bytes;
+    assert!((38 << 20..40 << 20).contains(&arena_bytes), "{arena_bytes}");
 }
 
 #[test]

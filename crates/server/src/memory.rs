@@ -1,0 +1,52 @@
+//! The cache that a configuration asks for, with addresses for what its memory may become.
+
+use base::clock::Clock;
+use cache::{Cache, CacheConfig, ConfigError};
+
+use crate::{
+    Error,
+    config::{Budget, Config, VALUE_SHARE_DIVISOR},
+};
+
+/// Most memory that there are addresses for when nobody says how much: records can be found in
+/// 512 GiB, tables included.
+const MEMORY_MAX_BYTES: u64 = 500 << 30;
+
+/// Builds the cache. A system that has no addresses for the memory of the whole machine gives them
+/// for what is needed now; the limit cannot be raised then.
+pub(crate) fn cache(
+    config: &Config,
+    budget: &Budget,
+    threads: usize,
+    clock: &Clock,
+) -> Result<Cache, Error> {
+    let others = config.memory.0 - budget.record_bytes;
+    let wanted = match config.memory_max.0 {
+        0 => machine_bytes().min(MEMORY_MAX_BYTES),
+        bytes => bytes,
+    };
+    let build = |memory_max_bytes: u64| {
+        let cache = CacheConfig {
+            memory_max_bytes,
+            policy: config.policy,
+            value_size_max: config.value_size_max.0,
+            value_share_divisor: VALUE_SHARE_DIVISOR,
+            writers: threads,
+            ..CacheConfig::new(budget.record_bytes)
+        };
+        Cache::new(cache, clock.clone())
+    };
+    match build(wanted.saturating_sub(others).max(budget.record_bytes)) {
+        Err(ConfigError::Reserve { bytes, source }) if config.memory_max.0 == 0 => {
+            tracing::warn!(bytes, %source, "memory cannot be raised later");
+            Ok(build(budget.record_bytes)?)
+        }
+        built => Ok(built?),
+    }
+}
+
+/// Bytes of memory that the machine has; 0 if that cannot be found out.
+fn machine_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram.saturating_mul(u64::from(info.mem_unit))
+}
