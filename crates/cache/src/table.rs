@@ -32,8 +32,8 @@ use crate::{
 };
 
 /// Attempts to find memory for one record: each takes a block from another sub-table, and two in
-/// a row fail only when other threads take what was freed.
-const ALLOCATE_ATTEMPTS: usize = 16;
+/// a row fail only when other threads take what was freed, or look at it.
+const ALLOCATE_ATTEMPTS: usize = 4;
 
 /// Sub-tables with less than this are taken from last, so that rare sizes keep a place.
 const FLOOR_BYTES: usize = 2 * BLOCK_BYTES;

@@ -19,17 +19,16 @@ use crate::{
 };
 
 /// Times that a thread waits for memory, which others hold until their present command ends: at
-/// first it lets them run, then it sleeps for [`WAIT`]. All of it is a quarter of a second, enough
-/// for a thread that was preempted on a busy machine.
-const WAITS_MAX: usize = if cfg!(any(loom, shuttle, miri)) { 8 } else { 2_000 };
-#[cfg(not(any(loom, shuttle, miri)))]
-const YIELDS: usize = 64;
+/// first it lets them run, then it sleeps for [`WAIT`] while a block waits for them. All of it is
+/// some 30 ms, enough for a thread that was preempted on a busy machine.
+const WAITS_MAX: usize = if cfg!(any(loom, shuttle, miri)) { 8 } else { 300 };
+const YIELDS: usize = 16;
 #[cfg(not(any(loom, shuttle, miri)))]
 const WAIT: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// Of these, the first and every so many more ask other sub-tables for a block: that costs more
 /// than waiting for one that was given.
-const WAITS_PER_REFILL: usize = 32;
+const WAITS_PER_REFILL: usize = 16;
 
 /// A cache. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
@@ -213,7 +212,9 @@ impl Worker {
             if wait % WAITS_PER_REFILL == 0 {
                 self.table().refill_reserve(None, self.now_ms);
             }
-            self.wait_for_memory(wait);
+            if !self.wait_for_memory(wait) {
+                break;
+            }
         }
         self.table().note_out_of_memory();
         Err(StoreError::OutOfMemory { len })
@@ -223,25 +224,33 @@ impl Worker {
     fn take_slot(&mut self, class: usize, hash: u64, len: usize) -> Result<usize, StoreError> {
         for wait in 0..WAITS_MAX {
             let newcomer = Newcomer { hash, now_ms: self.now_ms };
-            if let Ok(location) = self.table().allocate(class, newcomer) {
+            if wait % WAITS_PER_REFILL == 0
+                && let Ok(location) = self.table().allocate(class, newcomer)
+            {
                 return Ok(location);
             }
-            self.wait_for_memory(wait);
+            if !self.wait_for_memory(wait) {
+                break;
+            }
         }
         self.table().note_out_of_memory();
         Err(StoreError::OutOfMemory { len })
     }
 
-    /// What was just given is free when every thread has been quiescent, this one first.
-    fn wait_for_memory(&mut self, wait: usize) {
+    /// What was just given is free when every thread has been quiescent, this one first. Returns
+    /// whether there is anything to wait for.
+    fn wait_for_memory(&mut self, wait: usize) -> bool {
         self.quiesce();
-        #[cfg(not(any(loom, shuttle, miri)))]
-        if wait >= YIELDS {
-            base::sync::thread::sleep(WAIT);
-            return;
+        if wait < YIELDS {
+            base::sync::thread::yield_now();
+            return true;
         }
-        let _ = wait;
-        base::sync::thread::yield_now();
+        if self.table().memory.blocks.available() == 0 {
+            return false;
+        }
+        #[cfg(not(any(loom, shuttle, miri)))]
+        base::sync::thread::sleep(WAIT);
+        true
     }
 
     /// A piece for the tail of a large value.
