@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 use base::sync::{
     Mutex,
-    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
     lock,
 };
 
@@ -63,18 +63,18 @@ impl Owner {
     }
 }
 
-/// One block's entry. Zeros stand for a block that was never touched.
-#[derive(Debug, Default)]
-#[cfg_attr(not(any(loom, shuttle, miri)), derive(zerocopy::FromZeros))]
-struct Block {
-    owner: AtomicU64,
-    /// No record in it expires before [`u64::MAX`] less this; 0 when none does at all.
-    expiry_lead_ms: AtomicU64,
-    /// Sequence of the last write into it, so that a copy can take just what changed.
-    changed: AtomicU64,
-    /// The next block of the same value.
-    next: AtomicU32,
-}
+/// What is known of one block, by the places below. All zeros stand for a block that was never
+/// touched. An array, because a struct would need a derived proof that it may be all zeros.
+type Known = [AtomicU64; 4];
+
+/// Its [`Owner`], packed.
+const OWNER: usize = 0;
+/// No record in it expires before [`u64::MAX`] less this, in milliseconds; 0 when none does at all.
+const EXPIRY_LEAD_MS: usize = 1;
+/// Sequence of the last write into it, so that a copy can take just what changed.
+const CHANGED: usize = 2;
+/// The next block of the same value.
+const NEXT: usize = 3;
 
 #[derive(Debug, Default)]
 struct Free {
@@ -135,7 +135,7 @@ impl Surplus {
 /// The block table and the free blocks.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    table: Box<[Block]>,
+    table: Box<[Known]>,
     free: Mutex<Free>,
     /// Blocks with an owner, block 0 among them; changes under the lock of `free` only.
     taken: AtomicUsize,
@@ -162,7 +162,7 @@ impl Blocks {
     }
 
     /// Bytes of the table for one block.
-    pub(crate) const TABLE_BYTES_PER_BLOCK: usize = size_of::<Block>();
+    pub(crate) const TABLE_BYTES_PER_BLOCK: usize = size_of::<Known>();
 
     /// Blocks that there are addresses for.
     pub(crate) fn len(&self) -> usize {
@@ -267,54 +267,54 @@ impl Blocks {
     /// Who owns a block.
     #[inline]
     pub(crate) fn owner(&self, block: usize) -> Owner {
-        Owner::unpack(self.table[block].owner.load(Ordering::Acquire))
+        Owner::unpack(self.table[block][OWNER].load(Ordering::Acquire))
     }
 
     pub(crate) fn set_owner(&self, block: u32, owner: Owner) {
         let entry = &self.table[block as usize];
-        entry.expiry_lead_ms.store(0, Ordering::Relaxed);
-        entry.owner.store(owner.pack(), Ordering::Release);
+        entry[EXPIRY_LEAD_MS].store(0, Ordering::Relaxed);
+        entry[OWNER].store(owner.pack(), Ordering::Release);
     }
 
     /// Notes a write into a block: its sequence, and when the record expires (0 for never).
     #[inline]
     pub(crate) fn note_write(&self, block: usize, sequence: u64, expiry_ms: u64) {
         let entry = &self.table[block];
-        entry.changed.store(sequence, Ordering::Relaxed);
-        if expiry_ms != 0 && u64::MAX - expiry_ms > entry.expiry_lead_ms.load(Ordering::Relaxed) {
-            entry.expiry_lead_ms.fetch_max(u64::MAX - expiry_ms, Ordering::Relaxed);
+        entry[CHANGED].store(sequence, Ordering::Relaxed);
+        if expiry_ms != 0 && u64::MAX - expiry_ms > entry[EXPIRY_LEAD_MS].load(Ordering::Relaxed) {
+            entry[EXPIRY_LEAD_MS].fetch_max(u64::MAX - expiry_ms, Ordering::Relaxed);
         }
     }
 
     /// Sequence of the last write into a block.
     pub(crate) fn changed(&self, block: usize) -> u64 {
-        self.table[block].changed.load(Ordering::Relaxed)
+        self.table[block][CHANGED].load(Ordering::Relaxed)
     }
 
     /// When the first record of a block expires, at the earliest; `u64::MAX` when none does.
     #[inline]
     pub(crate) fn earliest_expiry_ms(&self, block: usize) -> u64 {
-        u64::MAX - self.table[block].expiry_lead_ms.load(Ordering::Relaxed)
+        u64::MAX - self.table[block][EXPIRY_LEAD_MS].load(Ordering::Relaxed)
     }
 
     /// Forgets a block's earliest expiry before a sweep looks at every record again.
     pub(crate) fn forget_expiry(&self, block: usize) {
-        self.table[block].expiry_lead_ms.store(0, Ordering::Relaxed);
+        self.table[block][EXPIRY_LEAD_MS].store(0, Ordering::Relaxed);
     }
 
     /// Lowers a block's earliest expiry.
     pub(crate) fn note_expiry(&self, block: usize, expiry_ms: u64) {
-        self.table[block].expiry_lead_ms.fetch_max(u64::MAX - expiry_ms, Ordering::Relaxed);
+        self.table[block][EXPIRY_LEAD_MS].fetch_max(u64::MAX - expiry_ms, Ordering::Relaxed);
     }
 
     /// The block behind this one in a value.
     pub(crate) fn next(&self, block: u32) -> u32 {
-        self.table[block as usize].next.load(Ordering::Relaxed)
+        self.table[block as usize][NEXT].load(Ordering::Relaxed) as u32
     }
 
     /// Chains a value's blocks.
     pub(crate) fn set_next(&self, block: u32, next: u32) {
-        self.table[block as usize].next.store(next, Ordering::Relaxed);
+        self.table[block as usize][NEXT].store(u64::from(next), Ordering::Relaxed);
     }
 }
 

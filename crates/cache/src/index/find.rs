@@ -127,6 +127,9 @@ impl Index {
         hash: u64,
         mut read: impl FnMut(Found<'a>) -> Option<R>,
     ) -> Result<Option<(Found<'a>, R)>, Contended> {
+        if !self.is_current(candidates) {
+            candidates = self.candidates(hash);
+        }
         for _ in 0..OPTIMISTIC_ATTEMPTS {
             match self.read_once(arena, candidates, Tag::of(hash), &mut read) {
                 Attempt::Hit(found, result) => return Ok(Some((found, result))),

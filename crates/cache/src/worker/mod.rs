@@ -159,19 +159,20 @@ impl Worker {
         Key::new(bytes, hash, memory.index.candidates(hash))
     }
 
-    /// The key as it can be looked for now. A key may have been kept while this thread was
-    /// quiescent: lines that it leads to may be something else by now.
-    ///
-    /// # Panics
     /// Another cache's key leads to lines that are something else here.
     #[inline]
-    fn current<'k>(&self, key: Key<'k>) -> Key<'k> {
+    fn check_owner(&self, key: &Key<'_>) {
         let index = &self.table().memory.index;
         assert!(index.owns(key.candidates), "a key is used with the cache that made it");
-        if index.is_current(key.candidates) {
-            return key;
-        }
-        Key { candidates: index.candidates(key.hash), ..key }
+    }
+
+    /// Whether the lines that a key carries are still those of the index. A key may have been kept
+    /// while this thread was quiescent: then they may be something else by now, and whoever does
+    /// not ask must leave them to [`crate::index::Index::read`] and [`crate::index::Index::lock`],
+    /// which do.
+    #[inline]
+    fn is_current(&self, key: &Key<'_>) -> bool {
+        self.table().memory.index.is_current(key.candidates)
     }
 
     /// First pass over a burst: asks memory for the key's buckets.

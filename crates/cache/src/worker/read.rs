@@ -26,7 +26,10 @@ impl Worker {
     /// pinned; counts as a hit for replacement.
     #[inline]
     pub fn get(&mut self, key: Key<'_>, out: &mut impl Output) -> Get {
-        let key = self.current(key);
+        self.check_owner(&key);
+        if !self.is_current(&key) {
+            return self.get_any(key, out);
+        }
         let memory = &self.cache.table.memory;
         let probe = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
         if let Some(found) = probe.found() {

@@ -77,7 +77,7 @@ impl Worker {
         mut upload: Option<Upload>,
         mut decide: impl FnMut(Option<&View<'_>>) -> Decision<'v>,
     ) -> Result<Option<u64>, StoreError> {
-        let key = self.check_key(key)?;
+        self.check_key(key)?;
         let mut made = Made::default();
         let mut result = Err(StoreError::OutOfMemory { len: 0 });
         for _ in 0..TURNS_MAX {

@@ -57,7 +57,10 @@ impl Worker {
         if value.len() > table.inline_max_bytes {
             return self.set_other(key, put);
         }
-        let key = self.check_key(key)?;
+        self.check_key(key)?;
+        if !self.is_current(&key) {
+            return self.set_other(key, put);
+        }
         let draft = Draft::new(key, put, value.len());
         let class =
             slot_class(draft.layout.bytes()).expect("invariant: an inline record has a class");
@@ -85,13 +88,10 @@ impl Worker {
         }
     }
 
-    /// The key as it can be looked for now, if a record can have it.
-    pub(super) fn check_key<'k>(&self, key: Key<'k>) -> Result<Key<'k>, StoreError> {
+    pub(super) fn check_key(&self, key: Key<'_>) -> Result<(), StoreError> {
+        self.check_owner(&key);
         let len = key.bytes.len();
-        if len == 0 || len > KEY_LEN_MAX {
-            return Err(StoreError::KeyLength { len });
-        }
-        Ok(self.current(key))
+        if len == 0 || len > KEY_LEN_MAX { Err(StoreError::KeyLength { len }) } else { Ok(()) }
     }
 
     #[cold]
