@@ -197,7 +197,8 @@ impl Blocks {
         self.taken.load(Ordering::Relaxed)
     }
 
-    fn reserve(&self) -> usize {
+    /// Blocks that are kept free.
+    pub(crate) fn reserve(&self) -> usize {
         self.reserve.load(Ordering::Relaxed)
     }
 

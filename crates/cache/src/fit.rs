@@ -1,8 +1,9 @@
 //! Memory that follows its limit and its use: blocks given back to the system after the limit was
 //! lowered, and tables of the past given back to the arena.
 //!
-//! Lowering the limit takes effect bit by bit. What a thread does in the middle of a command is
-//! bounded by the reserve, and the limit in force is never more than a step below what is taken.
+//! Lowering the limit takes effect step by step, and a step that cannot be reached is taken back:
+//! what is pinned, or cannot be freed for another reason, must not keep others from storing. So
+//! what a thread does in the middle of a command is bounded by a step and the reserve.
 
 use base::sync::{
     Mutex,
@@ -12,7 +13,7 @@ use base::sync::{
 
 use crate::{
     ConfigError,
-    geometry::BLOCK_LINES,
+    geometry::{ARENA_MIN_BLOCKS, BLOCK_BYTES, BLOCK_LINES},
     index::Merge,
     table::{Table, arena_blocks},
 };
@@ -20,6 +21,9 @@ use crate::{
 /// Blocks by which the limit is lowered at a time: 1 MiB, whose records are evicted within some
 /// milliseconds.
 const STEP_BLOCKS: usize = 16;
+
+/// Free blocks given back to the system at a time: some 10 us each.
+const STEP_RETURNS: usize = 128;
 
 /// Buckets merged at a time: as many bytes as above, some 200 ns each.
 const STEP_MERGES: usize = STEP_BLOCKS * BLOCK_LINES;
@@ -53,6 +57,12 @@ impl Table {
             return Err(ConfigError::MemoryAboveMax { got: memory_bytes, max });
         }
         let target = arena_blocks(&self.config, memory_bytes)?;
+        // Half of it for records, at least.
+        let least = 2 * self.memory.index.least_blocks() + ARENA_MIN_BLOCKS;
+        if target < least {
+            let [got, min] = [target, least].map(|blocks| (blocks * BLOCK_BYTES) as u64);
+            return Err(ConfigError::MemoryTooSmall { got, min });
+        }
         let _turn = lock(&self.fit.turn);
         self.fit.target.store(target, Ordering::Relaxed);
         if target >= self.memory.blocks.limit() {
@@ -68,8 +78,7 @@ impl Table {
         self.return_ghosts();
         // What the index gives back need not be evicted.
         let more = self.compact() || self.merge_buckets() || self.lower_limit(now_ms);
-        self.return_blocks();
-        more
+        self.return_blocks() || more
     }
 
     /// Makes free blocks of free slots when there are few, so that they can be used for records of
@@ -82,16 +91,21 @@ impl Table {
     fn lower_limit(&self, now_ms: u64) -> bool {
         let blocks = &self.memory.blocks;
         let (limit, target) = (blocks.limit(), self.fit.target.load(Ordering::Relaxed));
-        if limit > target {
-            // Free blocks cost nothing.
-            let free = blocks.available();
-            blocks.set_limit(limit.saturating_sub(free.max(STEP_BLOCKS)).max(target));
-            self.memory.arena.use_huge_pages(false);
+        if limit <= target {
+            return false;
         }
+        // Free blocks cost nothing.
+        let lower = limit.saturating_sub(blocks.available().max(STEP_BLOCKS)).max(target);
+        blocks.set_limit(lower);
+        self.memory.arena.use_huge_pages(false);
+        self.refill_reserve(None, now_ms);
         if blocks.is_short() {
-            self.refill_reserve(None, now_ms);
+            // It cannot be had now. With less than this others would turn each other out until the
+            // next attempt.
+            let enough = blocks.taken() + blocks.reserve() + STEP_BLOCKS;
+            blocks.set_limit(enough.clamp(lower, blocks.len().min(limit + STEP_BLOCKS)));
         }
-        limit > target
+        blocks.limit() < limit
     }
 
     /// Undoes growth of the index that records no longer need, when their memory is needed.
@@ -132,12 +146,14 @@ impl Table {
         }
     }
 
-    /// Gives free blocks above the limit back to the system.
-    fn return_blocks(&self) {
+    /// Gives free blocks above the limit back to the system. Returns whether there may be more.
+    fn return_blocks(&self) -> bool {
         let memory = &self.memory;
-        while let Some(block) = memory.blocks.take_surplus(&memory.qsbr) {
+        for _ in 0..STEP_RETURNS {
+            let Some(block) = memory.blocks.take_surplus(&memory.qsbr) else { return false };
             memory.arena.discard(&block);
             memory.blocks.returned(block);
         }
+        true
     }
 }

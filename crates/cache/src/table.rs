@@ -38,6 +38,10 @@ const ALLOCATE_ATTEMPTS: usize = 4;
 /// Sub-tables with less than this are taken from last, so that rare sizes keep a place.
 const FLOOR_BYTES: usize = 2 * BLOCK_BYTES;
 
+/// Times that somebody gives something to refill the reserve, which has at most 64 blocks: values
+/// that readers hold, and pieces of blocks, free nothing at once.
+const REFILL_STEPS_MAX: usize = 256;
+
 /// Sub-tables that are asked for a block in one go: those beyond have no more to give than these.
 const DONORS_MAX: usize = 32;
 
@@ -325,7 +329,10 @@ impl Table {
     pub(crate) fn refill_reserve(&self, needy: Option<usize>, now_ms: u64) {
         let mut except: ArrayVec<usize, DONORS_MAX> = needy.into_iter().collect();
         let mut floor_bytes = FLOOR_BYTES;
-        while self.memory.blocks.is_short() {
+        for _ in 0..REFILL_STEPS_MAX {
+            if !self.memory.blocks.is_short() {
+                return;
+            }
             if self.take_spare() {
                 continue;
             }

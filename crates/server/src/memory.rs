@@ -37,8 +37,10 @@ pub(crate) fn cache(
         Cache::new(cache, clock.clone())
     };
     match build(wanted.saturating_sub(others).max(budget.record_bytes)) {
-        Err(ConfigError::Reserve { bytes, source }) if config.memory_max.0 == 0 => {
-            tracing::warn!(bytes, %source, "memory cannot be raised later");
+        Err(error @ (ConfigError::Reserve { .. } | ConfigError::MemoryTooLarge { .. }))
+            if config.memory_max.0 == 0 =>
+        {
+            tracing::warn!(%error, "memory cannot be raised later");
             Ok(build(budget.record_bytes)?)
         }
         built => Ok(built?),

@@ -82,12 +82,29 @@ impl Index {
             return;
         }
         let (number, moving) = self.extent(size).next_split();
-        // The old one first: address order, and nobody else can want the new one yet.
-        let old = self.bucket(arena, number).lock();
-        let new = self.bucket(arena, next).lock();
+        // A thread that has known the index when it was larger may want the new one already.
+        let (old, new) = self.lock_two(arena, number, next);
         self.split(arena, &old, &new, moving);
         self.size.store(size.grown().0, Ordering::Release);
         self.trim_overflow(arena, &old);
+    }
+
+    /// Locks two buckets, in address order.
+    pub(super) fn lock_two<'a>(
+        &self,
+        arena: &'a Arena,
+        one: u64,
+        other: u64,
+    ) -> (Locked<'a>, Locked<'a>) {
+        let lines = [one, other].map(|number| self.line_of(number));
+        let lock = |line| Bucket::new(arena.line(line)).lock();
+        if lines[0] < lines[1] {
+            let one = lock(lines[0]);
+            (one, lock(lines[1]))
+        } else {
+            let other = lock(lines[1]);
+            (lock(lines[0]), other)
+        }
     }
 
     /// Moves the entries whose tags have the bit `moving` from one bucket to the other.

@@ -250,6 +250,11 @@ impl Index {
         }
     }
 
+    /// Blocks that it cannot do without.
+    pub(crate) fn least_blocks(&self) -> usize {
+        (1 << self.base_bits) / BLOCK_LINES + self.overflow_blocks()
+    }
+
     /// Bytes of the directories.
     pub(crate) fn table_bytes(arena_blocks: usize) -> usize {
         (arena_blocks + arena_blocks / 8 + 1) * size_of::<AtomicU32>()
@@ -291,11 +296,11 @@ impl Index {
         Extent { base_bits: self.base_bits, buckets: size.buckets() }
     }
 
-    /// The line of the arena that a bucket is; it never changes.
+    /// The line of the arena that a bucket is.
     #[inline]
     fn line_of(&self, number: u64) -> usize {
         let number = number as usize;
-        let block = self.directory[number / BLOCK_LINES].load(Ordering::Relaxed) as usize;
+        let block = self.directory[number / BLOCK_LINES].load(Ordering::Acquire) as usize;
         block * BLOCK_LINES + number % BLOCK_LINES
     }
 
@@ -323,6 +328,9 @@ impl Index {
     /// Asks for the record that an entry with the tag of `hash` leads to.
     #[inline]
     pub(crate) fn prefetch_record(&self, arena: &Arena, candidates: Candidates, hash: u64) {
+        if !self.is_current(candidates) {
+            return;
+        }
         let lines = Lines::of(arena, candidates);
         let places = lines.tagged(Tag::of(hash));
         if places != 0 {

@@ -45,12 +45,8 @@ impl Index {
             return Merge::NotNow;
         }
         let (into, _) = self.extent(size.shrunk(false)).next_split();
-        let (last_line, into_line) = (self.line_of(last), self.line_of(into));
-        // In address order.
-        let (low, high) = (last_line.min(into_line), last_line.max(into_line));
-        let (low, high) =
-            (Bucket::new(arena.line(low)).lock(), Bucket::new(arena.line(high)).lock());
-        let (from, to) = if last_line < into_line { (&low, &high) } else { (&high, &low) };
+        let (from, to) = self.lock_two(arena, last, into);
+        let (from, to) = (&from, &to);
         self.pull_in(arena, from);
         if from.bucket().overflow() != 0 || !self.make_fit(arena, size, (from, last), (to, into)) {
             return Merge::NotNow;

@@ -54,16 +54,25 @@ impl SubTable {
                 }
             }
         }
+        self.note_free_slots(memory, &state);
         state.tally.evicted_bytes > before
     }
 
     /// Empties draining blocks as far as possible and retires those that are empty. Returns
     /// whether one was.
     pub(super) fn finish_drains(&self, memory: &Memory, state: &mut State) -> bool {
+        for at in 0..state.draining.len() {
+            let first_run = state.draining[at];
+            state.empty_block(memory, first_run);
+        }
+        self.retire_drained(memory, state)
+    }
+
+    /// Retires the draining blocks that are empty. Returns whether one was.
+    pub(super) fn retire_drained(&self, memory: &Memory, state: &mut State) -> bool {
         let draining = std::mem::take(&mut state.draining);
         let mut retired = false;
         for first_run in draining {
-            state.empty_block(memory, first_run);
             if state.runs.end_drain(first_run) {
                 let block = state.runs.start(first_run) / BLOCK_WORDS;
                 let block = u32::try_from(block).expect("invariant: fewer than 2^32 blocks");

@@ -206,6 +206,9 @@ impl SubTable {
         may_evict: bool,
     ) -> Result<(usize, bool), NoSlot> {
         let mut state = lock(&self.state);
+        if !state.draining.is_empty() {
+            self.finish_drains(memory, &mut state);
+        }
         let is_full = if state.shape.limits_partitions {
             state.order.is_full(&state.runs)
         } else {
@@ -284,12 +287,14 @@ impl SubTable {
         }
     }
 
-    /// Frees a slot whose record the caller took out of the index, or never put in.
+    /// Frees a slot whose record the caller took out of the index, or never put in. Looks at nothing
+    /// but this sub-table's own slots: a thread that drops a pin may be offline, and then index and
+    /// ghosts are not its to touch.
     pub(crate) fn free(&self, memory: &Memory, location: usize) {
         let mut state = lock(&self.state);
         state.give(memory, location);
         if !state.draining.is_empty() {
-            self.finish_drains(memory, &mut state);
+            self.retire_drained(memory, &mut state);
         }
         self.note_free_slots(memory, &state);
     }

@@ -249,8 +249,9 @@ impl Worker {
         if self.table().memory.blocks.available() == 0 {
             return false;
         }
+        // Offline, so that others who wait need not wait for this one.
         #[cfg(not(any(loom, shuttle, miri)))]
-        base::sync::thread::sleep(WAIT);
+        self.offline(|| base::sync::thread::sleep(WAIT));
         true
     }
 

@@ -89,6 +89,35 @@ fn memory_that_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn what_is_pinned_above_a_lowered_limit_keeps_nobody_from_storing() {
+    let cache = growable(64 * MIB, 64 * MIB);
+    let mut worker = cache.worker().expect("a place");
+    let large = |number: u64| (1 << 40 | number).to_le_bytes();
+    let mut pins = Vec::new();
+    for number in 0..14 {
+        set(&mut worker, &large(number), &pattern(MIB as usize, number));
+        match worker.get(worker.key(&large(number)), &mut Vec::new()) {
+            Get::Large(pinned) => pins.push(pinned),
+            other => panic!("{other:?}"),
+        }
+        worker.quiesce();
+    }
+    fill(&mut worker, 0..1000, 100);
+    cache.set_memory(12 * MIB).expect("enough for one that nobody pins");
+    fit(&mut worker);
+    fill(&mut worker, 2000..3000, 100);
+    assert_eq!(present(&mut worker, 2000..3000, 100), 1000);
+    assert_eq!(cache.stats().out_of_memory, 0);
+    drop(pins);
+    fit(&mut worker);
+    let stats = cache.stats();
+    assert!(stats.arena_used_bytes <= stats.arena_bytes, "{stats:?}");
+    assert!(stats.arena_bytes < 12 * MIB, "{stats:?}");
+    worker.quiesce();
+    cache.table().validate();
+}
+
+#[test]
 fn the_memory_of_a_lowered_limit_goes_back_to_the_system() {
     let resident = || {
         let status = std::fs::read_to_string("/proc/self/smaps_rollup").expect("Linux");
