@@ -287,9 +287,9 @@ impl SubTable {
         }
     }
 
-    /// Frees a slot whose record the caller took out of the index, or never put in. Looks at nothing
-    /// but this sub-table's own slots: a thread that drops a pin may be offline, and then index and
-    /// ghosts are not its to touch.
+    /// Frees a slot whose record the caller took out of the index, or never put in. Looks at
+    /// nothing but this sub-table's own slots: a thread that drops a pin may be offline, and then
+    /// index and ghosts are not its to touch.
     pub(crate) fn free(&self, memory: &Memory, location: usize) {
         let mut state = lock(&self.state);
         state.give(memory, location);
