@@ -118,24 +118,6 @@ fn what_is_pinned_above_a_lowered_limit_keeps_nobody_from_storing() {
 }
 
 #[test]
-fn the_memory_of_a_lowered_limit_goes_back_to_the_system() {
-    let resident = || {
-        let status = std::fs::read_to_string("/proc/self/smaps_rollup").expect("Linux");
-        let line = status.lines().find(|line| line.starts_with("Rss:")).expect("a line");
-        line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("KiB") << 10
-    };
-    let cache = growable(256 * MIB, 256 * MIB);
-    let mut worker = cache.worker().expect("a place");
-    fill(&mut worker, 0..250 * MIB / 1100, 1000);
-    let full = resident();
-    cache.set_memory(64 * MIB).expect("enough");
-    fit(&mut worker);
-    // Other tests of this process take and give memory meanwhile: half a share of tolerance.
-    let freed = full.saturating_sub(resident());
-    assert!(freed > 120 * MIB, "{} MiB of 192", freed / MIB);
-}
-
-#[test]
 fn index_and_ghosts_of_small_records_make_room_for_large_ones() {
     let cache = cache(32 * MIB);
     let mut worker = cache.worker().expect("a place");
