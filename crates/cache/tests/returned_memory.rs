@@ -1,5 +1,5 @@
-//! Memory that a lowered limit gives back to the system. Alone in its process, whose resident set it
-//! looks at.
+//! Memory that a lowered limit gives back to the system. Alone in its process, whose resident set
+//! it looks at.
 
 use base::clock::Clock;
 use cache::{Cache, CacheConfig, Put, Value};
