@@ -59,7 +59,7 @@ impl Upload {
     }
 
     /// Takes the next bytes of the value: as many of `bytes` as are missing. Returns how many it
-    /// took. May wait up to a millisecond for memory that readers are just leaving.
+    /// took. May wait up to some 30 ms for each block for memory that readers are just leaving.
     ///
     /// # Errors
     /// [`StoreError::OutOfMemory`] and [`StoreError::UploadsFull`] when there is no memory for

@@ -63,7 +63,7 @@ use crate::{
 const GROWTH_BITS: u32 = 10;
 
 /// More bits, if need be, for memory that is made larger later. With them 10 bits are left, one
-/// wrong record in 75 lookups.
+/// wrong record in 75 lookups; fewer bits where the next limit keeps the first buckets few.
 const GROWTH_BITS_LATER: u32 = 4;
 
 /// The first buckets take no more than this part of the arena.
