@@ -33,6 +33,8 @@ const STEP_MERGES: usize = STEP_BLOCKS * BLOCK_LINES;
 pub(crate) struct Fit {
     /// Blocks that the arena is to have.
     target: AtomicUsize,
+    /// Blocks that it had when that was asked for: a step that is taken back leads no higher.
+    ceiling: AtomicUsize,
     /// Buckets are being merged.
     merging: AtomicBool,
     /// Held by the thread that makes it fit.
@@ -43,6 +45,7 @@ impl Fit {
     pub(crate) fn new(blocks: usize) -> Self {
         Self {
             target: AtomicUsize::new(blocks),
+            ceiling: AtomicUsize::new(blocks),
             merging: AtomicBool::new(false),
             turn: Mutex::new(()),
         }
@@ -65,6 +68,7 @@ impl Table {
         }
         let _turn = lock(&self.fit.turn);
         self.fit.target.store(target, Ordering::Relaxed);
+        self.fit.ceiling.store(self.memory.blocks.limit().max(target), Ordering::Relaxed);
         if target >= self.memory.blocks.limit() {
             self.memory.blocks.set_limit(target);
             self.memory.arena.use_huge_pages(true);
@@ -103,7 +107,8 @@ impl Table {
             // It cannot be had now. With less than this others would turn each other out until the
             // next attempt.
             let enough = blocks.taken() + blocks.reserve() + STEP_BLOCKS;
-            blocks.set_limit(enough.clamp(lower, blocks.len().min(limit + STEP_BLOCKS)));
+            let ceiling = self.fit.ceiling.load(Ordering::Relaxed);
+            blocks.set_limit(enough.clamp(lower, ceiling.min(limit + STEP_BLOCKS)));
         }
         blocks.limit() < limit
     }
