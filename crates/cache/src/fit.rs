@@ -79,6 +79,7 @@ impl Table {
     /// One step towards what memory is to become. Returns whether there is more to do at once.
     pub(crate) fn fit(&self, now_ms: u64) -> bool {
         let Ok(_turn) = self.fit.turn.try_lock() else { return false };
+        self.memory.index.end_stalled_walk(now_ms);
         self.return_ghosts();
         // What the index gives back need not be evicted.
         let more = self.compact() || self.merge_buckets() || self.lower_limit(now_ms);

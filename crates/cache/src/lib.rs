@@ -22,6 +22,7 @@ mod change;
 #[cfg(test)]
 mod checks;
 mod config;
+mod cursor;
 mod error;
 mod extent;
 mod fit;
@@ -44,8 +45,10 @@ mod zeroed;
 
 pub use change::{Change, Decision, Digits, Edit, Put, Token, Value};
 pub use config::{CacheConfig, VALUE_SIZE_MAX_LIMIT_BYTES};
+pub use cursor::{Cursor, Listed};
 pub use error::{ConfigError, StoreError};
 pub use extent::{Pinned, Upload};
+pub use index::Step;
 pub use meta::{Get, Key, Meta, Output};
 pub use policy::{PaperRules, PolicyKind};
 pub use stats::Stats;

@@ -27,7 +27,7 @@ struct Mutant {
     symptom: &'static str,
 }
 
-const MUTANTS: [Mutant; 8] = [
+const MUTANTS: [Mutant; 9] = [
     Mutant {
         name: "no_fence",
         suite: Suite::Loom,
@@ -69,6 +69,13 @@ const MUTANTS: [Mutant; 8] = [
         package: "cache",
         filter: "length_that_leads_out",
         symptom: "a torn length was believed",
+    },
+    Mutant {
+        name: "walk_is_overtaken",
+        suite: Suite::Test,
+        package: "cache",
+        filter: "what_stays_is_met_whatever",
+        symptom: "missed by the walk",
     },
     Mutant {
         name: "insert_looks_at_one_bucket",

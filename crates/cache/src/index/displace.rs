@@ -14,6 +14,8 @@ const SECOND_STEP_BUCKETS: usize = 6;
 pub(super) struct Candidate<'a> {
     pub(super) bucket: Bucket<'a>,
     pub(super) place: usize,
+    /// The bucket that it is in.
+    pub(super) number: u64,
     /// Its other bucket.
     pub(super) other: u64,
 }
@@ -34,7 +36,7 @@ impl Index {
             std::array::from_fn::<_, LINE_ENTRIES, _>(|place| {
                 let other = extent.other_bucket(number, bucket.entry(place));
                 arena.prefetch(self.line_of(other) * LINE_WORDS);
-                Candidate { bucket, place, other }
+                Candidate { bucket, place, number, other }
             })
         });
         let candidates = candidates.as_flattened();
@@ -54,7 +56,7 @@ impl Index {
     /// Moves an entry of a locked bucket to its other bucket if there is room there, and `size`
     /// still is the index's.
     pub(super) fn move_away(&self, arena: &Arena, size: Size, candidate: Candidate<'_>) -> bool {
-        let Candidate { bucket, place, other: target } = candidate;
+        let Candidate { bucket, place, number, other: target } = candidate;
         // A look without a lock, so that most full buckets are passed at once, those that the
         // caller holds among them.
         if self.bucket(arena, target).empty() == 0 {
@@ -63,7 +65,7 @@ impl Index {
         // Bucket locks beyond the first two are tried, never waited for.
         let Some(lock) = self.bucket(arena, target).try_lock() else { return false };
         // While it is held the target is not split; if it was before, the entry may not go there.
-        if self.size(Ordering::Relaxed) != size {
+        if self.size(Ordering::Relaxed) != size || self.hides(number, target) {
             return false;
         }
         let Some(free) = lock.bucket().room() else { return false };
@@ -78,7 +80,7 @@ impl Index {
         let number = candidate.other;
         // Also fails for a bucket of the pair.
         let Some(lock) = self.bucket(arena, number).try_lock() else { return false };
-        if self.size(Ordering::Relaxed) != pair.size {
+        if self.size(Ordering::Relaxed) != pair.size || self.hides(candidate.number, number) {
             return false;
         }
         let bucket = lock.bucket();
@@ -87,7 +89,7 @@ impl Index {
         let room = bucket.room().or_else(|| {
             (0..LINE_ENTRIES).find(|&place| {
                 let other = extent.other_bucket(number, bucket.entry(place));
-                self.move_away(arena, pair.size, Candidate { bucket, place, other })
+                self.move_away(arena, pair.size, Candidate { bucket, place, number, other })
             })
         });
         let Some(free) = room else { return false };

@@ -37,6 +37,7 @@ mod grow;
 mod insert;
 mod overflow;
 mod shrink;
+mod walk;
 
 use base::sync::{
     Mutex,
@@ -50,8 +51,11 @@ pub(crate) use find::{Found, Lines, Probe};
 pub(crate) use grow::Need;
 pub(crate) use insert::{Full, Pair};
 pub(crate) use shrink::Merge;
+#[cfg(test)]
+pub(crate) use walk::STALLED_MS;
+pub use walk::Step;
 
-use self::overflow::OverflowLines;
+use self::{overflow::OverflowLines, walk::Walk};
 use crate::{
     arena::Arena,
     geometry::{BLOCK_LINES, BLOCK_WORDS, LINE_WORDS},
@@ -90,6 +94,7 @@ pub(crate) struct Index {
     overflow_lines: Mutex<OverflowLines>,
     /// Held by the one thread that splits a bucket or adds a block of them.
     growth: Mutex<()>,
+    walk: Walk,
 }
 
 /// How many buckets there are, and in the upper bits how often a block of them was given back: if
@@ -247,6 +252,7 @@ impl Index {
             overflow: zeroed(arena_blocks_max / 8 + 1),
             overflow_lines: Mutex::new(OverflowLines::default()),
             growth: Mutex::new(()),
+            walk: Walk::default(),
         }
     }
 

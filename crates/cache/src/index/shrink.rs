@@ -24,7 +24,8 @@ pub(crate) enum Merge {
     /// One bucket less, and this block holds none any more: to be retired, as readers may still be
     /// looking at it.
     DoneWith(u32),
-    /// The two do not fit into one now, or somebody else changes the number of buckets.
+    /// The two do not fit into one now, somebody else changes the number of buckets, or somebody
+    /// walks through all of them.
     NotNow,
 }
 
@@ -41,7 +42,7 @@ impl Index {
         let Ok(_growth) = self.growth.try_lock() else { return Merge::NotNow };
         let size = self.size(Ordering::Relaxed);
         let last = size.buckets() - 1;
-        if last < 1 << self.base_bits {
+        if last < 1 << self.base_bits || self.is_walked() {
             return Merge::NotNow;
         }
         let (into, _) = self.extent(size.shrunk(false)).next_split();
@@ -106,7 +107,7 @@ impl Index {
                     return true;
                 }
                 let other = extent.other_bucket(number, bucket.entry(place));
-                self.move_away(arena, size, Candidate { bucket, place, other });
+                self.move_away(arena, size, Candidate { bucket, place, number, other });
             }
         }
         count() <= LINE_ENTRIES

@@ -118,7 +118,7 @@ impl Worker {
         &self.cache
     }
 
-    fn table(&self) -> &Arc<Table> {
+    pub(crate) fn table(&self) -> &Arc<Table> {
         &self.cache.table
     }
 
