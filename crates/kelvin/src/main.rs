@@ -4,6 +4,7 @@
 mod bench;
 mod config;
 mod flags;
+mod memcached;
 mod progress;
 mod serve;
 mod settings;
@@ -14,12 +15,16 @@ use std::{io::Write, process::ExitCode};
 use clap::Command;
 
 fn main() -> ExitCode {
+    if let Some(arguments) = memcached::arguments(std::env::args_os()) {
+        return memcached::run(&arguments);
+    }
     let matches = Command::new("kelvin")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A key-value store that serves memcached's clients")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve::command())
+        .subcommand(memcached::command())
         .subcommand(bench::command())
         .subcommand(sim::command())
         .subcommand(config::command())

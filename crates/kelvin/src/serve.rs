@@ -35,7 +35,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-fn log_to_stderr(level: LogLevel) {
+pub(crate) fn log_to_stderr(level: LogLevel) {
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
@@ -54,7 +54,7 @@ fn log_to_stderr(level: LogLevel) {
 }
 
 /// Stops the server on the first signal, gracefully, and on the second without waiting.
-fn stop_on(mut signals: Signals, control: StopControl) -> Result<()> {
+pub(crate) fn stop_on(mut signals: Signals, control: StopControl) -> Result<()> {
     let forward = move || {
         for signal in signals.forever() {
             tracing::info!(signal, "asked to stop");

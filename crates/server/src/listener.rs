@@ -6,7 +6,7 @@
 
 use std::{
     io,
-    net::{SocketAddr, ToSocketAddrs},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
@@ -56,9 +56,9 @@ impl Listener {
         let backlog = i32::try_from(config.backlog).unwrap_or(i32::MAX);
         let mut listeners = Vec::new();
         for address in &config.listen {
-            for address in resolve(address)? {
-                listeners.push(Self::tcp(address, backlog)?);
-            }
+            let all = resolve(address)?;
+            let opened = all.iter().map(|address| Self::tcp(*address, backlog));
+            listeners.extend(some_of(opened)?);
         }
         if let Some(path) = &config.unix {
             listeners.push(Self::unix(path, config.unix_mode.0, backlog)?);
@@ -149,11 +149,42 @@ fn new_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
     socket_with(family, SocketType::STREAM, flags, None)
 }
 
+/// Those listeners that this machine can have: a name may stand for addresses of a protocol that it
+/// does not speak. One there must be.
+fn some_of(opened: impl Iterator<Item = Result<Listener, Error>>) -> Result<Vec<Listener>, Error> {
+    let mut listeners = Vec::new();
+    let mut unavailable = None;
+    for listener in opened {
+        match listener {
+            Ok(listener) => listeners.push(listener),
+            Err(error) if is_unavailable(&error) => unavailable = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match unavailable {
+        Some(error) if listeners.is_empty() => Err(error),
+        _ => Ok(listeners),
+    }
+}
+
+/// Whether the machine does not speak the protocol of an address, or has not the address.
+fn is_unavailable(error: &Error) -> bool {
+    let Error::Listen { source, .. } = error else { return false };
+    [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL]
+        .iter()
+        .any(|errno| source.raw_os_error() == Some(errno.raw_os_error()))
+}
+
 /// The addresses behind a name; an address is its own.
 fn resolve(address: &ListenAddress) -> Result<Vec<SocketAddr>, Error> {
     let (name, port) = match address {
         ListenAddress::Address(address) => return Ok(vec![*address]),
         ListenAddress::Name(name, port) => (name.as_str(), *port),
+        ListenAddress::All(port) => {
+            let all =
+                [(Ipv4Addr::UNSPECIFIED, *port).into(), (Ipv6Addr::UNSPECIFIED, *port).into()];
+            return Ok(all.to_vec());
+        }
     };
     let failed =
         |source| Error::Listen { address: address.to_string(), what: "resolving the name", source };

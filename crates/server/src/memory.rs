@@ -20,7 +20,7 @@ pub(crate) fn cache(
     threads: usize,
     clock: &Clock,
 ) -> Result<Cache, Error> {
-    let others = config.memory.0 - budget.record_bytes;
+    let others = budget.other_bytes(config);
     let wanted = match config.memory_max.0 {
         0 => machine_bytes().min(MEMORY_MAX_BYTES),
         bytes => bytes,

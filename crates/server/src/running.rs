@@ -313,6 +313,7 @@ fn settings(config: &Config, listeners: &[Listener], budget: &Budget, threads: u
     let first = listeners.iter().find_map(Listener::address);
     Settings {
         memory_bytes: config.memory.0,
+        other_bytes: budget.other_bytes(config),
         buffer_bytes: budget.buffer_bytes,
         connection_bytes: budget.connection_bytes,
         exposed: listeners.iter().any(Listener::is_exposed),

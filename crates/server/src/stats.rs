@@ -128,9 +128,11 @@ counters! {
 pub struct Settings {
     /// The memory budget in bytes, at first.
     pub memory_bytes: u64,
-    /// The part of it for common buffers.
+    /// What of it is not for records.
+    pub other_bytes: u64,
+    /// Memory for common buffers.
     pub buffer_bytes: u64,
-    /// The part of it for connections and the buffers that are their own.
+    /// Memory for connections and the buffers that are their own.
     pub connection_bytes: u64,
     /// Whether a listener can be reached from beyond this machine.
     pub exposed: bool,

@@ -2,7 +2,7 @@
 
 use base::size::ByteSize;
 
-use super::Config;
+use super::{Config, MemoryUse};
 use crate::Error;
 
 /// Least bytes of common buffers for each data thread: sixteen connections with a full output.
@@ -29,7 +29,8 @@ const BYTES_PER_CONNECTION: u64 =
 /// Least bytes for records.
 pub(crate) const RECORD_BYTES_MIN: u64 = 16 << 20;
 
-/// The parts of a server's memory, in bytes. Their sum is the `memory` setting.
+/// The parts of a server's memory, in bytes. Their sum is the `memory` setting, unless that is for
+/// records alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// For received bytes and replies that exceed what connections have of their own, of all
@@ -56,7 +57,10 @@ impl Budget {
             )
             .min(memory_bytes / BUFFER_DIVISOR_LEAST);
         let connection_bytes = config.max_connections as u64 * BYTES_PER_CONNECTION;
-        let record_bytes = memory_bytes.saturating_sub(buffer_bytes + connection_bytes);
+        let record_bytes = match config.memory_use {
+            MemoryUse::Everything => memory_bytes.saturating_sub(buffer_bytes + connection_bytes),
+            MemoryUse::Records => memory_bytes,
+        };
         if record_bytes < RECORD_BYTES_MIN {
             return Err(Error::Memory {
                 memory: config.memory,
@@ -69,6 +73,12 @@ impl Budget {
             });
         }
         Ok(Self { buffer_bytes, connection_bytes, record_bytes })
+    }
+
+    /// What of the `memory` setting is not for records.
+    #[must_use]
+    pub fn other_bytes(&self, config: &Config) -> u64 {
+        config.memory.0 - self.record_bytes
     }
 
     /// Bytes of common buffers for each of `threads` data threads.

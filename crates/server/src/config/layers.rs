@@ -21,6 +21,8 @@ pub enum Origin {
     Environment,
     /// A flag.
     Flag,
+    /// An option of memcached's command line.
+    Memcached,
 }
 
 impl Origin {
@@ -31,6 +33,7 @@ impl Origin {
             Self::File(path) => format!("file {}", path.display()),
             Self::Environment => format!("environment {}", setting.variable()),
             Self::Flag => format!("flag --{}", setting.flag()),
+            Self::Memcached => "memcached's options".to_owned(),
         }
     }
 }
@@ -84,6 +87,19 @@ impl Layer {
     /// [`Error::Setting`] when one has a value that it cannot have.
     pub fn from_flags(flag: impl Fn(&Setting) -> Option<Vec<String>>) -> Result<Self, Error> {
         Self::from_texts(Origin::Flag, |setting| Ok(flag(setting)))
+    }
+
+    /// Takes over what memcached's options mean as settings, by name.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] when one has a value that it cannot have.
+    pub fn from_memcached(texts: &BTreeMap<&'static str, String>) -> Result<Self, Error> {
+        debug_assert!(
+            texts.keys().all(|name| SETTINGS.iter().any(|setting| setting.name == *name))
+        );
+        Self::from_texts(Origin::Memcached, |setting| {
+            Ok(texts.get(setting.name).map(|text| vec![text.clone()]))
+        })
     }
 
     fn from_texts(

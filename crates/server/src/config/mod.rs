@@ -24,7 +24,9 @@ pub use budget::Budget;
 pub(crate) use budget::RECORD_BYTES_MIN;
 pub(crate) use check::VALUE_SHARE_DIVISOR;
 pub use layers::{Effective, Layer, Origin};
-pub use value::{Cpus, Duration, IoMode, ListenAddress, LogLevel, Mode, Spinning, Threads, Value};
+pub use value::{
+    Cpus, Duration, IoMode, ListenAddress, LogLevel, MemoryUse, Mode, Spinning, Threads, Value,
+};
 
 /// Port that memcached clients expect.
 pub const DEFAULT_PORT: u16 = 11211;
@@ -129,6 +131,9 @@ settings! {
     unix_mode: Mode = Mode(0o700), "MODE";
     /// Memory for everything: records, their index, buffers and connections.
     memory: ByteSize = ByteSize(64 << 20), "SIZE";
+    /// What `memory` is for: `everything`; or `records`, as in memcached, with buffers and
+    /// connections beside it.
+    memory_use: MemoryUse = MemoryUse::Everything, "USE";
     /// What `memory` may be raised to while serving, by the command `cache_memlimit`; `0` is all
     /// that the machine has. What is not in use costs addresses only.
     memory_max: ByteSize = ByteSize(0), "SIZE";

@@ -1,6 +1,7 @@
 //! Types of settings: how each is read from text and written as TOML.
 
 mod driver;
+mod memory_use;
 
 use std::{
     fmt,
@@ -15,6 +16,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::{DEFAULT_PORT, NET_THREADS_MAX};
 pub use driver::{IoMode, Spinning};
+pub use memory_use::MemoryUse;
 
 /// Highest CPU number: the size of the system's CPU sets.
 const CPU_MAX: usize = 1023;
@@ -72,7 +74,9 @@ macro_rules! plain_values {
     )+};
 }
 
-text_values!(ByteSize, Duration, Mode, Threads, Cpus, IoMode, Spinning, LogLevel, PolicyKind);
+text_values!(
+    ByteSize, Duration, Mode, Threads, Cpus, IoMode, Spinning, LogLevel, MemoryUse, PolicyKind
+);
 plain_values!(usize: "a whole number", u32: "a whole number", bool: "`true` or `false`");
 
 impl Value for Option<PathBuf> {
@@ -145,6 +149,8 @@ pub enum ListenAddress {
     Address(SocketAddr),
     /// A name to be resolved at start, and a port.
     Name(String, u16),
+    /// All addresses of this machine, of IPv4 and of IPv6 where there is any, and a port.
+    All(u16),
 }
 
 impl ListenAddress {
@@ -172,6 +178,9 @@ impl FromStr for ListenAddress {
             Some((name, port)) => (name, port.parse().map_err(|_| wrong())?),
             None => (text, DEFAULT_PORT),
         };
+        if name == "*" {
+            return Ok(Self::All(port));
+        }
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         // All digits and dots is a mistyped address, not a name.
         let named = name.bytes().any(|byte| byte.is_ascii_alphabetic());
@@ -188,6 +197,7 @@ impl fmt::Display for ListenAddress {
         match self {
             Self::Address(address) => address.fmt(f),
             Self::Name(name, port) => write!(f, "{name}:{port}"),
+            Self::All(port) => write!(f, "*:{port}"),
         }
     }
 }

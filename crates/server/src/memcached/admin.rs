@@ -85,8 +85,8 @@ fn flush_all(context: &mut Context, at: Expiry) {
 
 /// Changes the memory of the whole server. What buffers and connections have of it stays theirs.
 fn memory_limit(context: &Context, memory_bytes: u64) -> &'static [u8] {
-    let Settings { buffer_bytes, connection_bytes, .. } = context.server.settings();
-    let record_bytes = memory_bytes.saturating_sub(buffer_bytes + connection_bytes);
+    let Settings { other_bytes, .. } = context.server.settings();
+    let record_bytes = memory_bytes.saturating_sub(*other_bytes);
     let least_bytes = config::RECORD_BYTES_MIN;
     let (memory, records) = (ByteSize(memory_bytes), ByteSize(record_bytes));
     if record_bytes < least_bytes {

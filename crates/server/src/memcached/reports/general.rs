@@ -29,8 +29,8 @@ pub(in crate::memcached) fn general(server: &ServerStats, cache: &Cache) -> Vec<
     limits(&mut report, server, &totals);
     memory(&mut report, cache, &totals);
     let settings = server.settings();
-    let others = settings.buffer_bytes + settings.connection_bytes;
-    report.stat("memory_for_records", server.memory_bytes().saturating_sub(others));
+    let record_bytes = server.memory_bytes().saturating_sub(settings.other_bytes);
+    report.stat("memory_for_records", record_bytes);
     report.stat("memory_for_buffers", settings.buffer_bytes);
     report.stat("memory_for_connections", settings.connection_bytes);
     io(&mut report, server);

@@ -64,8 +64,7 @@ fn what_cannot_be_tuned_is_accepted_or_refused_in_memcacheds_words() {
 
 #[test]
 fn the_memory_can_be_changed_as_far_as_it_was_reserved() {
-    let settings =
-        Settings { memory_bytes: 40 << 20, buffer_bytes: 8 << 20, ..Settings::default() };
+    let settings = Settings { memory_bytes: 40 << 20, other_bytes: 8 << 20, ..Settings::default() };
     let config = CacheConfig { memory_max_bytes: 120 << 20, ..CacheConfig::new(32 << 20) };
     let mut server = Server::with(config, settings);
     let failed = "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\n";

@@ -1,0 +1,114 @@
+//! `kelvin memcached`, also under the name `memcached`: a server by memcached's command line.
+//!
+//! ```text
+//! arguments -> command_line -> options -> meaning: settings -> process: user, files, daemon -> serve
+//! ```
+//!
+//! The behaviour is that of memcached 1.6.45, from its manual and from what it was seen to do;
+//! `docs/memcached.md` has the table.
+
+mod command_line;
+mod listen;
+mod meaning;
+mod number;
+mod options;
+mod page;
+mod ports;
+mod refusal;
+mod suboptions;
+
+use std::{ffi::OsString, io::Write, process::ExitCode};
+
+use base::clock::Clock;
+use clap::{Arg, ArgAction, Command};
+use server::{
+    Running,
+    config::{Effective, Layer},
+};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
+
+use crate::serve;
+use options::Options;
+use refusal::Refusal;
+
+pub(crate) const NAME: &str = "memcached";
+
+/// For the list of subcommands; its own arguments are not clap's.
+pub(crate) fn command() -> Command {
+    Command::new(NAME)
+        .about("Serve memcached clients, with memcached's options (-h lists them)")
+        .disable_help_flag(true)
+        .arg(
+            Arg::new("options")
+                .action(ArgAction::Append)
+                .num_args(0..)
+                .allow_hyphen_values(true)
+                .trailing_var_arg(true),
+        )
+}
+
+/// The options, if these arguments of the program are those of memcached: it is called by that
+/// name, or by that subcommand.
+pub(crate) fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
+    let mut all = all.into_iter();
+    let program = std::path::PathBuf::from(all.next()?);
+    if program.file_name().is_some_and(|name| name == NAME) {
+        return Some(all.collect());
+    }
+    all.next().filter(|first| first == NAME).map(|_| all.collect())
+}
+
+/// Serves until told to stop.
+pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
+    let arguments: Vec<String> =
+        arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    match serve_by(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(refusal) => {
+            // If nobody reads it, the exit code still tells.
+            let _ = writeln!(std::io::stderr(), "{refusal}");
+            ExitCode::from(refusal.code)
+        }
+    }
+}
+
+fn serve_by(arguments: &[String]) -> Result<(), Refusal> {
+    let mut options = Options::from_given(command_line::parse(arguments)?)?;
+    if let Some(page) = options.page {
+        // Nobody may want to read it to its end.
+        let _ = std::io::stdout().write_all(page::text(page).as_bytes());
+        return Ok(());
+    }
+    let settings = meaning::settings(&mut options)?;
+    let effective = Layer::from_memcached(&settings)
+        .and_then(|layer| Effective::new([layer]))
+        .map_err(|error| Refusal::usage(chain(&error)))?;
+    serve::log_to_stderr(effective.config().log);
+    server::abort_on_panic();
+    for warning in &options.warnings {
+        tracing::warn!("{warning}");
+    }
+    // Signals are caught before anything starts, so that none is lost.
+    let signals = Signals::new([SIGTERM, SIGINT])
+        .map_err(|error| Refusal::system(format!("catching signals: {error}")))?;
+    let running = Running::start(effective.config(), &Clock::system())
+        .map_err(|error| Refusal::system(chain(&error)))?;
+    ports::write(running.addresses());
+    serve::stop_on(signals, running.control())
+        .map_err(|error| Refusal::failure(format!("{error:#}")))?;
+    running.wait().map_err(|error| Refusal::failure(chain(&error)))
+}
+
+/// An error with what caused it.
+fn chain(error: &server::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
