@@ -1,7 +1,7 @@
 //! `kelvin memcached`, also under the name `memcached`: a server by memcached's command line.
 //!
 //! ```text
-//! arguments -> command_line -> options -> meaning: settings -> process: user, files, daemon -> serve
+//! arguments -> command_line -> options -> meaning: settings -> serve
 //! ```
 //!
 //! The behaviour is that of memcached 1.6.45, from its manual and from what it was seen to do;
