@@ -17,6 +17,7 @@ use base::sync::atomic::AtomicU64;
 use crate::{
     blocks::Surplus,
     geometry::{BLOCK_BYTES, BLOCK_WORDS, LINE_WORDS, WORD_BYTES},
+    line::Line,
 };
 
 /// Bytes of a huge page; the arena starts on one.
@@ -94,15 +95,20 @@ impl Arena {
 
     /// All lines.
     #[inline(always)]
-    fn lines(&self) -> &[[AtomicU64; LINE_WORDS]] {
+    fn lines(&self) -> &[Line] {
         #[cfg(not(any(loom, shuttle, miri)))]
         {
-            // SAFETY: as in `blocks`; a block is a whole number of lines.
+            // SAFETY: as in `blocks`; a block is a whole number of lines, and the start is aligned
+            // to a huge page.
             unsafe { std::slice::from_raw_parts(self.start.cast(), self.lines) }
         }
         #[cfg(any(loom, shuttle, miri))]
         {
-            self.heap.as_chunks().0
+            // SAFETY: here a line is nothing but its words, and a block is a whole number of lines.
+            unsafe {
+                let lines = self.heap.len() / LINE_WORDS;
+                std::slice::from_raw_parts(self.heap.as_ptr().cast(), lines)
+            }
         }
     }
 
@@ -129,7 +135,7 @@ impl Arena {
     /// # Panics
     /// Panics outside the arena.
     #[inline(always)]
-    pub(crate) fn line(&self, number: usize) -> &[AtomicU64; LINE_WORDS] {
+    pub(crate) fn line(&self, number: usize) -> &Line {
         &self.lines()[number]
     }
 

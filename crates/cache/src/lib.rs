@@ -30,6 +30,7 @@ mod geometry;
 mod ghosts;
 mod history;
 mod index;
+mod line;
 mod memory;
 mod meta;
 mod order;

@@ -85,7 +85,7 @@ impl Memory {
     pub(crate) fn find(&self, location: usize) -> Option<(u64, Found<'_>)> {
         let hash = self.hash_at(location)?;
         let candidates = self.index.candidates(hash);
-        Some((hash, self.index.find_location(&self.arena, candidates, location)?))
+        Some((hash, self.index.find_location(&self.arena, candidates, hash, location)?))
     }
 
     /// Whether the record behind a header is dead: expired, or stored before the last flush.

@@ -1,11 +1,8 @@
 //! One line of fingerprints: the last keys that left each of two partitions.
 
-use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::atomic::Ordering;
 
-use crate::{geometry::LINE_WORDS, policy::Partition};
-
-/// A line.
-pub(crate) type Line = [AtomicU64; LINE_WORDS];
+use crate::{geometry::LINE_WORDS, line::Line, policy::Partition};
 
 /// Words of a line for each partition.
 const HALF_WORDS: usize = LINE_WORDS / 2;
@@ -27,21 +24,14 @@ pub(crate) fn remember(line: &Line, hash: u64, partition: Partition) {
 /// Whether a key is remembered, and which partition it left; forgets it.
 #[inline]
 pub(crate) fn take(line: &Line, hash: u64) -> Option<Partition> {
-    let both = print_of(hash) << 32 | print_of(hash);
-    let found =
-        line.iter().fold(0, |found, word| found | zero_halves(word.load(Ordering::Relaxed) ^ both));
-    if found == 0 { None } else { forget(line, both) }
+    let print = print_of(hash);
+    if line.has_half(print as u32) { forget(line, print) } else { None }
 }
 
-/// Not 0 if one of the two halves of a word is 0 (Warren, Hacker's Delight, section 6-1).
-#[inline]
-fn zero_halves(word: u64) -> u64 {
-    word.wrapping_sub(1 << 32 | 1) & !word & (1 << 63 | 1 << 31)
-}
-
-/// Takes a fingerprint, given twice in one word, out of its line.
+/// Takes a fingerprint out of its line.
 #[inline(never)]
-fn forget(line: &Line, both: u64) -> Option<Partition> {
+fn forget(line: &Line, print: u64) -> Option<Partition> {
+    let both = print << 32 | print;
     for (place, word) in line.iter().enumerate() {
         let prints = word.load(Ordering::Relaxed);
         for mask in [0xffff_ffff, 0xffff_ffff << 32] {

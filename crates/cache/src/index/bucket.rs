@@ -10,14 +10,23 @@ use base::sync::{
     atomic::{AtomicU64, Ordering, fence},
 };
 
-use super::entry::{Entry, LOCATION_BITS, TAG_SHIFT, Tag};
-use crate::geometry::LINE_WORDS;
+use super::entry::{Entry, Tag};
+use crate::{geometry::LINE_WORDS, line::Line};
 
 /// Entries of a bucket or an overflow line.
 pub(crate) const LINE_ENTRIES: usize = LINE_WORDS - 1;
 
 const VERSION_BITS: u32 = 40;
 const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
+
+/// In a set of places of two lines, those of the second start with this bit.
+pub(crate) const OTHER_SHIFT: u32 = LINE_WORDS as u32;
+
+/// The places among the words of two lines, whose heads have none.
+#[inline(always)]
+fn places(words: u32) -> u32 {
+    words >> 1 & 0x7f7f
+}
 
 /// A bucket's head as a reader saw it before it read: odd while a writer was at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +43,7 @@ impl Version {
 /// Eight words of the index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket<'a> {
-    words: &'a [AtomicU64; LINE_WORDS],
+    words: &'a Line,
 }
 
 /// A locked bucket; unlocks when dropped.
@@ -45,7 +54,7 @@ pub(crate) struct Locked<'a> {
 
 impl<'a> Bucket<'a> {
     #[inline]
-    pub(crate) fn new(words: &'a [AtomicU64; LINE_WORDS]) -> Self {
+    pub(crate) fn new(words: &'a Line) -> Self {
         Self { words }
     }
 
@@ -111,34 +120,23 @@ impl<'a> Bucket<'a> {
         Entry(self.word(place).load(Ordering::Relaxed))
     }
 
-    /// The places whose words `is_wanted`, a bit each. Without branches, so that where an entry is
-    /// costs no misprediction.
+    /// The places whose entries have this tag, a bit each. Without branches, so that where an entry
+    /// is costs no misprediction.
     #[inline(always)]
-    fn places(self, is_wanted: impl Fn(u64) -> bool) -> u32 {
-        let mut places = 0;
-        for place in (0..LINE_ENTRIES).rev() {
-            places = places << 1 | u32::from(is_wanted(self.entry(place).0));
-        }
-        places
-    }
-
-    /// The places whose entries have this tag.
-    #[inline]
     pub(crate) fn tagged(self, tag: Tag) -> u32 {
-        let wanted = tag.number() << TAG_SHIFT;
-        self.places(|word| word ^ wanted < 1 << TAG_SHIFT)
+        places(self.words.topped(tag.number() as u32))
     }
 
-    /// The places whose entries lead to `location`.
-    #[inline]
-    pub(crate) fn leading_to(self, location: usize) -> u32 {
-        self.places(|word| (word ^ location as u64) << (64 - LOCATION_BITS) < 1)
+    /// The same for two lines, those of the other starting with bit [`OTHER_SHIFT`].
+    #[inline(always)]
+    pub(crate) fn both_tagged(self, other: Self, tag: Tag) -> u32 {
+        places(self.words.both_topped(other.words, tag.number() as u32))
     }
 
     /// The places without an entry.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn empty(self) -> u32 {
-        self.places(|word| word < 1)
+        self.tagged(Tag::NONE)
     }
 
     /// A place without an entry.

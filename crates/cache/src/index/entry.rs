@@ -1,5 +1,7 @@
 //! One word of the index: where a record is, part of its hash, and how hot it is.
 
+use crate::line::TOP_BITS;
+
 /// Bits of a location.
 pub(crate) const LOCATION_BITS: u32 = 36;
 const LOCATION_MASK: u64 = (1 << LOCATION_BITS) - 1;
@@ -7,9 +9,8 @@ const SECOND: u64 = 1 << LOCATION_BITS;
 const COUNTER_SHIFT: u32 = LOCATION_BITS + 1;
 const COUNTER_ONE: u64 = 1 << COUNTER_SHIFT;
 const FETCHED: u64 = 1 << 39;
-/// Where the tag starts, which reaches to the top: of two entries with one tag the difference is
-/// below this bit.
-pub(super) const TAG_SHIFT: u32 = 40;
+/// Where the tag starts, which reaches to the top.
+const TAG_SHIFT: u32 = u64::BITS - TOP_BITS;
 
 /// Largest tag.
 pub(super) const TAG_MAX: u64 = u64::MAX >> TAG_SHIFT;
@@ -45,9 +46,11 @@ impl Role {
 }
 
 impl Tag {
+    /// That of an empty place, and of no hash.
+    pub(super) const NONE: Self = Self(0);
+
     #[inline]
     pub(crate) fn of(hash: u64) -> Self {
-        // 0 is the tag of an empty entry, so that one comparison tells whether an entry matches.
         Self((hash >> TAG_SHIFT).max(1))
     }
 

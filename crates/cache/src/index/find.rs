@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Bucket, Candidates, Entry, Index, Tag, Version};
+use super::{Bucket, Candidates, Entry, Index, Tag, Version, bucket::OTHER_SHIFT};
 use crate::arena::Arena;
 
 /// An entry and the bucket whose version guards it.
@@ -26,9 +26,6 @@ pub(crate) struct Lines<'a> {
     pub(crate) second: Bucket<'a>,
 }
 
-/// In a set of places of both lines: those of the second one start with this bit.
-const SECOND_SHIFT: u32 = 8;
-
 /// Attempts of an optimistic read before it takes the lock. A writer holds a bucket for some 50 ns
 /// and a read takes as long, so more than a few in a row mean that the bucket is under heavy fire.
 pub(crate) const OPTIMISTIC_ATTEMPTS: u32 = 8;
@@ -47,20 +44,14 @@ impl<'a> Lines<'a> {
     /// The places of both lines whose entries have this tag.
     #[inline(always)]
     pub(super) fn tagged(self, tag: Tag) -> u32 {
-        self.first.tagged(tag) | self.second.tagged(tag) << SECOND_SHIFT
-    }
-
-    /// The places of both lines whose entries lead to `location`.
-    #[inline(always)]
-    fn leading_to(self, location: usize) -> u32 {
-        self.first.leading_to(location) | self.second.leading_to(location) << SECOND_SHIFT
+        self.first.both_tagged(self.second, tag)
     }
 
     /// The line and the place in it that a bit of a set stands for.
     #[inline(always)]
     pub(super) fn place(self, bit: u32) -> (Bucket<'a>, usize) {
-        let line = if bit < SECOND_SHIFT { self.first } else { self.second };
-        (line, (bit % SECOND_SHIFT) as usize)
+        let line = if bit < OTHER_SHIFT { self.first } else { self.second };
+        (line, (bit % OTHER_SHIFT) as usize)
     }
 
     /// The entry that a bit of a set stands for.
@@ -221,60 +212,46 @@ impl Index {
         probed.break_value()
     }
 
-    /// Finds the entry of a key among its locked candidates: one with this tag that `is_key`.
+    /// Finds the entry of a key among its locked candidates: one with this tag that `is_it`.
     #[inline]
     pub(crate) fn find_tagged<'a>(
         &self,
         arena: &'a Arena,
         lines: Lines<'a>,
         tag: Tag,
-        is_key: impl Fn(Entry) -> bool,
+        is_it: impl Fn(Entry) -> bool,
     ) -> Option<Found<'a>> {
-        let tagged = |line: Bucket<'a>| line.tagged(tag);
-        self.find(arena, lines, lines.tagged(tag), tagged, |found| is_key(found.entry))
-    }
-
-    /// Finds the entry that leads to `location`; without the locks a hint that must be confirmed
-    /// under the bucket's. Finds nothing when `candidates` are out of date.
-    #[inline]
-    pub(crate) fn find_location<'a>(
-        &self,
-        arena: &'a Arena,
-        candidates: Candidates,
-        location: usize,
-    ) -> Option<Found<'a>> {
-        if !self.is_current(candidates) {
-            return None;
-        }
-        let lines = Lines::of(arena, candidates);
-        let leading = |line: Bucket<'a>| line.leading_to(location);
-        // Each word is loaded twice: without the lock it may lead elsewhere the second time.
-        let is_it = |found: &Found<'a>| found.entry.location() == location;
-        self.find(arena, lines, lines.leading_to(location), leading, is_it)
-    }
-
-    /// Goes through `places` of both lines, and through those that `wanted` finds in the overflow
-    /// lines, up to the first that `is_it`.
-    #[inline(always)]
-    fn find<'a>(
-        &self,
-        arena: &'a Arena,
-        lines: Lines<'a>,
-        mut places: u32,
-        wanted: impl Fn(Bucket<'a>) -> u32,
-        is_it: impl Fn(&Found<'a>) -> bool,
-    ) -> Option<Found<'a>> {
+        let mut places = lines.tagged(tag);
         while places != 0 {
             let found = lines.found(places.trailing_zeros());
             places &= places - 1;
-            if is_it(&found) {
+            if is_it(found.entry) {
                 return Some(found);
             }
         }
         if lines.first.overflow() == 0 {
             return None;
         }
-        self.find_in_overflow(arena, lines.first, &wanted, &is_it)
+        self.find_in_overflow(arena, lines.first, tag, &is_it)
+    }
+
+    /// Finds the entry of a hash that leads to `location`; without the locks a hint that must be
+    /// confirmed under the bucket's. Finds nothing when `candidates` are out of date.
+    #[inline]
+    pub(crate) fn find_location<'a>(
+        &self,
+        arena: &'a Arena,
+        candidates: Candidates,
+        hash: u64,
+        location: usize,
+    ) -> Option<Found<'a>> {
+        if !self.is_current(candidates) {
+            return None;
+        }
+        let tag = Tag::of(hash);
+        // Each word is loaded twice: without the lock it may be another the second time.
+        let is_it = |entry: Entry| entry.location() == location && entry.tag() == tag;
+        self.find_tagged(arena, Lines::of(arena, candidates), tag, is_it)
     }
 
     #[cold]
@@ -283,16 +260,16 @@ impl Index {
         &self,
         arena: &'a Arena,
         first: Bucket<'a>,
-        wanted: &dyn Fn(Bucket<'a>) -> u32,
-        is_it: &dyn Fn(&Found<'a>) -> bool,
+        tag: Tag,
+        is_it: &dyn Fn(Entry) -> bool,
     ) -> Option<Found<'a>> {
         let found = self.walk_overflow(arena, first, |line| {
-            let mut places = wanted(line);
+            let mut places = line.tagged(tag);
             while places != 0 {
                 let place = places.trailing_zeros() as usize;
                 places &= places - 1;
                 let found = Found { bucket: first, line, place, entry: line.entry(place) };
-                if is_it(&found) {
+                if is_it(found.entry) {
                     return ControlFlow::Break(found);
                 }
             }

@@ -39,7 +39,7 @@ impl Bench {
     fn remove(&mut self, hash: u64, location: usize) {
         let candidates = self.index.candidates(hash);
         let pair = self.index.lock(&self.arena, candidates, hash);
-        let found = self.index.find_location(&self.arena, candidates, location);
+        let found = self.index.find_location(&self.arena, candidates, hash, location);
         assert!(self.index.remove(&self.arena, &found.expect("present")));
         drop(pair);
         self.hashes.remove(&location);
@@ -92,7 +92,7 @@ fn every_entry_is_found_through_growth_and_none_after_removal() {
         let location = 1 + number as usize;
         let candidates = bench.index.candidates(hash(number));
         let pair = bench.index.lock(&bench.arena, candidates, hash(number));
-        let found = bench.index.find_location(&bench.arena, candidates, location);
+        let found = bench.index.find_location(&bench.arena, candidates, hash(number), location);
         let found = found.expect("still there");
         assert!(bench.index.remove(&bench.arena, &found));
         assert!(!bench.index.remove(&bench.arena, &found), "removed twice");
@@ -161,7 +161,7 @@ fn where_a_key_was_is_not_taken_for_where_it_is_after_shrinking_and_growing_agai
     bench.fill(BLOCK_LINES as u64 * LINE_ENTRIES as u64);
     assert_eq!(bench.index.buckets(), buckets);
     assert!(!bench.index.is_current(old), "its line may be somebody else's");
-    assert!(bench.index.find_location(&bench.arena, old, 8).is_none());
+    assert!(bench.index.find_location(&bench.arena, old, hash(7), 8).is_none());
     let pair = bench.index.lock(&bench.arena, old, hash(7));
     let now = bench.index.candidates(hash(7));
     assert!(pair.lines().first.is(Lines::of(&bench.arena, now).first), "another line is locked");

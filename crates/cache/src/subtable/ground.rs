@@ -7,7 +7,7 @@ use crate::{
     blocks::Owner,
     extent,
     geometry::{BLOCK_WORDS, WORD_BYTES},
-    index::{Candidates, Found, Tag},
+    index::{Candidates, Found},
     memory::Memory,
     order::{Eviction, Runs, Slots},
     policy::Partition,
@@ -73,8 +73,8 @@ impl<'m> Slots for Ground<'m> {
     #[inline(always)]
     fn find_seen(&self, slot: usize, seen: &Seen) -> Option<Self::Record> {
         let Seen { hash, candidates } = *seen;
-        let found = self.memory.index.find_location(&self.memory.arena, candidates, slot)?;
-        (found.entry.tag() == Tag::of(hash)).then_some((hash, found))
+        let index = &self.memory.index;
+        Some((hash, index.find_location(&self.memory.arena, candidates, hash, slot)?))
     }
 
     #[inline]

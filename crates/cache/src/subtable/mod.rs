@@ -34,7 +34,6 @@ use crate::{
         BLOCK_BYTES, BLOCK_WORDS, RUN_MIN_BYTES, WORD_BYTES, class_slot_bytes, is_head_class,
         run_bytes,
     },
-    index::Tag,
     memory::Memory,
     order::{self, Order, Runs, Slots as _},
     policy::Partition,
@@ -265,8 +264,7 @@ impl SubTable {
             return;
         }
         let candidates = memory.index.candidates(hash);
-        let found = memory.index.find_location(&memory.arena, candidates, location);
-        if found.is_some_and(|found| found.entry.tag() == Tag::of(hash)) {
+        if memory.index.find_location(&memory.arena, candidates, hash, location).is_some() {
             let (order, runs, mut ground) = state.parts(memory);
             order.hit(runs, &mut ground, location);
         }

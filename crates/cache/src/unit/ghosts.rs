@@ -7,7 +7,8 @@ use std::{
 
 use super::slots::Mix;
 use crate::{
-    ghosts::line::{self, LINE_PRINTS, Line},
+    ghosts::line::{self, LINE_PRINTS},
+    line::Line,
     policy::Partition,
 };
 
