@@ -42,8 +42,14 @@ impl Context {
         arguments: impl IntoIterator<Item = &'a str>,
     ) -> Command {
         let mut command = self.cargo(arguments);
-        command.env(PYTHON_VARIABLE, self.python());
+        let (name, python) = self.clients();
+        command.env(name, python);
         command
+    }
+
+    /// The variable that tells integration tests where the clients are, and its value.
+    pub(crate) fn clients(&self) -> (&'static str, PathBuf) {
+        (PYTHON_VARIABLE, self.python())
     }
 
     /// The environment with the Python clients.

@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask help` lists them.
 #![forbid(unsafe_code)]
 
+mod binaries;
 mod context;
 mod dependencies;
 mod fuzz;

@@ -68,6 +68,24 @@ pub(crate) fn capture(command: &mut Command) -> Result<Captured> {
     Ok(Captured { success: output.status.success(), stdout, all })
 }
 
+/// Shows and runs a command with the caller's standard error, and returns its standard output.
+///
+/// # Errors
+/// When it cannot be started or ends with another status than 0.
+pub(crate) fn output_of(command: &mut Command) -> Result<String> {
+    let shown = display(command);
+    println!("$ {shown}");
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run: {shown}"))?;
+    if !output.status.success() {
+        bail!("failed ({}): {shown}", output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Whether a test command's output is passed on as it comes, or only when it fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {

@@ -8,12 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::{
-    context::Context,
-    dependencies, mutants,
-    process::{self, Show},
-    setup, suites, tidy,
-};
+use crate::{binaries, context::Context, dependencies, mutants, process, setup, suites, tidy};
 
 struct Step {
     name: &'static str,
@@ -125,7 +120,7 @@ fn clippy(context: &Context) -> Result<()> {
 
 fn tests(context: &Context) -> Result<()> {
     let arguments = ["test", "--locked", "--lib", "--bins", "--tests", "--examples"];
-    let count = process::run_tests(&mut context.cargo_with_clients(arguments), Show::Always)?;
+    let count = binaries::run(&mut context.cargo(arguments), &[context.clients()])?;
     println!("{count} tests ran");
     Ok(())
 }

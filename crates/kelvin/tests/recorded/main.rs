@@ -21,58 +21,66 @@ use std::sync::Mutex;
 /// A script that counts seconds may meet the edge of one: it is tried again this often.
 const ATTEMPTS: usize = 4;
 /// Scripts that run at the same time; most of them wait for seconds to pass.
-const WORKERS: usize = 6;
+const WORKERS: usize = 16;
 
-/// Runs `work` for each script, several at a time.
-fn for_each_script(scripts: Vec<Script>, work: impl Fn(&Script) + Sync) {
-    let queue = Mutex::new(scripts);
+/// Runs `work` for each task, several at a time.
+fn for_each<T: Send>(tasks: impl IntoIterator<Item = T>, work: impl Fn(&T) + Sync) {
+    let queue = Mutex::new(tasks.into_iter().collect::<Vec<T>>());
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 loop {
                     let next = queue.lock().expect("no worker panics with the lock").pop();
-                    let Some(script) = next else { return };
-                    work(&script);
+                    let Some(task) = next else { return };
+                    work(&task);
                 }
             });
         }
     });
 }
 
-fn replay_all(way: Way) {
+/// Replays every script in every way.
+fn replay_all(ways: &[Way]) {
     let failures = Mutex::new(Vec::new());
-    for_each_script(Script::all(), |script| {
-        let recorded = Recording::load(&script.name);
-        let bursts = script.bursts().count();
-        assert_eq!(bursts, recorded.replies.len(), "record {} again", script.name);
-        let mut problems = Vec::new();
-        for _ in 0..if script.counts_seconds { ATTEMPTS } else { 1 } {
-            let server = Server::kelvin(way.io, &[]);
-            problems = player::replay(script, &recorded, &server, way);
-            if problems.is_empty() {
-                return;
-            }
+    let scripts = Script::all();
+    let tasks = scripts.iter().flat_map(|script| ways.iter().map(move |way| (script, *way)));
+    for_each(tasks, |(script, way)| {
+        let problems = replay(script, *way);
+        if !problems.is_empty() {
+            let all = format!("{}.script, {way:?}: {}", script.name, problems.join("\n"));
+            failures.lock().expect("no worker panics with the lock").push(all);
         }
-        let all = format!("{}.script: {}", script.name, problems.join("\n"));
-        failures.lock().expect("no worker panics with the lock").push(all);
     });
     let failures = failures.into_inner().expect("no worker panics with the lock");
-    assert!(failures.is_empty(), "{way:?}\n{}", failures.join("\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The problems that every attempt met.
+fn replay(script: &Script, way: Way) -> Vec<String> {
+    let recorded = Recording::load(&script.name);
+    let bursts = script.bursts().count();
+    assert_eq!(bursts, recorded.replies.len(), "record {} again", script.name);
+    let mut problems = Vec::new();
+    for _ in 0..if script.counts_seconds { ATTEMPTS } else { 1 } {
+        let server = Server::kelvin(way.io, &[]);
+        problems = player::replay(script, &recorded, &server, way);
+        if problems.is_empty() {
+            break;
+        }
+    }
+    problems
 }
 
 #[test]
 fn replies_are_memcacheds() {
-    for io in Io::BOTH {
-        replay_all(Way { io, unix: false, cut_seed: None });
-    }
+    replay_all(&Io::BOTH.map(|io| Way { io, unix: false, cut_seed: None }));
 }
 
 #[test]
 fn replies_are_memcacheds_however_packets_are_cut() {
     let ways = Io::BOTH.into_iter().flat_map(|io| [true, false].map(|unix| (io, unix)));
-    for (seed, (io, unix)) in (1..).zip(ways) {
-        replay_all(Way { io, unix, cut_seed: Some(seed) });
-    }
+    let cut = |(seed, (io, unix))| Way { io, unix, cut_seed: Some(seed) };
+    replay_all(&(1..).zip(ways).map(cut).collect::<Vec<_>>());
 }
 
 #[test]
@@ -88,7 +96,7 @@ fn record() {
     let only = std::env::var("KELVIN_RECORD_ONLY").ok();
     let mut scripts = Script::all();
     scripts.retain(|s| only.as_ref().is_none_or(|name| *name == s.name));
-    for_each_script(scripts, |script| {
+    for_each(scripts, |script| {
         let headings: Vec<String> = script.bursts().map(script::Burst::heading).collect();
         for _ in 0..ATTEMPTS {
             let once = player::record(script, &Server::memcached(&peer, &[]));
