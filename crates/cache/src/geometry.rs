@@ -165,6 +165,16 @@ pub(crate) const fn class_slot_bytes(class: usize) -> usize {
     }
 }
 
+/// Bytes of a typical record by class of sub-table, its value in parts included.
+pub(crate) const fn class_record_bytes(class: usize) -> usize {
+    if class < SLOT_CLASSES {
+        SLOT_BYTES[class]
+    } else {
+        // The middle of a range that ends at twice its beginning.
+        3 << (HEAD_RANGE_FIRST - 1 + (class - SLOT_CLASSES) / HEAD_SLOT_BYTES.len())
+    }
+}
+
 /// The class for the head of a value of `value_len` bytes, in a record of `head_bytes`.
 pub(crate) fn head_class(value_len: usize, head_bytes: usize) -> usize {
     let range = (value_len.max(1).ilog2() as usize).saturating_sub(HEAD_RANGE_FIRST);

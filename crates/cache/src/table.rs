@@ -272,10 +272,10 @@ impl Table {
     }
 
     /// After a sub-table evicted a block's worth: takes a block for it from the one whose records
-    /// stay longest, if they stay much longer than its own.
+    /// stay longest for their size, if they stay much longer than its own.
     #[cold]
     fn rebalance(&self, number: usize, now_ms: u64) {
-        let own = self.sub_tables[number].residence_ms(&self.memory, now_ms).max(1);
+        let own = self.sub_tables[number].weighted_residence(&self.memory, now_ms);
         if let Some(donor) = self.donor(&[number], FLOOR_BYTES, now_ms)
             && let ratio = donor.residence_ratio(&self.memory, own, now_ms)
             && self.sub_tables[number].may_take(ratio)
@@ -288,14 +288,14 @@ impl Table {
         self.keep_ghosts(now_ms);
     }
 
-    /// The sub-table whose records stay longest, and of equals the largest, `except` aside.
+    /// The sub-table whose records stay longest for their size, and of equals the largest, `except` aside.
     fn donor(&self, except: &[usize], floor_bytes: usize, now_ms: u64) -> Option<&SubTable> {
         let candidates = self.sub_tables.iter().filter(|sub_table| {
             sub_table.bytes(&self.memory) >= floor_bytes.max(1)
                 && !except.contains(&sub_table.number())
         });
         candidates.max_by_key(|sub_table| {
-            (sub_table.residence_ms(&self.memory, now_ms), sub_table.bytes(&self.memory))
+            (sub_table.weighted_residence(&self.memory, now_ms), sub_table.bytes(&self.memory))
         })
     }
 

@@ -31,8 +31,8 @@ use crate::{
     PolicyKind,
     blocks::Owner,
     geometry::{
-        BLOCK_BYTES, BLOCK_WORDS, RUN_MIN_BYTES, WORD_BYTES, class_slot_bytes, is_head_class,
-        run_bytes,
+        BLOCK_BYTES, BLOCK_WORDS, RUN_MIN_BYTES, WORD_BYTES, class_record_bytes, class_slot_bytes,
+        is_head_class, run_bytes,
     },
     memory::Memory,
     order::{self, Order, Runs, Slots as _},
@@ -51,6 +51,8 @@ pub(crate) struct SubTable {
     slots_per_block: usize,
     /// How fast it turns over.
     pace: Pace,
+    /// Of the size of its records: see [`pace`].
+    weight: u64,
 }
 
 /// A sub-table in numbers, to be summed. Counters since start.
@@ -153,6 +155,7 @@ impl SubTable {
             }),
             blocks: AtomicUsize::new(0),
             pace: Pace::default(),
+            weight: pace::weight(class_record_bytes(class)),
         }
     }
 
@@ -161,13 +164,15 @@ impl SubTable {
         self.blocks() * BLOCK_BYTES + memory.value_bytes[self.number].load(Ordering::Relaxed)
     }
 
-    /// How long a record that is not hit stays here, in milliseconds, as far as can be told.
-    pub(crate) fn residence_ms(&self, memory: &Memory, now_ms: u64) -> u64 {
-        self.pace.residence_ms((self.bytes(memory) / BLOCK_BYTES) as u64, now_ms)
+    /// How long a record that is not hit stays here, in milliseconds times the weight of its size,
+    /// as far as can be told.
+    pub(crate) fn weighted_residence(&self, memory: &Memory, now_ms: u64) -> u64 {
+        self.weight * self.pace.residence_ms((self.bytes(memory) / BLOCK_BYTES) as u64, now_ms)
     }
 
-    /// How many times longer than `own_ms` a record that is not hit stays here.
-    pub(crate) fn residence_ratio(&self, memory: &Memory, own_ms: u64, now_ms: u64) -> u64 {
+    /// How many times longer than the weighted `own` a record that is not hit stays here.
+    pub(crate) fn residence_ratio(&self, memory: &Memory, own: u64, now_ms: u64) -> u64 {
+        let own_ms = (own / self.weight).max(1);
         self.pace.ratio((self.bytes(memory) / BLOCK_BYTES) as u64, own_ms, now_ms)
     }
 
