@@ -288,7 +288,8 @@ impl Table {
         self.keep_ghosts(now_ms);
     }
 
-    /// The sub-table whose records stay longest for their size, and of equals the largest, `except` aside.
+    /// The sub-table whose records stay longest for their size, and of equals the largest, `except`
+    /// aside.
     fn donor(&self, except: &[usize], floor_bytes: usize, now_ms: u64) -> Option<&SubTable> {
         let candidates = self.sub_tables.iter().filter(|sub_table| {
             sub_table.bytes(&self.memory) >= floor_bytes.max(1)
