@@ -32,6 +32,7 @@ mod burst;
 mod command;
 mod context;
 mod deadline;
+mod dump;
 mod execute;
 mod group;
 mod large;

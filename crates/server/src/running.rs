@@ -328,6 +328,8 @@ fn settings(config: &Config, listeners: &[Listener], budget: &Budget, threads: u
         value_size_max: config.value_size_max.0,
         idle_timeout_s: config.idle_timeout.0.div_ceil(1000),
         shutdown_enabled: config.shutdown_command,
+        dumps_allowed: config.dump_commands,
+        watch_allowed: config.watch_command,
     }
 }
 

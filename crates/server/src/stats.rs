@@ -158,6 +158,10 @@ pub struct Settings {
     pub idle_timeout_s: u64,
     /// Whether `shutdown` is obeyed.
     pub shutdown_enabled: bool,
+    /// Whether clients may list keys.
+    pub dumps_allowed: bool,
+    /// Whether clients may watch.
+    pub watch_allowed: bool,
 }
 
 /// One open connection, as `stats conns` shows it.
@@ -216,6 +220,7 @@ pub struct ServerStats {
     accept_pauses: AtomicU64,
     verbosity: AtomicU64,
     prefixes: PrefixTable,
+    crawler: AtomicBool,
     io: Mutex<Vec<IoChoice>>,
 }
 
@@ -236,6 +241,7 @@ impl ServerStats {
             accept_pauses: AtomicU64::new(0),
             verbosity: AtomicU64::new(0),
             prefixes: PrefixTable::default(),
+            crawler: AtomicBool::new(true),
             io: Mutex::default(),
         })
     }
@@ -366,6 +372,17 @@ impl ServerStats {
     /// Takes over the level of a `verbosity` command.
     pub fn set_verbosity(&self, level: u64) {
         self.verbosity.store(level, Ordering::Relaxed);
+    }
+
+    /// Whether `lru_crawler` may be used.
+    #[must_use]
+    pub fn crawler_enabled(&self) -> bool {
+        self.crawler.load(Ordering::Relaxed)
+    }
+
+    /// Lets `lru_crawler` be used or not. Returns whether that is a change.
+    pub fn enable_crawler(&self, on: bool) -> bool {
+        self.crawler.swap(on, Ordering::Relaxed) != on
     }
 
     /// Notes what a data thread reads and writes its sockets by.

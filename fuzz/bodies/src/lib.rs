@@ -10,6 +10,7 @@
 
 pub mod byte_size;
 pub mod config_file;
+pub mod dump_lines;
 mod memcached;
 pub mod memcached_cuts;
 pub mod memcached_requests;
@@ -36,6 +37,7 @@ macro_rules! targets {
 targets! {
     byte_size,
     config_file,
+    dump_lines,
     memcached_cuts,
     memcached_requests,
     memcached_session,

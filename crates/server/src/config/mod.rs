@@ -161,6 +161,10 @@ settings! {
     drain_timeout: Duration = Duration(10_000), "TIME";
     /// Whether a client's `shutdown` command is obeyed.
     shutdown_command: bool = false, "BOOL";
+    /// Whether clients may list keys, by `lru_crawler metadump`, `mgdump` and `stats cachedump`.
+    dump_commands: bool = true, "BOOL";
+    /// Whether clients may follow what others do, by `watch`.
+    watch_command: bool = true, "BOOL";
     /// What is logged: `error`, `warn`, `info` or `debug`.
     log: LogLevel = LogLevel::Info, "LEVEL";
 }

@@ -96,6 +96,8 @@ fn what_is_printed_has_the_same_effect() {
         ("idle-timeout", "90s"),
         ("drain-timeout", "1500ms"),
         ("shutdown-command", "true"),
+        ("dump-commands", "false"),
+        ("watch-command", "false"),
         ("log", "debug"),
     ];
     assert_eq!(all.len(), SETTINGS.len(), "every setting is in the test");

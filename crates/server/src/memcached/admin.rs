@@ -7,6 +7,7 @@ use wire::memcached::{DumpFormat, Expiry, Request, ShutdownMode, Stats, Subject,
 
 use super::{
     context::Context,
+    dump::{Dump, has_class},
     record::Replies,
     reports::{self, List},
 };
@@ -15,9 +16,6 @@ use crate::{config, stats::Settings};
 /// Highest level that `verbosity` sets.
 const VERBOSITY_MAX: u32 = 2;
 
-/// Slab classes that can exist in memcached: 1 to 63.
-const SLAB_CLASS_MAX: u32 = 63;
-
 /// What follows a command.
 #[derive(Debug)]
 pub(super) enum Then {
@@ -25,6 +23,8 @@ pub(super) enum Then {
     Continue,
     /// A report that is still to be written, and then the next one.
     List(List),
+    /// A list of keys that is still to be written, and then the next one.
+    Dump(Box<Dump>),
     /// The end of the connection.
     Finish,
 }
@@ -47,18 +47,20 @@ pub(super) fn admin(context: &mut Context, request: &Request<'_>, replies: &mut 
             (lines::OK, noreply)
         }
         Request::Watch { .. } => (lines::WATCH_NOT_ALLOWED, false),
-        Request::Dump { format: DumpFormat::Metadump, noreply, .. } => {
-            (lines::METADUMP_NOT_ALLOWED, noreply)
-        }
-        Request::Dump { format: DumpFormat::Mgdump, noreply, .. } => {
-            (lines::MGDUMP_NOT_ALLOWED, noreply)
-        }
-        Request::Crawl { classes, noreply } => (crawl(classes), noreply),
+        Request::Dump { format, classes, noreply } => match dump(context, format, classes, replies)
+        {
+            Ok(dump) => return Then::Dump(Box::new(dump)),
+            Err(reply) => (reply, noreply),
+        },
+        Request::Crawl { classes, noreply } => (crawl(context, classes), noreply),
         Request::MemoryLimit { mebibytes, noreply } => {
             (memory_limit(context, u64::from(mebibytes) << 20), noreply)
         }
         Request::Tune { subject: Subject::SlabsReassign, noreply } => {
             (lines::BAD_SLAB_CLASS, noreply)
+        }
+        Request::Tune { subject: Subject::CrawlerSwitch { on }, noreply } => {
+            (switch_crawler(context, on), noreply)
         }
         Request::Tune { noreply, .. } => (lines::OK, noreply),
         Request::Shutdown { mode, noreply } => match shutdown(context, mode) {
@@ -103,16 +105,50 @@ fn memory_limit(context: &Context, memory_bytes: u64) -> &'static [u8] {
     lines::OK
 }
 
-/// Nothing needs to crawl for expired records here; only wrong classes are told.
-fn crawl(classes: &[u8]) -> &'static [u8] {
-    let is_class = |word: &[u8]| {
-        let number = str::from_utf8(word).ok().and_then(|word| word.parse::<u32>().ok());
-        number.is_some_and(|class| (1..=SLAB_CLASS_MAX).contains(&class))
+/// Lists keys, unless that is not allowed.
+fn dump(
+    context: &Context,
+    format: DumpFormat,
+    classes: &[u8],
+    replies: &Replies,
+) -> Result<Dump, &'static [u8]> {
+    let (not_allowed, pipelined) = match format {
+        DumpFormat::Metadump => (lines::METADUMP_NOT_ALLOWED, lines::METADUMP_PIPELINED),
+        DumpFormat::Mgdump => (lines::MGDUMP_NOT_ALLOWED, lines::MGDUMP_PIPELINED),
     };
-    if classes == b"all" || classes.split(|&byte| byte == b',').all(is_class) {
-        lines::OK
-    } else {
-        lines::BAD_CRAWLER_CLASS
+    if !context.server.crawler_enabled() {
+        return Err(lines::CRAWLER_DISABLED);
+    }
+    if !context.server.settings().dumps_allowed {
+        return Err(not_allowed);
+    }
+    if replies.len() > context.unsent_before {
+        return Err(pipelined);
+    }
+    Dump::of_crawler(&context.worker, format, classes)
+}
+
+/// Nothing needs to crawl for expired records here; only wrong classes are told.
+fn crawl(context: &Context, classes: &[u8]) -> &'static [u8] {
+    if !context.server.crawler_enabled() {
+        return lines::CRAWLER_DISABLED;
+    }
+    match classes {
+        b"all" => lines::OK,
+        b"hash" => lines::CRAWLER_UNKNOWN,
+        list => match has_class(list) {
+            Ok(_) => lines::OK,
+            Err(reply) => reply,
+        },
+    }
+}
+
+/// Says whether `lru_crawler` may be used. What has expired goes all the same.
+fn switch_crawler(context: &Context, on: bool) -> &'static [u8] {
+    match (context.server.enable_crawler(on), on) {
+        (true, _) => lines::OK,
+        (false, true) => lines::CRAWLER_NOT_ENABLED,
+        (false, false) => lines::CRAWLER_NOT_DISABLED,
     }
 }
 
@@ -146,7 +182,11 @@ fn report(context: &Context, stats: Stats, replies: &mut Replies) -> Then {
             server.reset();
             lines::RESET
         }
-        Stats::CacheDump { .. } => lines::CACHEDUMP_NOT_ALLOWED,
+        Stats::CacheDump { .. } if !server.settings().dumps_allowed => lines::CACHEDUMP_NOT_ALLOWED,
+        Stats::CacheDump { class, limit } => match Dump::of_items(&context.worker, class, limit) {
+            Ok(dump) => return Then::Dump(Box::new(dump)),
+            Err(reply) => reply,
+        },
     };
     debug_assert!(report.len() <= OUTPUT_UNIT_BYTES_MAX, "{} bytes", report.len());
     replies.put(report);

@@ -169,7 +169,10 @@ fn body_of<'i>(
 
 /// Whether the line behind `request` can be read before it is executed.
 fn goes_on_after(request: &Request<'_>) -> bool {
-    !matches!(request, Request::Quit | Request::Shutdown { .. } | Request::Stats(_))
+    !matches!(
+        request,
+        Request::Quit | Request::Shutdown { .. } | Request::Stats(_) | Request::Dump { .. }
+    )
 }
 
 /// The key of a retrieval that has just one.

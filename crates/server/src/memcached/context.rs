@@ -25,6 +25,8 @@ pub struct Context {
     /// Whether the session at work waits for memory to be unpinned that others' replies hold. One
     /// that has waited long enough misses instead.
     pub(super) waits_for_pins: bool,
+    /// Bytes of replies that the session at work had not sent when its turn began.
+    pub(super) unsent_before: usize,
 }
 
 impl fmt::Debug for Context {
@@ -44,6 +46,7 @@ impl Context {
             control,
             limits: Limits::default(),
             waits_for_pins: true,
+            unsent_before: 0,
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) use settings::settings;
 pub(super) const CLASS: u32 = 1;
 
 /// Milliseconds of a second.
-const SECOND_MS: u64 = 1000;
+pub(super) const SECOND_MS: u64 = 1000;
 
 /// A report under way.
 #[derive(Debug, Default)]

@@ -9,6 +9,7 @@ use super::{
     admin::Then,
     burst::{End, Plan, Planned, StoreBody, Work},
     context::Context,
+    dump::{Dump, PartEnd},
     execute::{Done, execute},
     record::Replies,
     reports::List,
@@ -51,6 +52,8 @@ enum Phase {
     Swallow(u64),
     /// A report has to be written first.
     List(List),
+    /// A list of keys has to be written first.
+    Dump(Box<Dump>),
     /// Nothing that matters.
     Finished,
 }
@@ -112,6 +115,7 @@ impl Session {
         replies: &mut Replies,
     ) -> Next {
         let written_before = replies.len();
+        context.unsent_before = written_before;
         self.choose_patience(context);
         let mut turn = Turn { context, replies, commands_left: TURN_COMMANDS_MAX };
         let advance = self.advance(&mut turn, input.bytes());
@@ -135,6 +139,7 @@ impl Session {
         end: End,
     ) -> Begun {
         let written_before = replies.len();
+        context.unsent_before = written_before;
         self.choose_patience(context);
         let mut turn = Turn { context, replies, commands_left: TURN_COMMANDS_MAX };
         let advance = self.perform_all(&mut turn, planned, end, input);
@@ -151,6 +156,8 @@ impl Session {
     ) -> Next {
         let read_before = input.bytes().len();
         let Begun { mut advance, commands_left, written_before } = begun;
+        // Others may have begun theirs since.
+        context.unsent_before = written_before;
         let mut turn = Turn { context, replies, commands_left };
         let next = loop {
             input.consume(advance.consumed);
@@ -210,6 +217,7 @@ impl Session {
                 Advance::on(usize::try_from(bytes).expect("invariant: at most the input"))
             }
             Phase::List(list) => self.list(turn, list),
+            Phase::Dump(dump) => self.dump(turn, dump),
             Phase::Finished => {
                 self.phase = Phase::Finished;
                 Advance::stop(input.len(), Next::Finish)
@@ -267,6 +275,7 @@ impl Session {
                 Done::Busy => return Flow::Stop(Next::Retry),
                 Done::Yes(Then::Continue) => {}
                 Done::Yes(Then::List(list)) => self.phase = Phase::List(list),
+                Done::Yes(Then::Dump(dump)) => self.phase = Phase::Dump(dump),
                 Done::Yes(Then::Finish) => self.phase = Phase::Finished,
             },
             Work::Store(command, StoreBody::Whole(value)) => {
@@ -376,6 +385,24 @@ impl Session {
         if !is_last {
             self.phase = Phase::List(list);
         }
+        Advance::on(0)
+    }
+
+    /// More of a list of keys. What was looked at for a part counts as so many commands.
+    fn dump(&mut self, turn: &mut Turn<'_>, mut dump: Box<Dump>) -> Advance {
+        if turn.commands_left == 0 || !turn.replies.has_room() {
+            self.phase = Phase::Dump(dump);
+            let next = if turn.commands_left == 0 { Next::Yield } else { Next::Blocked };
+            return Advance::stop(0, next);
+        }
+        let part = dump.part(&mut turn.context.worker);
+        turn.commands_left = turn.commands_left.saturating_sub(part.steps.max(1));
+        turn.replies.put(&part.bytes);
+        self.phase = match part.end {
+            PartEnd::More => Phase::Dump(dump),
+            PartEnd::Nothing => Phase::Line,
+            PartEnd::Lost => Phase::Finished,
+        };
         Advance::on(0)
     }
 }

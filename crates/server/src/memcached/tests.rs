@@ -15,6 +15,7 @@ use crate::stats::{ServerStats, Settings};
 mod admin;
 mod arithmetic;
 mod bounds;
+mod dump;
 mod framing;
 mod group;
 mod large;

@@ -172,7 +172,8 @@ fn lru_crawler<'a>(args: &[&'a [u8]], noreply: bool) -> Order<'a> {
             }
         }
         [what] if abbreviates(what, "enable") || abbreviates(what, "disable") => {
-            Ok(Request::Tune { subject: Subject::CrawlerSwitch, noreply })
+            let on = abbreviates(what, "enable");
+            Ok(Request::Tune { subject: Subject::CrawlerSwitch { on }, noreply })
         }
         _ => Err(lines::ERROR),
     }

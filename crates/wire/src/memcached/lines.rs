@@ -110,6 +110,28 @@ pub const LRU_FACTORS: &[u8] = b"ERROR hot/warm age factors must be greater than
 pub const CRAWLER_SLEEP: &[u8] = b"CLIENT_ERROR sleep must be one second or less\r\n";
 /// `lru_crawler` with a class that does not exist.
 pub const BAD_CRAWLER_CLASS: &[u8] = b"BADCLASS invalid class id\r\n";
+/// `lru_crawler`: another client's dump is under way.
+pub const CRAWLER_BUSY: &[u8] = b"BUSY currently processing crawler request\r\n";
+/// `lru_crawler` with a list of classes that names none.
+pub const CRAWLER_NOT_STARTED: &[u8] = b"NOTSTARTED no items to crawl\r\n";
+/// `lru_crawler crawl hash`, which only dumps can.
+pub const CRAWLER_UNKNOWN: &[u8] = b"ERROR an unknown error happened\r\n";
+/// `lru_crawler` while it is disabled.
+pub const CRAWLER_DISABLED: &[u8] = b"CLIENT_ERROR lru crawler disabled\r\n";
+/// `lru_crawler enable` while it is.
+pub const CRAWLER_NOT_ENABLED: &[u8] = b"ERROR failed to start lru crawler thread\r\n";
+/// `lru_crawler disable` while it is.
+pub const CRAWLER_NOT_DISABLED: &[u8] = b"ERROR failed to stop lru crawler thread\r\n";
+/// `lru_crawler metadump` behind commands whose replies have not been sent.
+pub const METADUMP_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before metadump\r\n";
+/// `lru_crawler mgdump` behind commands whose replies have not been sent.
+pub const MGDUMP_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before mgdump\r\n";
+/// `watch` behind commands whose replies have not been sent.
+pub const WATCH_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before watch\r\n";
+/// `watch` when as many watch as may.
+pub const WATCHERS_TOO_MANY: &[u8] = b"WATCHER_TOO_MANY log watcher limit reached\r\n";
+/// The last line of a mgdump.
+pub const DUMP_END: &[u8] = b"EN\r\n";
 /// `lru_crawler metadump` is not allowed.
 pub const METADUMP_NOT_ALLOWED: &[u8] = b"ERROR metadump not allowed\r\n";
 /// `lru_crawler mgdump` is not allowed.

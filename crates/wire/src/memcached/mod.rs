@@ -8,6 +8,7 @@
 //! is silent, what memcached 1.6.45 was seen to answer.
 
 pub mod body;
+pub mod dump;
 pub mod limits;
 pub mod lines;
 pub mod reply;

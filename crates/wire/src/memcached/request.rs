@@ -264,7 +264,10 @@ pub enum Subject {
     /// `lru tune`, `lru mode`, `lru temp_ttl`.
     Lru,
     /// `lru_crawler enable` and `disable`.
-    CrawlerSwitch,
+    CrawlerSwitch {
+        /// Which of them.
+        on: bool,
+    },
     /// `lru_crawler sleep` and `tocrawl`.
     CrawlerPace,
     /// `extstore`.

@@ -76,12 +76,12 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("slab_automove_ratio", &"0.80");
     set("slab_automove_window", &0);
     set("slab_chunk_max", &super::general::BLOCK_BYTES);
-    set("lru_crawler", &"yes");
+    set("lru_crawler", &yes(server.crawler_enabled()));
     set("lru_crawler_sleep", &0);
     set("lru_crawler_tocrawl", &0);
     set("tail_repair_time", &0);
     set("flush_enabled", &"yes");
-    set("dump_enabled", &"no");
+    set("dump_enabled", &yes(settings.dumps_allowed));
     set("idle_timeout", &settings.idle_timeout_s);
     for (name, value) in FIXED {
         set(name, &value);

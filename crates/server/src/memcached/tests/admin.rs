@@ -34,7 +34,6 @@ fn a_flush_now_replaces_one_that_waits() {
 fn what_cannot_be_tuned_is_accepted_or_refused_in_memcacheds_words() {
     let reply = fresh(&[
         "verbosity 1",
-        "lru_crawler enable",
         "lru_crawler sleep 10",
         "lru_crawler crawl all",
         "lru_crawler crawl 1,2",
@@ -54,7 +53,7 @@ fn what_cannot_be_tuned_is_accepted_or_refused_in_memcacheds_words() {
     ]);
     assert_eq!(
         reply,
-        "OK\nOK\nOK\nOK\nOK\nBADCLASS invalid class id\nBADCLASS invalid class id\n\
+        "OK\nOK\nOK\nOK\nBADCLASS invalid class id\nBADCLASS invalid class id\n\
          ERROR metadump not allowed\nERROR key dump not allowed\nOK\nOK\n\
          BADCLASS invalid src or dst class id\n\
          CLIENT_ERROR watch commands not allowed\nOK\nSERVER_ERROR: shutdown not enabled\n\

@@ -157,7 +157,10 @@ fn the_crawler_takes_orders() {
         assert_eq!(request(line), tune(Subject::CrawlerPace));
     }
     for line in [&b"lru_crawler enable\r\n"[..], b"lru_crawler d\r\n"] {
-        assert_eq!(request(line), tune(Subject::CrawlerSwitch));
+        assert_eq!(
+            request(line),
+            tune(Subject::CrawlerSwitch { on: line.ends_with(b"enable\r\n") })
+        );
     }
     refused(&[b"lru_crawler tocrawl x", b"lru_crawler sleep -1"], lines::BAD_FORMAT);
     refused(&[b"lru_crawler sleep 1000001"], lines::CRAWLER_SLEEP);
