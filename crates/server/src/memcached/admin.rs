@@ -32,7 +32,12 @@ pub(super) enum Then {
 /// Answers a command that is not about a key.
 pub(super) fn admin(context: &mut Context, request: &Request<'_>, replies: &mut Replies) -> Then {
     let (reply, noreply) = match *request {
-        Request::MetaNoop => (lines::META_NOOP, false),
+        Request::MetaNoop => {
+            replies.put(lines::META_NOOP);
+            // memcached sends all that waits before it goes on.
+            context.unsent_before = replies.len();
+            return Then::Continue;
+        }
         Request::Version => {
             replies.put(b"VERSION ");
             replies.put(reports::VERSION.as_bytes());

@@ -25,7 +25,8 @@ pub struct Context {
     /// Whether the session at work waits for memory to be unpinned that others' replies hold. One
     /// that has waited long enough misses instead.
     pub(super) waits_for_pins: bool,
-    /// Bytes of replies that the session at work had not sent when its turn began.
+    /// Bytes of replies that memcached would have sent by now, of those that the session at work
+    /// has not: commands that need the connection for themselves are refused behind others.
     pub(super) unsent_before: usize,
 }
 

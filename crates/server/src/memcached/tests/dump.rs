@@ -54,12 +54,12 @@ fn each_form_lists_all_that_lives() {
 fn what_is_not_there_is_not_listed() {
     let mut server = server();
     ask(&mut server, &["set a 0 0 1", "x"]);
-    let reply = ask(&mut server, &["lru_crawler metadump 2", "mn"]);
-    assert_eq!(reply, "OK\nEND\nMN\n");
+    let reply = ask(&mut server, &["mn", "lru_crawler metadump 2", "mn"]);
+    assert_eq!(reply, "MN\nOK\nEND\nMN\n");
     assert_eq!(ask(&mut server, &["lru_crawler mgdump 2,3"]), "OK\nEN\n");
-    let reply = ask(&mut server, &["mn", "lru_crawler mgdump all", "lru_crawler metadump 2"]);
+    let reply = ask(&mut server, &["mg a", "lru_crawler mgdump all", "lru_crawler metadump 2"]);
     let refused = "ERROR cannot pipeline other commands before";
-    assert_eq!(reply, format!("MN\n{refused} mgdump\n{refused} metadump\n"));
+    assert_eq!(reply, format!("HD\n{refused} mgdump\n{refused} metadump\n"));
     assert_eq!(ask(&mut server, &["stats cachedump 2 0"]), "END\n");
     let reply = ask(&mut server, &["lru_crawler metadump noreply", "lru_crawler mgdump 64"]);
     assert_eq!(reply, "BADCLASS invalid class id\n");
