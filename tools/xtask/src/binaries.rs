@@ -150,7 +150,8 @@ mod tests {
     use super::{Binary, binaries, run};
 
     const ARTIFACT: &str = r#"{"reason":"compiler-artifact",
-        "manifest_path":"/house/base/Cargo.toml","target":{"name":"base","kind":["lib"]},"profile":{"test":TEST},"executable":EXECUTABLE}"#;
+        "manifest_path":"/house/base/Cargo.toml",
+        "target":{"name":"base","kind":["lib"]},"profile":{"test":TEST},"executable":EXECUTABLE}"#;
 
     fn artifact(test: bool, executable: &str) -> String {
         let line = ARTIFACT.replace('\n', "").replace("TEST", &test.to_string());
