@@ -12,6 +12,7 @@ pub mod byte_size;
 pub mod config_file;
 pub mod dump_lines;
 mod memcached;
+pub mod memcached_binary;
 pub mod memcached_cuts;
 pub mod memcached_requests;
 pub mod memcached_session;
@@ -38,6 +39,7 @@ targets! {
     byte_size,
     config_file,
     dump_lines,
+    memcached_binary,
     memcached_cuts,
     memcached_requests,
     memcached_session,

@@ -78,9 +78,14 @@ impl Inflow {
         Self { value_left: value_len, terminator_seen: 0, malformed: false }
     }
 
-    /// Bytes of the value still to come.
-    pub const fn value_left(&self) -> u32 {
-        self.value_left
+    /// A body without a line end, as the binary protocol has it.
+    pub const fn bare(value_len: u32) -> Self {
+        Self { terminator_seen: TERMINATOR_LEN as u8, ..Self::new(value_len) }
+    }
+
+    /// Bytes of the body still to come.
+    pub const fn left(&self) -> u64 {
+        self.value_left as u64 + (TERMINATOR_LEN as u8 - self.terminator_seen) as u64
     }
 
     /// Takes what belongs to the body off the start of `input`.
@@ -100,7 +105,7 @@ impl Inflow {
     }
 
     fn state(&self) -> InflowState {
-        match (usize::from(self.terminator_seen) == TERMINATOR_LEN, self.malformed) {
+        match (self.left() == 0, self.malformed) {
             (false, _) => InflowState::Open,
             (true, false) => InflowState::Complete,
             (true, true) => InflowState::Malformed,

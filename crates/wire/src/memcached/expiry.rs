@@ -33,6 +33,15 @@ impl Expiry {
             _ => Self::At { unix_s: seconds as u32 },
         }
     }
+
+    /// Reads the number of a client that cannot send any below zero.
+    pub const fn from_unsigned_seconds(seconds: u32) -> Self {
+        match seconds {
+            0 => Self::Never,
+            1..=RELATIVE_S_MAX => Self::After { seconds },
+            _ => Self::At { unix_s: seconds },
+        }
+    }
 }
 
 #[cfg(test)]

@@ -139,6 +139,17 @@ pub const MGDUMP_NOT_ALLOWED: &[u8] = b"ERROR key dump not allowed\r\n";
 /// `watch` is not allowed.
 pub const WATCH_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
 
+/// A client that has to log in sends something else.
+pub const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
+/// A login failed.
+pub const LOGIN_FAILED: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
+/// The value of a login is too long.
+pub const LOGIN_TOO_LONG: &[u8] = b"CLIENT_ERROR auth token too long\r\n";
+/// The value of a login is not followed by a line end.
+pub const BAD_TERMINATION: &[u8] = b"CLIENT_ERROR bad command line termination\r\n";
+/// The value of a login has no blank.
+pub const BAD_LOGIN: &[u8] = b"CLIENT_ERROR bad authentication token format\r\n";
+
 /// The longest line above; a reply that is one of them needs no more room.
 pub const LINE_LEN_MAX: usize = 64;
 

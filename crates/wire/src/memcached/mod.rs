@@ -1,12 +1,15 @@
-//! The memcached text and meta protocols, as memcached 1.6.45 speaks them.
+//! The memcached text, meta and binary protocols, as memcached 1.6.45 speaks them.
 //!
 //! [`parse`] takes what has been received and returns one request, or a reply to a request that
 //! is wrong. A storage request is returned with its line alone: its body, `value_len + 2` bytes,
 //! follows in the input and is handled by [`body`]. [`reply`] and [`lines`] write the answers.
+//! [`binary`] has the same for the binary protocol, and [`parse_login`] reads what clients send that
+//! have to log in.
 //!
 //! The rules follow the protocol's description (`doc/protocol.txt` of memcached) and, where that
 //! is silent, what memcached 1.6.45 was seen to answer.
 
+pub mod binary;
 pub mod body;
 pub mod dump;
 pub mod limits;
@@ -19,6 +22,7 @@ mod decimal;
 mod expiry;
 mod keys;
 mod line;
+mod login;
 mod meta;
 mod number;
 mod request;
@@ -27,6 +31,7 @@ mod text;
 pub use expiry::{Expiry, RELATIVE_S_MAX};
 pub use keys::{Keys, KeysStep, parse_keys};
 pub use limits::Limits;
+pub use login::{LOGIN_VALUE_BYTES_MAX, LoginStep, parse_login};
 pub use meta::{FlagSet, KeyRoom, Meta, MetaKey, StoreMode};
 pub use request::{
     Direction, DumpFormat, Get, MetaStore, Request, ShutdownMode, Stats, Store, StoreVerb, Subject,

@@ -25,7 +25,7 @@ fn stream(input: &[u8], value_len: u32, step: usize) -> (Vec<u8>, usize, InflowS
         value.extend_from_slice(taken_now.value);
         taken += taken_now.consumed;
         state = taken_now.state;
-        assert_eq!(inflow.value_left() as usize, value_len as usize - value.len());
+        assert_eq!(inflow.left() as usize, value_len as usize + TERMINATOR_LEN - taken);
     }
     (value, taken, state)
 }
@@ -52,4 +52,15 @@ fn each_byte_of_the_line_end_counts() {
         }
     }
     assert_eq!(stream(b"\r\n", 0, 1), (vec![], 2, InflowState::Complete));
+}
+
+#[test]
+fn a_bare_body_ends_with_its_value() {
+    let mut inflow = Inflow::bare(5);
+    assert_eq!(inflow.left(), 5);
+    let first = inflow.take(b"hel");
+    assert_eq!((first.value, first.consumed, first.state), (&b"hel"[..], 3, InflowState::Open));
+    let last = inflow.take(b"lo\r\n");
+    assert_eq!((last.value, last.consumed, last.state), (&b"lo"[..], 2, InflowState::Complete));
+    assert_eq!(inflow.left(), 0);
 }
