@@ -63,6 +63,24 @@ pub enum Error {
         #[from]
         source: cache::ConfigError,
     },
+    /// The file of users cannot be read.
+    #[error("cannot read the users in {path}", path = path.display())]
+    ReadUsers {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file of users is not understood.
+    #[error("users in {path}: line {line} is {message}", path = path.display())]
+    Users {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        message: String,
+    },
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {what}")]
     Listen {

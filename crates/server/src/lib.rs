@@ -25,6 +25,7 @@ mod ready;
 mod running;
 pub mod stats;
 mod thread;
+pub mod users;
 
 pub use abort::abort_on_panic;
 pub use error::Error;

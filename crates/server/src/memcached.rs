@@ -28,10 +28,12 @@
 
 mod admin;
 mod arithmetic;
+mod binary;
 mod burst;
 mod command;
 mod context;
 mod deadline;
+mod dialect;
 mod dump;
 mod execute;
 mod group;
@@ -46,6 +48,7 @@ mod storage;
 mod upload;
 
 pub use context::{Context, Control};
+pub use dialect::Access;
 pub use group::serve_all;
 pub use large::LargeValue;
 pub use session::{Session, TURN_COMMANDS_MAX};

@@ -23,11 +23,12 @@ use crate::{
     config::{Budget, Config},
     cpus, descriptors, housekeeping, io,
     listener::Listener,
-    memcached::Control,
+    memcached::{Access, Control},
     memory,
     ready::Ready,
     stats::{ServerStats, Settings},
     thread::{DataThread, Load, Order},
+    users::Users,
 };
 
 /// Orders that may wait for a data thread beside new connections: a drain and a stop.
@@ -75,6 +76,7 @@ impl Control for StopControl {
 #[derive(Debug)]
 pub struct Running {
     addresses: Vec<SocketAddr>,
+    access: Access,
     stats: Arc<ServerStats>,
     control: StopControl,
     stops: Receiver<Stop>,
@@ -94,6 +96,7 @@ impl Running {
         let budget = Budget::new(config, threads)?;
         cpus::check(&config.cpus)?;
         descriptors::provide_for(config, threads);
+        let users = config.users.as_deref().map(Users::load).transpose()?.map(Arc::new);
         let listeners = Listener::open_all(config)?;
         let cache = memory::cache(config, &budget, threads, clock)?;
         let stats = ServerStats::new(settings(config, &listeners, &budget, threads), clock.clone());
@@ -105,10 +108,12 @@ impl Running {
             threads,
             "starting"
         );
-        let doors: Vec<_> = listeners.iter().map(Door::of).collect();
+        let is_open = users.is_none();
+        let doors: Vec<_> = listeners.iter().map(|listener| Door::of(listener, is_open)).collect();
         let (sender, stops) = mpsc::sync_channel(STOPS_WAITING_MAX);
         let mut running = Self {
             addresses: listeners.iter().filter_map(Listener::address).collect(),
+            access: Access { protocol: config.protocol, users },
             stats,
             control: StopControl(sender),
             stops,
@@ -152,6 +157,7 @@ impl Running {
                 cache: cache.clone(),
                 stats: Arc::clone(&self.stats),
                 control: Arc::new(self.control.clone()),
+                access: self.access.clone(),
                 load: Arc::clone(&load),
                 mailbox: inbox,
                 buffer_bytes: budget.buffer_bytes_per_thread(threads),
@@ -210,6 +216,12 @@ impl Running {
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Who may log in; `None` if nobody has to.
+    #[must_use]
+    pub fn users(&self) -> Option<&Arc<Users>> {
+        self.access.users.as_ref()
     }
 
     /// The statistics.
@@ -326,6 +338,8 @@ fn settings(config: &Config, listeners: &[Listener], budget: &Budget, threads: u
         backlog: config.backlog,
         policy: config.policy,
         value_size_max: config.value_size_max.0,
+        protocol: config.protocol,
+        users_path: config.users.as_ref().map(|path| path.display().to_string()),
         idle_timeout_s: config.idle_timeout.0.div_ceil(1000),
         shutdown_enabled: config.shutdown_command,
         dumps_allowed: config.dump_commands,
@@ -336,12 +350,14 @@ fn settings(config: &Config, listeners: &[Listener], budget: &Budget, threads: u
 /// A listener, as it is announced when everything behind it is ready.
 struct Door {
     name: String,
+    /// Whether anybody from anywhere may use it.
     exposed: bool,
 }
 
 impl Door {
-    fn of(listener: &Listener) -> Self {
-        Self { name: listener.name().to_owned(), exposed: listener.is_exposed() }
+    fn of(listener: &Listener, is_open: bool) -> Self {
+        let exposed = is_open && listener.is_exposed();
+        Self { name: listener.name().to_owned(), exposed }
     }
 
     fn announce(&self) {

@@ -21,9 +21,11 @@ use crate::io::IoChoice;
 
 mod buffers;
 mod prefixes;
+mod settings;
 
 pub use buffers::{BufferGauges, BufferTotals};
 pub use prefixes::{PREFIXES_MAX, PrefixCounts, PrefixTable};
+pub use settings::Settings;
 
 /// A count with one writer and any readers.
 #[derive(Debug, Default)]
@@ -113,6 +115,10 @@ counters! {
     store_no_memory,
     /// Records stored.
     total_items,
+    /// Attempts to log in.
+    auth_cmds,
+    /// Those that failed.
+    auth_errors,
     /// Bytes of requests.
     bytes_read,
     /// Bytes of replies.
@@ -121,47 +127,6 @@ counters! {
     conn_yields,
     /// Connections closed because they were idle.
     idle_kicks,
-}
-
-/// What the configuration says, for `stats settings`.
-#[derive(Clone, Debug, Default)]
-pub struct Settings {
-    /// The memory budget in bytes, at first.
-    pub memory_bytes: u64,
-    /// What of it is not for records.
-    pub other_bytes: u64,
-    /// Memory for common buffers.
-    pub buffer_bytes: u64,
-    /// Memory for connections and the buffers that are their own.
-    pub connection_bytes: u64,
-    /// Whether a listener can be reached from beyond this machine.
-    pub exposed: bool,
-    /// Most connections at a time.
-    pub connections_max: u64,
-    /// The first TCP port, 0 for none.
-    pub tcp_port: u16,
-    /// The first TCP address, if there is one.
-    pub listen: Option<String>,
-    /// The path of the Unix socket, if there is one.
-    pub unix_path: Option<String>,
-    /// Permission bits of the Unix socket.
-    pub unix_mode: u32,
-    /// Data threads.
-    pub threads: usize,
-    /// Connections that may wait to be accepted.
-    pub backlog: u32,
-    /// Which record goes when memory is full.
-    pub policy: cache::PolicyKind,
-    /// Longest value in bytes.
-    pub value_size_max: u64,
-    /// Seconds after which an idle connection is closed; 0 is never.
-    pub idle_timeout_s: u64,
-    /// Whether `shutdown` is obeyed.
-    pub shutdown_enabled: bool,
-    /// Whether clients may list keys.
-    pub dumps_allowed: bool,
-    /// Whether clients may watch.
-    pub watch_allowed: bool,
 }
 
 /// One open connection, as `stats conns` shows it.

@@ -20,7 +20,7 @@ use reactor::{
 use crate::{
     Error, cpus,
     io::{self, Driver},
-    memcached::{self, Context, LargeValue, Session},
+    memcached::{self, Access, Context, LargeValue, Session},
     ready::Ready,
     stats::{BufferGauges, OpenConnection, ServerStats},
 };
@@ -65,6 +65,7 @@ pub(crate) struct DataThread {
     pub(crate) cache: Cache,
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) control: Arc<crate::StopControl>,
+    pub(crate) access: Access,
     pub(crate) load: Arc<Load>,
     pub(crate) mailbox: Mailbox<Order>,
     pub(crate) buffer_bytes: usize,
@@ -87,7 +88,7 @@ impl DataThread {
         let clock = self.cache.clock().clone();
         worker.quiesce();
         let server = Server {
-            context: Context::new(worker, &self.stats, self.control),
+            context: Context::new(worker, &self.stats, self.control).with_access(self.access),
             load: self.load,
             buffers: self.stats.thread_buffers(),
         };

@@ -25,7 +25,8 @@ pub(crate) use budget::RECORD_BYTES_MIN;
 pub(crate) use check::VALUE_SHARE_DIVISOR;
 pub use layers::{Effective, Layer, Origin};
 pub use value::{
-    Cpus, Duration, IoMode, ListenAddress, LogLevel, MemoryUse, Mode, Spinning, Threads, Value,
+    Cpus, Duration, IoMode, ListenAddress, LogLevel, MemoryUse, Mode, Protocol, Spinning, Threads,
+    Value,
 };
 
 /// Port that memcached clients expect.
@@ -129,6 +130,12 @@ settings! {
     unix: Option<PathBuf> = None, "PATH";
     /// Permission bits of the Unix socket, octal.
     unix_mode: Mode = Mode(0o700), "MODE";
+    /// Which of memcached's protocols clients may speak: `ascii`, `binary`, or `auto` for what the
+    /// first byte of a connection says.
+    protocol: Protocol = Protocol::Auto, "NAME";
+    /// File with a line `user:password` for each user; empty for none. Clients must log in then:
+    /// by SASL PLAIN, or in the text protocol by a `set` of any key to `user password`.
+    users: Option<PathBuf> = None, "PATH";
     /// Memory for everything: records, their index, buffers and connections.
     memory: ByteSize = ByteSize(64 << 20), "SIZE";
     /// What `memory` is for: `everything`; or `records`, as in memcached, with buffers and

@@ -83,6 +83,8 @@ fn what_is_printed_has_the_same_effect() {
         ("listen", "[::1]:1,localhost"),
         ("unix", "/tmp/a \"quoted\"\n# socket"),
         ("unix-mode", "7"),
+        ("protocol", "binary"),
+        ("users", "/tmp/users"),
         ("memory", "3GiB"),
         ("memory-max", "4GiB"),
         ("policy", "paper:hits=3,shares=fixed"),

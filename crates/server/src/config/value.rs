@@ -2,6 +2,7 @@
 
 mod driver;
 mod memory_use;
+mod protocol;
 
 use std::{
     fmt,
@@ -17,6 +18,7 @@ use serde::{Deserialize, Deserializer, de};
 use super::{DEFAULT_PORT, NET_THREADS_MAX};
 pub use driver::{IoMode, Spinning};
 pub use memory_use::MemoryUse;
+pub use protocol::Protocol;
 
 /// Highest CPU number: the size of the system's CPU sets.
 const CPU_MAX: usize = 1023;
@@ -75,9 +77,12 @@ macro_rules! plain_values {
 }
 
 text_values!(
-    ByteSize, Duration, Mode, Threads, Cpus, IoMode, Spinning, LogLevel, MemoryUse, PolicyKind
+    ByteSize, Duration, Mode, Threads, Cpus, IoMode, Spinning, LogLevel, MemoryUse, PolicyKind,
+    Protocol
 );
-plain_values!(usize: "a whole number", u32: "a whole number", bool: "`true` or `false`");
+plain_values!(
+    u16: "a port", usize: "a whole number", u32: "a whole number", bool: "`true` or `false`"
+);
 
 impl Value for Option<PathBuf> {
     fn read(texts: &[String]) -> Result<Self, String> {

@@ -82,7 +82,7 @@ pub(super) fn admin(context: &mut Context, request: &Request<'_>, replies: &mut 
     Then::Continue
 }
 
-fn flush_all(context: &mut Context, at: Expiry) {
+pub(super) fn flush_all(context: &mut Context, at: Expiry) {
     context.counters.cmd_flush.add(1);
     match at {
         Expiry::Never | Expiry::Past => context.worker.flush(),

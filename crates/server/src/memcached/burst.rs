@@ -4,12 +4,12 @@
 use arrayvec::ArrayVec;
 use cache::{INLINE_VALUE_MAX_BYTES, Key, Worker};
 use wire::memcached::{
-    Get, Limits, Request, Step, Then,
+    Get, Limits, Request, Step, Then, binary,
     body::{self, TERMINATOR_LEN},
     parse,
 };
 
-use super::command::StoreCommand;
+use super::{binary::is_open_to_strangers, command::StoreCommand};
 
 /// Most requests of a burst, and most keys of a retrieval that are looked at together. More than
 /// the 10 to 16 lines that a core fetches at a time; a request takes about 250 bytes of stack.
@@ -35,6 +35,10 @@ pub(super) enum Work<'i> {
     Request(Request<'i>),
     /// A command that brings a value, and the value.
     Store(StoreCommand<'i>, StoreBody<'i>),
+    /// A request of the binary protocol without a value.
+    Binary(binary::Request<'i>),
+    /// A request of the binary protocol that cannot be.
+    Refused(binary::Refusal),
     /// A line that is no request.
     Invalid {
         /// The reply.
@@ -42,6 +46,20 @@ pub(super) enum Work<'i> {
         /// What follows it.
         then: Then,
     },
+}
+
+impl Work<'_> {
+    /// What to answer to a client that would have to log in first, if it has to.
+    #[cold]
+    pub(super) fn closed_to_strangers(&self) -> Option<binary::Frame> {
+        let frame = match self {
+            Self::Binary(request) => request.frame,
+            Self::Store(StoreCommand::Binary(command), _) => command.frame,
+            Self::Refused(refusal) if !refusal.before_login => refusal.frame,
+            _ => return None,
+        };
+        (!is_open_to_strangers(frame.opcode)).then_some(frame)
+    }
 }
 
 /// What the input has of a body.
@@ -124,6 +142,57 @@ impl<'i> Plan<'i> {
         if at == input.len() { End::Incomplete { needed: None } } else { End::Pause }
     }
 
+    /// Adds what `input`, of the binary protocol, starts with, at most `requests_max` requests.
+    pub(super) fn read_binary(
+        &mut self,
+        input: &'i [u8],
+        worker: &Worker,
+        requests_max: usize,
+    ) -> End {
+        let mut at = 0;
+        let full = BURST_MAX.min(self.0.len() + requests_max);
+        while self.0.len() < full && at < input.len() {
+            let (request, consumed) = match binary::parse(&input[at..]) {
+                binary::Step::Request { request, consumed } => (request, consumed),
+                binary::Step::Incomplete { needed } => {
+                    return End::Incomplete { needed: Some(at + needed) };
+                }
+                binary::Step::Refused { refusal, consumed } => {
+                    self.push(Work::Refused(refusal), consumed, None);
+                    return End::Pause;
+                }
+                binary::Step::Foreign => {
+                    let work = Work::Invalid { reply: &[], then: Then::Close };
+                    self.push(work, input.len() - at, None);
+                    return End::Pause;
+                }
+            };
+            let goes_on = if let Some(command) = StoreCommand::of_binary(&request) {
+                let len = command.value_len() as usize;
+                let (body, body_bytes) = match input[at + consumed..].get(..len) {
+                    Some(value) => (StoreBody::Whole(value), len),
+                    None if len <= INLINE_VALUE_MAX_BYTES => {
+                        return End::Incomplete { needed: Some(at + consumed + len) };
+                    }
+                    None => (StoreBody::Coming, 0),
+                };
+                let key = command.plain_key().map(|key| worker.key(key));
+                self.push(Work::Store(command, body), consumed + body_bytes, key);
+                at += body_bytes;
+                !matches!(body, StoreBody::Coming)
+            } else {
+                let key = binary_key(&request).map(|key| worker.key(key));
+                self.push(Work::Binary(request), consumed, key);
+                !matches!(request.command, binary::Command::Quit | binary::Command::Stat { .. })
+            };
+            at += consumed;
+            if !goes_on {
+                return End::Pause;
+            }
+        }
+        if at == input.len() { End::Incomplete { needed: None } } else { End::Pause }
+    }
+
     #[inline]
     fn push(&mut self, work: Work<'i>, consumed: usize, key: Option<Key<'i>>) {
         self.0.push(Planned { work, consumed, key });
@@ -191,6 +260,17 @@ fn plain_key<'i>(request: &Request<'i>) -> Option<&'i [u8]> {
         Request::MetaGet(meta)
         | Request::MetaDelete(meta)
         | Request::MetaArithmetic { meta, .. } => meta.key.plain_bytes(),
+        _ => None,
+    }
+}
+
+/// The key of a request of the binary protocol without a value.
+fn binary_key<'i>(request: &binary::Request<'i>) -> Option<&'i [u8]> {
+    match request.command {
+        binary::Command::Get(get) => Some(get.key),
+        binary::Command::Touch { key, .. }
+        | binary::Command::Delete { key, .. }
+        | binary::Command::Arithmetic { key, .. } => Some(key),
         _ => None,
     }
 }

@@ -1,9 +1,10 @@
 //! The commands that bring a value: what they ask for, and what they are told.
 
 use cache::{Key, StoreError, Token};
-use wire::memcached::{MetaStore, Request, Store, StoreVerb, lines};
+use wire::memcached::{MetaStore, Request, Store, StoreVerb, binary, body::Inflow, lines};
 
 use super::{
+    binary::{store_order, store_reply},
     context::Context,
     meta,
     record::{Replies, put_unless},
@@ -17,6 +18,8 @@ pub(super) enum StoreCommand<'i> {
     Text(Store<'i>),
     /// `ms`.
     Meta(MetaStore<'i>),
+    /// A command of the binary protocol.
+    Binary(binary::Store<'i>),
 }
 
 impl<'i> StoreCommand<'i> {
@@ -29,11 +32,28 @@ impl<'i> StoreCommand<'i> {
         }
     }
 
+    /// The request of the binary protocol, if it brings a value.
+    pub(super) fn of_binary(request: &binary::Request<'i>) -> Option<Self> {
+        match request.command {
+            binary::Command::Store(command) => Some(Self::Binary(command)),
+            _ => None,
+        }
+    }
+
     /// Bytes of the value.
     pub(super) fn value_len(&self) -> u32 {
         match self {
             Self::Text(command) => command.value_len,
             Self::Meta(command) => command.value_len,
+            Self::Binary(command) => command.value_len,
+        }
+    }
+
+    /// The value as it is going to arrive.
+    pub(super) fn inflow(&self) -> Inflow {
+        match self {
+            Self::Text(_) | Self::Meta(_) => Inflow::new(self.value_len()),
+            Self::Binary(_) => Inflow::bare(self.value_len()),
         }
     }
 
@@ -42,6 +62,7 @@ impl<'i> StoreCommand<'i> {
         match self {
             Self::Text(command) => Some(command.key),
             Self::Meta(command) => command.meta.key.plain_bytes(),
+            Self::Binary(command) => Some(command.key),
         }
     }
 
@@ -71,7 +92,7 @@ impl<'i> StoreCommand<'i> {
     pub(super) fn refuse_data(&self, replies: &mut Replies) {
         let noreply = match self {
             Self::Text(command) => command.noreply,
-            Self::Meta(_) => false,
+            Self::Meta(_) | Self::Binary(_) => false,
         };
         put_unless(noreply, lines::BAD_DATA_CHUNK, replies);
     }
@@ -94,6 +115,11 @@ impl<'i> StoreCommand<'i> {
                     let order = meta::store_order(context, key, command);
                     run(context, &order);
                 });
+            }
+            Self::Binary(command) => {
+                let key = known.unwrap_or_else(|| context.key(command.key));
+                let order = store_order(context, key, command);
+                run(context, &order);
             }
         }
     }
@@ -124,9 +150,12 @@ impl<'i> StoreCommand<'i> {
             Outcome::NotStored => {}
         }
         counters.cmd_set.add(1);
-        if let Self::Text(command) = self {
-            context.server.prefixes().count(command.key, |counts| counts.sets += 1);
-        }
+        let key = match self {
+            Self::Text(command) => command.key,
+            Self::Binary(command) => command.key,
+            Self::Meta(_) => return,
+        };
+        context.server.prefixes().count(key, |counts| counts.sets += 1);
     }
 
     fn reply(&self, outcome: Outcome, replies: &mut Replies) {
@@ -143,6 +172,7 @@ impl<'i> StoreCommand<'i> {
                 put_unless(command.noreply, reply, replies);
             }
             Self::Meta(command) => meta::store_reply(command, outcome, replies),
+            Self::Binary(command) => store_reply(command, outcome, replies),
         }
     }
 }

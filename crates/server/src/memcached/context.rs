@@ -6,8 +6,11 @@ use base::sync::Arc;
 use cache::{Key, Worker};
 use wire::memcached::{Expiry, KeyRoom, Limits, MetaKey, limits::KEY_LEN_MAX};
 
-use super::deadline::deadline_ms;
-use crate::stats::{Counters, ServerStats};
+use super::{deadline::deadline_ms, dialect::Access};
+use crate::{
+    stats::{Counters, ServerStats},
+    users::Login,
+};
 
 /// What a session may ask of the server.
 pub trait Control: Send + Sync {
@@ -22,6 +25,7 @@ pub struct Context {
     pub(super) server: Arc<ServerStats>,
     pub(super) control: Arc<dyn Control>,
     pub(super) limits: Limits,
+    pub(super) access: Access,
     /// Whether the session at work waits for memory to be unpinned that others' replies hold. One
     /// that has waited long enough misses instead.
     pub(super) waits_for_pins: bool,
@@ -46,9 +50,16 @@ impl Context {
             server: Arc::clone(server),
             control,
             limits: Limits::default(),
+            access: Access::default(),
             waits_for_pins: true,
             unsent_before: 0,
         }
+    }
+
+    /// The same, for clients that `access` lets in.
+    #[must_use]
+    pub fn with_access(self, access: Access) -> Self {
+        Self { access, ..self }
     }
 
     /// The thread's access to the cache.
@@ -80,6 +91,15 @@ impl Context {
         let mut room: KeyRoom = [0; KEY_LEN_MAX];
         let key = self.key(key.bytes(&mut room));
         run(self, key)
+    }
+
+    /// Whether a client may log in by the text protocol. Counts the attempt.
+    pub(super) fn logs_in(&self, user: &[u8], password: &[u8]) -> bool {
+        let users = self.access.users.as_ref();
+        let admitted = users.is_some_and(|users| users.admits(user, password, Login::Text));
+        self.counters.auth_cmds.add(1);
+        self.counters.auth_errors.add(u64::from(!admitted));
+        admitted
     }
 
     /// What `expiry` means now, in milliseconds on the cache's clock; 0 is never.

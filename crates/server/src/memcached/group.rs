@@ -61,17 +61,16 @@ fn begin_group(
 ) {
     let mut plan = Plan::default();
     let mut members = ArrayVec::<Member<'_>, BURST_MAX>::new();
-    let Context { limits, worker, .. } = &*context;
     for connection in connections {
         if plan.is_full() || members.is_full() {
             break;
         }
         let Connection { session, input, output: replies, .. } = &mut **connection;
         let input = input.bytes();
-        let end = session.awaits_line().then(|| plan.read(input, limits, worker, BURST_MAX));
+        let end = session.plan(&mut plan, context, input, BURST_MAX);
         members.push(Member { session, input, replies, planned: plan.requests().len(), end });
     }
-    plan.prefetch(worker);
+    plan.prefetch(&context.worker);
     let mut start = 0;
     for member in &mut members {
         let requests = &plan.requests()[start..member.planned];

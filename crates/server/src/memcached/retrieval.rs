@@ -113,10 +113,18 @@ pub(super) fn send(
             true
         }
     };
+    count_retrieval(context, key, retrieval.touch_ms.is_some(), hit);
+    true
+}
+
+/// Counts a retrieval, or a touch.
+#[inline]
+pub(super) fn count_retrieval(context: &Context, key: Key<'_>, touches: bool, hit: bool) {
     let counters = &context.counters;
-    let (commands, hits, misses) = match retrieval.touch_ms {
-        None => (&counters.cmd_get, &counters.get_hits, &counters.get_misses),
-        Some(_) => (&counters.cmd_touch, &counters.touch_hits, &counters.touch_misses),
+    let (commands, hits, misses) = if touches {
+        (&counters.cmd_touch, &counters.touch_hits, &counters.touch_misses)
+    } else {
+        (&counters.cmd_get, &counters.get_hits, &counters.get_misses)
     };
     commands.add(1);
     if hit {
@@ -128,10 +136,10 @@ pub(super) fn send(
         counts.gets += 1;
         counts.hits += u64::from(hit);
     });
-    true
 }
 
-fn get_and_touch(
+/// Reads the record of `key` into `record`, and gives it another time in milliseconds.
+pub(super) fn get_and_touch(
     context: &mut Context,
     key: Key<'_>,
     expiry_ms: u64,

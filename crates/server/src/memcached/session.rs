@@ -1,19 +1,23 @@
 //! The state of one connection, and its turns.
 
+mod keys;
+mod login;
+
 use base::sync::atomic::Ordering;
-use cache::Key;
 use reactor::{Input, Next};
-use wire::memcached::{self as protocol, Get, Keys, KeysStep, lines, parse_keys};
+use wire::memcached::{self as protocol, binary::Frame};
 
 use super::{
     admin::Then,
+    binary,
     burst::{End, Plan, Planned, StoreBody, Work},
     context::Context,
+    dialect::{Dialect, Standing},
     dump::{Dump, PartEnd},
     execute::{Done, execute},
     record::Replies,
     reports::List,
-    retrieval::{Progress, Retrieval, send, send_all},
+    retrieval::Retrieval,
     storage::Body,
     upload::{self, Receiving},
 };
@@ -32,6 +36,7 @@ pub(super) const PIN_WAIT_MS_MAX: u64 = 1000;
 #[derive(Debug)]
 pub struct Session {
     connection: OpenConnection,
+    dialect: Dialect,
     phase: Phase,
     /// Bytes of the keys that the retrieval at the start of the input is already past.
     keys_done: usize,
@@ -42,7 +47,7 @@ pub struct Session {
 /// What the next bytes of the input are, or what has to be done first.
 #[derive(Debug)]
 enum Phase {
-    /// A line.
+    /// A line, or a request of the binary protocol.
     Line,
     /// More keys of a retrieval line that is longer than the input.
     Keys(Retrieval),
@@ -50,8 +55,8 @@ enum Phase {
     Value(Box<Receiving>),
     /// So many bytes that nobody wants.
     Swallow(u64),
-    /// A report has to be written first.
-    List(List),
+    /// A report has to be written first; in the binary protocol the answer to what it names.
+    List(List, Option<Frame>),
     /// A list of keys has to be written first.
     Dump(Box<Dump>),
     /// Nothing that matters.
@@ -64,6 +69,25 @@ struct Turn<'t> {
     replies: &'t mut Replies,
     /// Commands, and keys of retrievals, that it may still do.
     commands_left: usize,
+}
+
+impl Turn<'_> {
+    /// Stops where it is, because it has done its work or has no room for replies.
+    fn pause(&self) -> Advance {
+        Advance::stop(0, if self.commands_left == 0 { Next::Yield } else { Next::Blocked })
+    }
+}
+
+impl Phase {
+    /// What follows a command.
+    fn after(then: Then, frame: Option<Frame>) -> Self {
+        match then {
+            Then::Continue => Self::Line,
+            Then::List(list) => Self::List(list, frame),
+            Then::Dump(dump) => Self::Dump(dump),
+            Then::Finish => Self::Finished,
+        }
+    }
 }
 
 /// Whether a turn goes on.
@@ -103,7 +127,8 @@ impl Session {
     /// A connection that has not said anything yet.
     #[must_use]
     pub fn new(connection: OpenConnection) -> Self {
-        Self { connection, phase: Phase::Line, keys_done: 0, waits_since_ms: None }
+        let dialect = Dialect::Undecided;
+        Self { connection, dialect, phase: Phase::Line, keys_done: 0, waits_since_ms: None }
     }
 
     /// Executes what `input` holds and appends the replies, within the bounds of a turn. The
@@ -123,9 +148,29 @@ impl Session {
         self.go_on(context, input, replies, Begun { advance, commands_left, written_before })
     }
 
-    /// Whether the next bytes of its input are a line, which can be planned.
-    pub(super) fn awaits_line(&self) -> bool {
-        matches!(self.phase, Phase::Line)
+    /// Adds at most `requests_max` requests that `input` starts with to `plan`; `None` if they
+    /// cannot be planned, because there is something else to do first.
+    pub(super) fn plan<'i>(
+        &mut self,
+        plan: &mut Plan<'i>,
+        context: &Context,
+        input: &'i [u8],
+        requests_max: usize,
+    ) -> Option<End> {
+        if !matches!(self.phase, Phase::Line) {
+            return None;
+        }
+        if self.dialect == Dialect::Undecided {
+            self.dialect = Dialect::of(&context.access, input);
+        }
+        let Context { limits, worker, .. } = context;
+        match self.dialect {
+            Dialect::TextLogin => None,
+            Dialect::Binary(_) => Some(plan.read_binary(input, worker, requests_max)),
+            Dialect::Undecided | Dialect::Text => {
+                Some(plan.read(input, limits, worker, requests_max))
+            }
+        }
     }
 
     /// Begins a turn with requests that were planned, and behind which `input` holds what `end`
@@ -216,7 +261,7 @@ impl Session {
             Phase::Swallow(bytes) => {
                 Advance::on(usize::try_from(bytes).expect("invariant: at most the input"))
             }
-            Phase::List(list) => self.list(turn, list),
+            Phase::List(list, frame) => self.list(turn, list, frame),
             Phase::Dump(dump) => self.dump(turn, dump),
             Phase::Finished => {
                 self.phase = Phase::Finished;
@@ -227,10 +272,11 @@ impl Session {
 
     /// A burst of lines.
     fn lines(&mut self, turn: &mut Turn<'_>, input: &[u8]) -> Advance {
-        let Context { limits, worker, .. } = &*turn.context;
         let mut plan = Plan::default();
-        let end = plan.read(input, limits, worker, turn.commands_left);
-        plan.prefetch(worker);
+        let Some(end) = self.plan(&mut plan, turn.context, input, turn.commands_left) else {
+            return self.text_login(turn, input);
+        };
+        plan.prefetch(&turn.context.worker);
         self.perform_all(turn, plan.requests(), end, input)
     }
 
@@ -269,15 +315,37 @@ impl Session {
     /// Does what one line asks for, or stops before it.
     fn perform(&mut self, turn: &mut Turn<'_>, planned: &Planned<'_>, line: &[u8]) -> Flow {
         let Turn { context, replies, .. } = turn;
+        if let Dialect::Binary(Standing::Stranger | Standing::Begun) = self.dialect
+            && let Some(frame) = planned.work.closed_to_strangers()
+        {
+            binary::refuse_stranger(frame, replies);
+            self.phase = Phase::Finished;
+            return Flow::On;
+        }
         match &planned.work {
             Work::Get(get) => return self.get(turn, get, planned.key),
             Work::Request(request) => match execute(context, request, planned.key, replies) {
                 Done::Busy => return Flow::Stop(Next::Retry),
                 Done::Yes(Then::Continue) => {}
-                Done::Yes(Then::List(list)) => self.phase = Phase::List(list),
-                Done::Yes(Then::Dump(dump)) => self.phase = Phase::Dump(dump),
-                Done::Yes(Then::Finish) => self.phase = Phase::Finished,
+                Done::Yes(then) => self.phase = Phase::after(then, None),
             },
+            Work::Binary(request) => {
+                let Dialect::Binary(standing) = &mut self.dialect else {
+                    unreachable!("invariant: it was planned in this dialect")
+                };
+                match binary::execute(context, request, planned.key, standing, replies) {
+                    Done::Busy => return Flow::Stop(Next::Retry),
+                    Done::Yes(Then::Continue) => {}
+                    Done::Yes(then) => self.phase = Phase::after(then, Some(request.frame)),
+                }
+            }
+            Work::Refused(refusal) => {
+                binary::refuse(context, refusal, replies);
+                self.phase = match refusal.swallow {
+                    Some(bytes) => Phase::Swallow(bytes.into()),
+                    None => Phase::Finished,
+                };
+            }
             Work::Store(command, StoreBody::Whole(value)) => {
                 command.store(context, planned.key, Body::Bytes(value), replies);
             }
@@ -307,83 +375,20 @@ impl Session {
         };
     }
 
-    /// A retrieval; `only` is its key if there is just one.
-    fn get(&mut self, turn: &mut Turn<'_>, get: &Get<'_>, only: Option<Key<'_>>) -> Flow {
-        let retrieval = Retrieval {
-            with_token: get.with_token,
-            touch_ms: get.touch.map(|expiry| turn.context.deadline_ms(expiry)),
-        };
-        let Some(key) = only else {
-            return self.send_keys(turn, retrieval, get.keys, get.complete);
-        };
-        if !send(turn.context, retrieval, key, true, turn.replies) {
-            return Flow::Stop(Next::Retry);
-        }
-        turn.commands_left = turn.commands_left.saturating_sub(1);
-        Flow::On
-    }
-
-    /// More keys of a long line.
-    fn keys(&mut self, turn: &mut Turn<'_>, retrieval: Retrieval, input: &[u8]) -> Advance {
-        let (keys, consumed, complete) = match parse_keys(input, &turn.context.limits) {
-            KeysStep::Part { keys, consumed, complete } => (keys, consumed, complete),
-            KeysStep::Incomplete => {
-                self.phase = Phase::Keys(retrieval);
-                return Advance::stop(0, Next::Read);
-            }
-            KeysStep::TooLong => {
-                turn.replies.put(lines::BAD_FORMAT);
-                self.phase = Phase::Finished;
-                return Advance::on(0);
-            }
-        };
-        match self.send_keys(turn, retrieval, keys, complete) {
-            Flow::On => Advance::on(consumed),
-            Flow::Stop(next) => {
-                self.phase = Phase::Keys(retrieval);
-                Advance::stop(0, next)
-            }
-        }
-    }
-
-    /// Sends records, from where it stopped the last time. Behind the last keys of a line comes
-    /// the end of the reply, behind others come more keys.
-    fn send_keys(
-        &mut self,
-        turn: &mut Turn<'_>,
-        retrieval: Retrieval,
-        keys: Keys<'_>,
-        complete: bool,
-    ) -> Flow {
-        let Turn { context, replies, commands_left } = turn;
-        let done = &mut self.keys_done;
-        match send_all(context, retrieval, keys, done, commands_left, replies) {
-            Progress::Complete => {}
-            Progress::NoRoom => return Flow::Stop(Next::Blocked),
-            Progress::TurnOver => return Flow::Stop(Next::Yield),
-            Progress::Busy => return Flow::Stop(Next::Retry),
-        }
-        self.keys_done = 0;
-        if complete {
-            replies.put(lines::END);
-        } else {
-            self.phase = Phase::Keys(retrieval);
-        }
-        Flow::On
-    }
-
     /// More of a report. A part of it counts as a command.
-    fn list(&mut self, turn: &mut Turn<'_>, mut list: List) -> Advance {
+    fn list(&mut self, turn: &mut Turn<'_>, mut list: List, frame: Option<Frame>) -> Advance {
         if turn.commands_left == 0 || !turn.replies.has_room() {
-            self.phase = Phase::List(list);
-            let next = if turn.commands_left == 0 { Next::Yield } else { Next::Blocked };
-            return Advance::stop(0, next);
+            self.phase = Phase::List(list, frame);
+            return turn.pause();
         }
         turn.commands_left -= 1;
         let (part, is_last) = list.part(&turn.context.server);
-        turn.replies.put(&part);
+        match frame {
+            None => turn.replies.put(&part),
+            Some(frame) => binary::put_part(frame, &part, is_last, turn.replies),
+        }
         if !is_last {
-            self.phase = Phase::List(list);
+            self.phase = Phase::List(list, frame);
         }
         Advance::on(0)
     }

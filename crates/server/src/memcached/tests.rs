@@ -14,6 +14,7 @@ use crate::stats::{ServerStats, Settings};
 
 mod admin;
 mod arithmetic;
+mod binary;
 mod bounds;
 mod dump;
 mod framing;

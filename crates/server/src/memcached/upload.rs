@@ -1,12 +1,13 @@
 //! A long value on its way into the cache, piece by piece.
 //!
 //! What has arrived lies in the cache's memory already, which bounds it; the connection holds only
-//! the command's line, which is read again when the value is complete.
+//! the command's line, or what its frame has before the value, which is read again when the value
+//! is complete.
 
 use cache::{StoreError, Upload};
 use wire::memcached::{
-    Limits, Step,
-    body::{Inflow, InflowState, TERMINATOR_LEN},
+    Limits, Step, binary,
+    body::{Inflow, InflowState},
     limits::LINE_PROBE_BYTES,
     parse,
 };
@@ -42,19 +43,16 @@ pub(super) fn begin(
     command: &StoreCommand<'_>,
     replies: &mut Replies,
 ) -> Then {
-    let len = command.value_len();
-    let upload = context.worker.upload(len as usize).and_then(|upload| {
+    let inflow = command.inflow();
+    let upload = context.worker.upload(command.value_len() as usize).and_then(|upload| {
         let is_long = line.len() > LINE_KEPT_BYTES_MAX;
         if is_long { Err(StoreError::OutOfMemory { len: line.len() }) } else { Ok(upload) }
     });
     match upload {
-        Ok(upload) => {
-            let inflow = Inflow::new(len);
-            Then::More(Box::new(Receiving { line: line.into(), inflow, upload }))
-        }
+        Ok(upload) => Then::More(Box::new(Receiving { line: line.into(), inflow, upload })),
         Err(error) => {
             command.refuse(context, error, replies);
-            Then::Swallow(u64::from(len) + TERMINATOR_LEN as u64)
+            Then::Swallow(inflow.left())
         }
     }
 }
@@ -70,10 +68,7 @@ pub(super) fn receive(
     let limits = context.limits;
     if let Err(error) = push(&mut receiving.upload, context, piece.value) {
         command_of(&receiving.line, &limits).refuse(context, error, replies);
-        // Bytes of the line end can only have come with the last ones of the value.
-        let line_end = TERMINATOR_LEN - (piece.consumed - piece.value.len());
-        let left = u64::from(receiving.inflow.value_left()) + line_end as u64;
-        return (piece.consumed, Then::Swallow(left));
+        return (piece.consumed, Then::Swallow(receiving.inflow.left()));
     }
     let then = match piece.state {
         InflowState::Open => Then::More(receiving),
@@ -100,9 +95,16 @@ fn push(upload: &mut Upload, context: &mut Context, mut value: &[u8]) -> Result<
 }
 
 fn command_of<'l>(line: &'l [u8], limits: &Limits) -> StoreCommand<'l> {
-    match parse(line, limits) {
-        Step::Request { request, .. } => StoreCommand::of(&request),
-        _ => None,
+    if line.first() == Some(&binary::MAGIC_REQUEST) {
+        match binary::parse(line) {
+            binary::Step::Request { request, .. } => StoreCommand::of_binary(&request),
+            _ => None,
+        }
+    } else {
+        match parse(line, limits) {
+            Step::Request { request, .. } => StoreCommand::of(&request),
+            _ => None,
+        }
     }
     .expect("invariant: the line was such a command before")
 }

@@ -93,7 +93,8 @@ fn commands(report: &mut Report, totals: &Totals) {
     report.stat("touch_misses", totals.touch_misses);
     report.stat("store_too_large", totals.store_too_large);
     report.stat("store_no_memory", totals.store_no_memory);
-    report.zeros(&["auth_cmds", "auth_errors"]);
+    report.stat("auth_cmds", totals.auth_cmds);
+    report.stat("auth_errors", totals.auth_errors);
     report.stat("idle_kicks", totals.idle_kicks);
     report.stat("bytes_read", totals.bytes_read);
     report.stat("bytes_written", totals.bytes_written);

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use super::Report;
-use crate::stats::ServerStats;
+use crate::{config::Protocol, stats::ServerStats};
 
 /// What no option changes; mostly what memcached tunes and this server has no part for.
 const FIXED: [(&str, &str); 28] = [
@@ -65,9 +65,15 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("reqs_per_event", &crate::memcached::TURN_COMMANDS_MAX);
     set("cas_enabled", &"yes");
     set("tcp_backlog", &settings.backlog);
-    set("binding_protocol", &"ascii");
-    set("auth_enabled_sasl", &"no");
-    set("auth_enabled_ascii", &"no");
+    let (name, ascii, binary) = match settings.protocol {
+        Protocol::Auto => ("auto-negotiate", true, true),
+        Protocol::Ascii => ("ascii", true, false),
+        Protocol::Binary => ("binary", false, true),
+    };
+    let users_path = settings.users_path.as_deref();
+    set("binding_protocol", &name);
+    set("auth_enabled_sasl", &yes(binary && users_path.is_some()));
+    set("auth_enabled_ascii", &users_path.filter(|_| ascii).unwrap_or("no"));
     set("item_size_max", &settings.value_size_max);
     set("maxconns_fast", &"yes");
     set("hashpower_init", &0);

@@ -1,0 +1,106 @@
+//! SASL, with the one mechanism PLAIN (RFC 4616).
+
+use wire::memcached::binary::{Frame, Status};
+
+use super::replies::{put_status, put_value};
+use crate::{
+    memcached::{context::Context, dialect::Standing, record::Replies},
+    users,
+};
+
+/// The mechanism.
+const PLAIN: &[u8] = b"PLAIN";
+
+/// What a client hears that has logged in.
+const AUTHENTICATED: &[u8] = b"Authenticated";
+
+/// A request to log in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Login<'i> {
+    /// By which mechanism.
+    pub(super) mechanism: &'i [u8],
+    /// What it needs.
+    pub(super) message: &'i [u8],
+    /// Whether it is the first of a login.
+    pub(super) begins: bool,
+}
+
+/// Whether a client that has not logged in may send this: what it needs to do so, and the version.
+pub(in crate::memcached) fn is_open_to_strangers(opcode: u8) -> bool {
+    matches!(opcode, 0x0b | 0x20..=0x22)
+}
+
+/// Answers anything else, after which the connection is closed.
+pub(in crate::memcached) fn refuse_stranger(frame: Frame, replies: &mut Replies) {
+    put_status(frame, Status::Unauthenticated, false, replies);
+}
+
+/// Lists the mechanisms. Who asks has to log in, again if need be.
+pub(super) fn mechanisms(
+    context: &Context,
+    standing: &mut Standing,
+    frame: Frame,
+    replies: &mut Replies,
+) {
+    if context.access.users.is_none() {
+        return put_status(frame, Status::UnknownCommand, false, replies);
+    }
+    *standing = Standing::Stranger;
+    put_value(frame, Status::Ok, PLAIN, replies);
+}
+
+/// Logs a client in, or not.
+pub(super) fn log_in(
+    context: &Context,
+    standing: &mut Standing,
+    login: &Login<'_>,
+    frame: Frame,
+    replies: &mut Replies,
+) {
+    let Some(users) = &context.access.users else {
+        return put_status(frame, Status::UnknownCommand, false, replies);
+    };
+    let before = std::mem::replace(standing, Standing::Stranger);
+    let may = match login.begins {
+        true => login.mechanism.eq_ignore_ascii_case(PLAIN),
+        false => before == Standing::Begun,
+    };
+    if may && login.begins && login.message.is_empty() {
+        *standing = Standing::Begun;
+        return put_status(frame, Status::LoginGoesOn, false, replies);
+    }
+    let admitted = may
+        && plain(login.message)
+            .is_some_and(|(user, password)| users.admits(user, password, users::Login::Sasl));
+    context.counters.auth_cmds.add(1);
+    if admitted {
+        *standing = Standing::Known;
+        put_value(frame, Status::Ok, AUTHENTICATED, replies);
+    } else {
+        context.counters.auth_errors.add(1);
+        put_status(frame, Status::Unauthenticated, false, replies);
+    }
+}
+
+/// User and password of a message of PLAIN: whom to act for, who it is, and the password, with a
+/// NUL between them. Nobody may act for somebody else.
+fn plain(message: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut parts = message.split(|&byte| byte == 0);
+    let (acts_for, user, password) = (parts.next()?, parts.next()?, parts.next()?);
+    let acts_for_itself = acts_for.is_empty() || acts_for == user;
+    (parts.next().is_none() && acts_for_itself).then_some((user, password))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn a_message_has_three_parts_and_speaks_for_its_sender() {
+        assert_eq!(plain(b"\0me\0secret"), Some((&b"me"[..], &b"secret"[..])));
+        assert_eq!(plain(b"me\0me\0"), Some((&b"me"[..], &b""[..])));
+        for wrong in [&b""[..], b"me", b"me\0secret", b"you\0me\0secret", b"\0me\0secret\0"] {
+            assert_eq!(plain(wrong), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Stat: each line of a report is a reply, and behind the last comes an empty one.
+
+use wire::memcached::binary::{Frame, Head, Status};
+
+use super::replies::{put, put_status, put_value};
+use crate::memcached::{
+    admin::Then,
+    context::Context,
+    record::Replies,
+    reports::{self, List},
+};
+
+/// The name under which the counts by prefix come, as they are in text.
+const DETAILED: &[u8] = b"detailed";
+
+/// Answers with the report called `name`; the general one has none.
+pub(super) fn report(context: &Context, frame: Frame, name: &[u8], replies: &mut Replies) -> Then {
+    let server = &*context.server;
+    let cache = context.worker.cache();
+    let detail = name.strip_prefix(b"detail");
+    let report = match name {
+        b"" => reports::general(server, cache),
+        b"items" => reports::items(cache),
+        b"slabs" => reports::slabs(server, cache),
+        b"sizes" => reports::sizes(),
+        _ if name.starts_with(b"settings") => reports::settings(server),
+        _ if name.starts_with(b"reset") => {
+            server.reset();
+            Vec::new()
+        }
+        _ if detail.is_some_and(|order| order.starts_with(b" dump")) => {
+            return Then::List(List::prefixes());
+        }
+        _ if detail.is_some_and(|order| order.starts_with(b" on")) => {
+            server.prefixes().enable(true);
+            Vec::new()
+        }
+        _ if detail.is_some_and(|order| order.starts_with(b" off")) => {
+            server.prefixes().enable(false);
+            Vec::new()
+        }
+        _ => {
+            put_status(frame, Status::NotFound, false, replies);
+            return Then::Continue;
+        }
+    };
+    for (name, value) in report.split(|&byte| byte == b'\n').filter_map(statistic) {
+        put(&Head { key: name, ..Head::new(frame, Status::Ok) }, value, replies);
+    }
+    put_value(frame, Status::Ok, &[], replies);
+    Then::Continue
+}
+
+/// Answers with a part of the counts by prefix, and perhaps the end.
+pub(in crate::memcached) fn put_part(
+    frame: Frame,
+    part: &[u8],
+    is_last: bool,
+    replies: &mut Replies,
+) {
+    put(&Head { key: DETAILED, ..Head::new(frame, Status::Ok) }, part, replies);
+    if is_last {
+        put_value(frame, Status::Ok, &[], replies);
+    }
+}
+
+/// Name and value of a line `STAT <name> <value>`.
+fn statistic(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let line = line.strip_suffix(b"\r")?.strip_prefix(b"STAT ")?;
+    let blank = line.iter().position(|&byte| byte == b' ')?;
+    Some((&line[..blank], &line[blank + 1..]))
+}
