@@ -94,8 +94,13 @@ fn serve_by(arguments: &[String]) -> Result<(), Refusal> {
     // Signals are caught before anything starts, so that none is lost.
     let signals = Signals::new([SIGTERM, SIGINT])
         .map_err(|error| Refusal::system(format!("catching signals: {error}")))?;
-    let running = Running::start(effective.config(), &Clock::system())
-        .map_err(|error| Refusal::system(chain(&error)))?;
+    let running = Running::start(effective.config(), &Clock::system()).map_err(|error| {
+        let refuse = match error {
+            server::Error::ReadUsers { .. } | server::Error::Users { .. } => Refusal::failure,
+            _ => Refusal::system,
+        };
+        refuse(chain(&error))
+    })?;
     ports::write(running.addresses());
     serve::stop_on(signals, running.control())
         .map_err(|error| Refusal::failure(format!("{error:#}")))?;

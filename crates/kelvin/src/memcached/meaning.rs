@@ -24,6 +24,9 @@ const VALUE_BYTES_MOST: i64 = 1 << 30;
 /// Longest that a stop waits for clients to take their last replies: memcached does not wait.
 const DRAIN_TIMEOUT: &str = "1s";
 
+/// Names the file of users for SASL.
+const SASL_USERS: &str = "MEMCACHED_SASL_PWDB";
+
 /// Settings by name.
 pub(super) type Settings = BTreeMap<&'static str, String>;
 
@@ -42,6 +45,7 @@ pub(super) fn settings(options: &mut Options) -> Result<Settings, Refusal> {
         settings.insert("unix", path.clone());
         settings.insert("unix_mode", format!("{:o}", options.unix_mode & 0o777));
     }
+    access(options, &mut settings)?;
     let (memory_mib, value_bytes_max) = memory(options);
     settings.insert("memory", ByteSize((memory_mib as u64) << 20).to_string());
     settings.insert("memory_use", "records".to_owned());
@@ -148,14 +152,35 @@ fn check_login(options: &Options) -> Result<(), Refusal> {
             ));
         }
     }
-    // A login that is asked for and not there must not be a warning.
-    if options.sasl {
-        return Err(Refusal::usage("This server is not built with SASL support."));
-    }
-    if options.auth_file.is_some() {
-        return Err(Refusal::usage("This server is not built with support for -Y."));
-    }
     Ok(())
+}
+
+/// Which protocols are spoken, and by whom. Both logins have their users from one file, which SASL
+/// finds where memcached's own SASL does.
+fn access(options: &Options, settings: &mut Settings) -> Result<(), Refusal> {
+    let (protocol, users) = match (options.sasl, &options.auth_file) {
+        (true, _) => (Protocol::Binary, Some(std::env::var(SASL_USERS).unwrap_or_default())),
+        (false, Some(path)) => (Protocol::Ascii, Some(path.clone())),
+        (false, None) => (options.protocol.unwrap_or(Protocol::Auto), None),
+    };
+    let name = match protocol {
+        Protocol::Ascii => "ascii",
+        Protocol::Binary => "binary",
+        Protocol::Auto => "auto",
+    };
+    settings.insert("protocol", name.to_owned());
+    // A login that is asked for and not there must not be a warning.
+    match users {
+        Some(path) if path.is_empty() => Err(Refusal::usage(format!(
+            "-S takes the users from the file that {SASL_USERS} names, with a line user:password \
+             for each; there is no other"
+        ))),
+        Some(path) => {
+            settings.insert("users", path);
+            Ok(())
+        }
+        None => Ok(()),
+    }
 }
 
 fn warn_of_places(options: &mut Options, places: &[Place]) {
@@ -163,6 +188,6 @@ fn warn_of_places(options: &mut Options, places: &[Place]) {
         options.warn("-l tag[]: has no effect: it would name the listener for a proxy".to_owned());
     }
     if places.iter().any(|place| place.protocol == Some(Protocol::Binary)) {
-        options.warn("-l proto[binary]: has no effect: the text protocol is spoken".to_owned());
+        options.warn("-l proto[]: has no effect: all listeners speak what -B says".to_owned());
     }
 }

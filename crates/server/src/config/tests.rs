@@ -86,6 +86,7 @@ fn what_is_printed_has_the_same_effect() {
         ("protocol", "binary"),
         ("users", "/tmp/users"),
         ("memory", "3GiB"),
+        ("memory-use", "records"),
         ("memory-max", "4GiB"),
         ("policy", "paper:hits=3,shares=fixed"),
         ("value-size-max", "2MiB"),

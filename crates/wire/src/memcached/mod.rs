@@ -3,7 +3,7 @@
 //! [`parse`] takes what has been received and returns one request, or a reply to a request that
 //! is wrong. A storage request is returned with its line alone: its body, `value_len + 2` bytes,
 //! follows in the input and is handled by [`body`]. [`reply`] and [`lines`] write the answers.
-//! [`binary`] has the same for the binary protocol, and [`parse_login`] reads what clients send that
+//! [`binary`] has the same for the binary protocol, and [`parse_login`] reads what clients send who
 //! have to log in.
 //!
 //! The rules follow the protocol's description (`doc/protocol.txt` of memcached) and, where that
