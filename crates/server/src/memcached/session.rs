@@ -1,6 +1,7 @@
 //! The state of one connection, and its turns.
 
 mod keys;
+mod lists;
 mod login;
 
 use base::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use super::{
     burst::{End, Plan, Planned, StoreBody, Work},
     context::Context,
     dialect::{Dialect, Standing},
-    dump::{Dump, PartEnd},
+    dump::Dump,
     execute::{Done, execute},
     record::Replies,
     reports::List,
@@ -373,41 +374,5 @@ impl Session {
             upload::Then::More(receiving) => Phase::Value(receiving),
             upload::Then::Swallow(bytes) => Phase::Swallow(bytes),
         };
-    }
-
-    /// More of a report. A part of it counts as a command.
-    fn list(&mut self, turn: &mut Turn<'_>, mut list: List, frame: Option<Frame>) -> Advance {
-        if turn.commands_left == 0 || !turn.replies.has_room() {
-            self.phase = Phase::List(list, frame);
-            return turn.pause();
-        }
-        turn.commands_left -= 1;
-        let (part, is_last) = list.part(&turn.context.server);
-        match frame {
-            None => turn.replies.put(&part),
-            Some(frame) => binary::put_part(frame, &part, is_last, turn.replies),
-        }
-        if !is_last {
-            self.phase = Phase::List(list, frame);
-        }
-        Advance::on(0)
-    }
-
-    /// More of a list of keys. What was looked at for a part counts as so many commands.
-    fn dump(&mut self, turn: &mut Turn<'_>, mut dump: Box<Dump>) -> Advance {
-        if turn.commands_left == 0 || !turn.replies.has_room() {
-            self.phase = Phase::Dump(dump);
-            let next = if turn.commands_left == 0 { Next::Yield } else { Next::Blocked };
-            return Advance::stop(0, next);
-        }
-        let part = dump.part(&mut turn.context.worker);
-        turn.commands_left = turn.commands_left.saturating_sub(part.steps.max(1));
-        turn.replies.put(&part.bytes);
-        self.phase = match part.end {
-            PartEnd::More => Phase::Dump(dump),
-            PartEnd::Nothing => Phase::Line,
-            PartEnd::Lost => Phase::Finished,
-        };
-        Advance::on(0)
     }
 }

@@ -17,7 +17,8 @@ const DETAILED: &[u8] = b"detailed";
 pub(super) fn report(context: &Context, frame: Frame, name: &[u8], replies: &mut Replies) -> Then {
     let server = &*context.server;
     let cache = context.worker.cache();
-    let detail = name.strip_prefix(b"detail");
+    let may_detail = server.settings().dumps_allowed;
+    let detail = name.strip_prefix(b"detail").filter(|_| may_detail);
     let report = match name {
         b"" => reports::general(server, cache),
         b"items" => reports::items(cache),

@@ -1,6 +1,8 @@
 //! What is not about a record, and what is no request.
 
-use super::{Ask, Next, Server, Status, answers, ask, converse, failed, one};
+use super::{
+    Ask, CacheConfig, Next, Server, Settings, Status, answers, ask, converse, failed, one,
+};
 use crate::{config::Protocol, memcached::Access};
 
 #[test]
@@ -128,7 +130,10 @@ fn statistics_are_replies_with_an_empty_one_behind() {
 
 #[test]
 fn counts_by_prefix_come_as_text() {
-    let mut server = Server::new();
+    let refused = one(&mut Server::new(), Ask::new(0x10, "detail on"));
+    assert_eq!(refused.short(), failed(0x10, Status::NotFound), "dumps are not allowed");
+    let settings = Settings { dumps_allowed: true, ..Settings::default() };
+    let mut server = Server::with(CacheConfig::new(32 << 20), settings);
     one(&mut server, Ask::new(0x10, "detail on"));
     one(&mut server, Ask::store(0x01, "a:1", b"v"));
     one(&mut server, Ask::new(0x00, "a:1"));

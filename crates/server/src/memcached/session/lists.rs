@@ -1,0 +1,52 @@
+//! Replies that are written part by part, as the client takes them.
+
+use wire::memcached::binary::Frame;
+
+use super::{Advance, Phase, Session, Turn};
+use crate::memcached::{
+    binary,
+    dump::{Dump, PartEnd},
+    reports::List,
+};
+
+impl Session {
+    /// More of a report. A part of it counts as a command.
+    pub(super) fn list(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut list: List,
+        frame: Option<Frame>,
+    ) -> Advance {
+        if turn.commands_left == 0 || !turn.replies.has_room() {
+            self.phase = Phase::List(list, frame);
+            return turn.pause();
+        }
+        turn.commands_left -= 1;
+        let (part, is_last) = list.part(&turn.context.server);
+        match frame {
+            None => turn.replies.put(&part),
+            Some(frame) => binary::put_part(frame, &part, is_last, turn.replies),
+        }
+        if !is_last {
+            self.phase = Phase::List(list, frame);
+        }
+        Advance::on(0)
+    }
+
+    /// More of a list of keys. What was looked at for a part counts as so many commands.
+    pub(super) fn dump(&mut self, turn: &mut Turn<'_>, mut dump: Box<Dump>) -> Advance {
+        if turn.commands_left == 0 || !turn.replies.has_room() {
+            self.phase = Phase::Dump(dump);
+            return turn.pause();
+        }
+        let part = dump.part(&mut turn.context.worker);
+        turn.commands_left = turn.commands_left.saturating_sub(part.steps.max(1));
+        turn.replies.put(&part.bytes);
+        self.phase = match part.end {
+            PartEnd::More => Phase::Dump(dump),
+            PartEnd::Nothing => Phase::Line,
+            PartEnd::Lost => Phase::Finished,
+        };
+        Advance::on(0)
+    }
+}
