@@ -5,9 +5,10 @@
 //! what they return means something only after the caller has validated it.
 
 mod read;
+mod unaligned;
 mod write;
 
-pub(crate) use read::{SHORT_BYTES, Slot};
+pub(crate) use read::Slot;
 pub(crate) use write::{Layout, WordSink, patch};
 
 /// Bytes in front of the key of an inline record.
@@ -24,6 +25,10 @@ pub(crate) const EXPIRY_BYTES: usize = 6;
 pub(crate) const FLAGS_BYTES: usize = 4;
 /// Bytes of a tail location.
 pub(crate) const LOCATION_BYTES: usize = 5;
+
+/// Keys and values up to this length are read without a branch on it.
+pub(crate) const SHORT_BYTES: usize = SHORT_WORDS * crate::geometry::WORD_BYTES;
+const SHORT_WORDS: usize = 4;
 
 /// Largest expiry that 48 bits hold.
 pub(crate) const EXPIRY_MAX_MS: u64 = (1 << 48) - 1;

@@ -2,16 +2,14 @@
 
 use base::sync::atomic::{AtomicU64, Ordering};
 
-use super::{EXPIRY_BYTES, FIRST_KEY_BYTES, HEADER_BYTES, Header};
+use super::{
+    EXPIRY_BYTES, FIRST_KEY_BYTES, HEADER_BYTES, Header, SHORT_BYTES, SHORT_WORDS, unaligned,
+};
 use crate::{
     Key, Meta, Output,
     geometry::{INLINE_VALUE_MAX_BYTES, WORD_BYTES},
     meta::Plain,
 };
-
-/// Keys and values up to this length are read without a branch on it.
-pub(crate) const SHORT_BYTES: usize = SHORT_WORDS * WORD_BYTES;
-const SHORT_WORDS: usize = 4;
 
 /// The words from the start of a slot to the end of its block.
 ///
@@ -26,7 +24,7 @@ pub(crate) struct Slot<'a>(pub(crate) &'a [AtomicU64]);
 pub(crate) struct ShortPlain {
     token: u64,
     value_len: usize,
-    value: [u64; SHORT_WORDS],
+    value: [u8; SHORT_BYTES],
 }
 
 impl ShortPlain {
@@ -36,13 +34,9 @@ impl ShortPlain {
         let Self { token, value_len, value } = self;
         let meta = Meta { value_len: value_len as u32, token, fetched, ..Meta::default() };
         let room = out.begin(&meta);
-        let mut bytes = [0; SHORT_BYTES];
-        for (part, word) in bytes.as_chunks_mut().0.iter_mut().zip(value) {
-            *part = word.to_le_bytes();
-        }
         match room.first_chunk_mut() {
-            Some(room) => *room = bytes,
-            None => room[..value_len].copy_from_slice(&bytes[..value_len]),
+            Some(room) => *room = value,
+            None => room[..value_len].copy_from_slice(&value[..value_len]),
         }
         meta
     }
@@ -127,14 +121,8 @@ impl<'a> Slot<'a> {
         }
         let at = HEADER_BYTES + key.bytes.len();
         let words: &[_; SHORT_WORDS + 2] = self.0.get(at / WORD_BYTES..)?.first_chunk()?;
-        let shift = at % WORD_BYTES * 8;
-        let mut low = words[0].load(Ordering::Relaxed);
-        let [token, value @ ..]: [u64; SHORT_WORDS + 1] = std::array::from_fn(|at| {
-            let high = words[at + 1].load(Ordering::Relaxed);
-            let both = low >> shift | high << 1 << (63 - shift);
-            low = high;
-            both
-        });
+        let token = unaligned::eight(words.first_chunk()?, at % WORD_BYTES);
+        let value = unaligned::short(words.last_chunk()?, at % WORD_BYTES);
         Some(ShortPlain { token, value_len, value })
     }
 
@@ -142,17 +130,8 @@ impl<'a> Slot<'a> {
     /// `None` at the end of a block.
     #[inline(always)]
     pub(crate) fn short(self, at: usize) -> Option<[u8; SHORT_BYTES]> {
-        let words: &[_; SHORT_WORDS + 1] = self.0.get(at / WORD_BYTES..)?.first_chunk()?;
-        let shift = at % WORD_BYTES * 8;
-        let mut bytes = [0; SHORT_BYTES];
-        let (parts, _) = bytes.as_chunks_mut::<WORD_BYTES>();
-        let mut low = words[0].load(Ordering::Relaxed);
-        for (part, word) in parts.iter_mut().zip(&words[1..]) {
-            let high = word.load(Ordering::Relaxed);
-            *part = (low >> shift | high << 1 << (63 - shift)).to_le_bytes();
-            low = high;
-        }
-        Some(bytes)
+        let words = self.0.get(at / WORD_BYTES..)?.first_chunk()?;
+        Some(unaligned::short(words, at % WORD_BYTES))
     }
 
     /// Copies `len` bytes from byte `at` to the start of `room`, which has as many. Bytes behind

@@ -37,6 +37,9 @@ impl Layout {
     /// Bytes from the start of the slot to the value or what stands for it.
     #[inline]
     fn value_at(&self) -> usize {
+        if self.is_plain() {
+            return HEADER_BYTES + self.key_len + TOKEN_BYTES;
+        }
         let key_at = if self.in_parts { HEAD_KEY_AT } else { HEADER_BYTES };
         let expiry = if self.has_expiry() { EXPIRY_BYTES } else { 0 };
         let flags = if self.has_flags() { FLAGS_BYTES } else { 0 };
@@ -51,16 +54,26 @@ impl Layout {
         self.value_at() + value
     }
 
+    /// Whether there is nothing but key, token and an inline value.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        let Self { client_flags, expiry_ms, stale, win_sent, in_parts, .. } = *self;
+        client_flags == 0 && expiry_ms == 0 && !(stale | win_sent | in_parts)
+    }
+
     #[inline]
     pub(crate) fn header(&self, marks: u64) -> Header {
         debug_assert!(self.key_len <= KEY_LEN_MAX);
         debug_assert!(self.in_parts || self.value_len <= INLINE_VALUE_MAX_BYTES);
         let value_len = if self.in_parts { 0 } else { self.value_len as u32 };
+        let plain =
+            self.key_len as u32 | value_len << VALUE_LEN_SHIFT | (marks as u32) << MARKS_SHIFT;
+        if self.is_plain() {
+            return Header(plain);
+        }
         let bit = |present: bool, bit: u32| u32::from(present) * bit;
         Header(
-            self.key_len as u32
-                | value_len << VALUE_LEN_SHIFT
-                | (marks as u32) << MARKS_SHIFT
+            plain
                 | bit(self.has_expiry(), EXPIRY)
                 | bit(self.has_flags(), FLAGS)
                 | bit(self.stale, STALE)

@@ -177,7 +177,7 @@ impl Worker {
         let edits = matches!(change, Change::Edit(_));
         let was_read = edits && live.is_some_and(|view| view.meta().fetched);
         let in_parts = matches!(body, Body::Parts(_));
-        let draft = Draft::new(key, &put, len).with(in_parts, hit || was_read);
+        let draft = Draft::new(&key, &put, len).with(in_parts, hit || was_read);
         let found = stored.as_ref().map(|view| *view.found());
         let turn = store(table, &pair, found, &draft, &body, made.slot);
         if let Ok((_, old)) = turn {

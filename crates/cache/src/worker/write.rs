@@ -22,6 +22,7 @@ pub(super) enum Body<'v> {
 }
 
 impl Body<'_> {
+    #[inline(always)]
     fn write(&self, sink: &mut WordSink<'_>) {
         match self {
             Self::Inline(value) => sink.push_bytes(value),
@@ -61,7 +62,7 @@ impl Worker {
         if !self.is_current(&key) {
             return self.set_other(key, put);
         }
-        let draft = Draft::new(key, put, value.len());
+        let draft = Draft::new(&key, put, value.len());
         let class =
             slot_class(draft.layout.bytes()).expect("invariant: an inline record has a class");
         // The key's ghosts are wanted soon: their miss overlaps with the buckets'.
@@ -114,7 +115,7 @@ fn look_further<'a>(memory: &'a Memory, key: Key<'_>) -> Option<Found<'a>> {
 /// A record to be stored, but for its value.
 #[derive(Clone, Copy)]
 pub(super) struct Draft<'k> {
-    pub(super) key: Key<'k>,
+    pub(super) key: &'k Key<'k>,
     pub(super) layout: Layout,
     token: Token,
     /// The value counts as read.
@@ -123,7 +124,7 @@ pub(super) struct Draft<'k> {
 
 impl<'k> Draft<'k> {
     #[inline]
-    pub(super) fn new(key: Key<'k>, put: &Put<'_>, value_len: usize) -> Self {
+    pub(super) fn new(key: &'k Key<'k>, put: &Put<'_>, value_len: usize) -> Self {
         let layout = Layout {
             key_len: key.bytes.len(),
             value_len,
@@ -160,7 +161,7 @@ fn overwrite_found(
     let _lock = found.bucket.lock();
     let memory = &table.memory;
     let found = memory.index.confirm(&memory.arena, found)?;
-    has_key(memory, found.entry, &draft.key).then(|| rewrite(table, &found, draft, value))
+    has_key(memory, found.entry, draft.key).then(|| rewrite(table, &found, draft, value))
 }
 
 /// Rewrites a record in its slot. The caller holds the lock of its bucket, and the class fits.
@@ -193,7 +194,7 @@ fn write_record(table: &Table, location: usize, draft: &Draft<'_>, body: &Body<'
     };
     let layout = &draft.layout;
     let mut sink = WordSink::new(memory.slot(location).0);
-    layout.write_front(&mut sink, &draft.key, token, marks);
+    layout.write_front(&mut sink, draft.key, token, marks);
     body.write(&mut sink);
     sink.finish();
     memory.blocks.note_write(location / BLOCK_WORDS, sequence, layout.expiry_ms);
@@ -234,7 +235,7 @@ fn place_anyhow(
 ) -> Result<u64, NoRoom> {
     let (key, memory) = (draft.key, &table.memory);
     let pair = memory.index.lock(&memory.arena, key.candidates, key.hash);
-    let found = find_key(memory, &pair, &key);
+    let found = find_key(memory, &pair, key);
     let published = publish(table, &pair, found, draft, &Body::Inline(value), location);
     drop(pair);
     let Ok((token, old)) = published else {
