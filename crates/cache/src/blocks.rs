@@ -34,8 +34,8 @@ pub(crate) enum Owner {
     None,
     /// Slots of a sub-table; its runs start at this number there.
     SubTable { number: usize, first_run: u32 },
-    /// Pieces of this class.
-    Pieces { class: usize },
+    /// Pieces of this class; what is known of them is at this place there.
+    Pieces { class: usize, place: u32 },
 }
 
 const SUB_TABLE: u64 = 1;
@@ -48,7 +48,7 @@ impl Owner {
             Self::SubTable { number, first_run } => {
                 SUB_TABLE | (number as u64) << 8 | u64::from(first_run) << 32
             }
-            Self::Pieces { class } => PIECES | (class as u64) << 8,
+            Self::Pieces { class, place } => PIECES | (class as u64) << 8 | u64::from(place) << 32,
         }
     }
 
@@ -57,7 +57,7 @@ impl Owner {
         let middle = (packed >> 8 & 0xff_ffff) as usize;
         match packed & 0xff {
             SUB_TABLE => Self::SubTable { number: middle, first_run: (packed >> 32) as u32 },
-            PIECES => Self::Pieces { class: middle },
+            PIECES => Self::Pieces { class: middle, place: (packed >> 32) as u32 },
             _ => Self::None,
         }
     }
@@ -328,7 +328,7 @@ mod tests {
         for owner in [
             Owner::None,
             Owner::SubTable { number: 0xff_ffff, first_run: u32::MAX },
-            Owner::Pieces { class: 33 },
+            Owner::Pieces { class: 31, place: u32::MAX },
         ] {
             assert_eq!(Owner::unpack(owner.pack()), owner);
         }

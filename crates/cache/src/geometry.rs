@@ -16,9 +16,13 @@ mod sizes {
         [(256, 4 << 10), (1024, 16 << 10), (BLOCK_BYTES, BLOCK_BYTES)];
     /// Slot sizes: from the end of the row before to `to`, in steps of `step`.
     pub(crate) const SLOT_STEPS: [(usize, usize); 7] =
-        [(128, 8), (256, 16), (512, 32), (1024, 64), (2048, 128), (4096, 256), (4608, 512)];
-    /// Last pieces of a tail, as above.
-    pub(crate) const PIECE_STEPS: [(usize, usize); 3] = [(2048, 128), (4096, 256), (8192, 512)];
+        [(128, 8), (256, 16), (512, 32), (1024, 64), (2048, 128), (4096, 256), (4368, 272)];
+    /// Pieces of a tail: how many of them share a block evenly. The last three are what a tail is
+    /// cut into, the others, and the first of the three, what remains of it.
+    pub(crate) const PIECES: [usize; 32] = [
+        512, 256, 170, 128, 102, 85, 73, 64, 56, 51, 46, 42, 39, 36, 34, 32, 28, 25, 22, 20, 18,
+        16, 15, 14, 13, 12, 11, 10, 9, 8, 4, 2,
+    ];
     pub(crate) const ARENA_MIN_BLOCKS: usize = 16;
 }
 
@@ -30,12 +34,12 @@ mod sizes {
     pub(crate) const RUNS: [(usize, usize); 3] =
         [(64, 256), (BLOCK_BYTES, BLOCK_BYTES / 2), (BLOCK_BYTES, BLOCK_BYTES)];
     pub(crate) const SLOT_STEPS: [(usize, usize); 2] = [(32, 32), (96, 32)];
-    pub(crate) const PIECE_STEPS: [(usize, usize); 1] = [(128, 64)];
+    pub(crate) const PIECES: [usize; 4] = [16, 8, 4, 2];
     pub(crate) const ARENA_MIN_BLOCKS: usize = 4;
 }
 
 pub(crate) use sizes::{ARENA_MIN_BLOCKS, BLOCK_BYTES, INLINE_VALUE_MAX_BYTES, KEY_LEN_MAX};
-use sizes::{PIECE_STEPS, RUNS, SLOT_STEPS};
+use sizes::{PIECES, RUNS, SLOT_STEPS};
 
 /// Words of a block.
 pub(crate) const BLOCK_WORDS: usize = BLOCK_BYTES / WORD_BYTES;
@@ -46,19 +50,29 @@ pub(crate) const BLOCK_LINES: usize = BLOCK_WORDS / LINE_WORDS;
 
 /// Number of slot classes for records.
 pub(crate) const SLOT_CLASSES: usize = count(&SLOT_STEPS);
-/// Number of classes for the last piece of a tail.
-const LAST_PIECE_CLASSES: usize = count(&PIECE_STEPS);
-/// Number of classes of pieces: the last pieces, then the three cuts in growing order.
-pub(crate) const PIECE_CLASSES: usize = LAST_PIECE_CLASSES + CUTS;
+/// Number of classes of pieces.
+pub(crate) const PIECE_CLASSES: usize = PIECES.len();
 /// Pieces of a tail that are a fixed fraction of a block: a half, a quarter, an eighth.
 const CUTS: usize = 3;
+/// The class of an eighth.
+const EIGHTH: usize = PIECE_CLASSES - CUTS;
+/// Most pieces of a block.
+pub(crate) const BLOCK_PIECES_MAX: usize = PIECES[0];
 /// Most pieces of a tail.
 pub(crate) const TAIL_PIECES_MAX: usize = CUTS + 1;
 
 /// Bytes of a slot by class.
 pub(crate) const SLOT_BYTES: [usize; SLOT_CLASSES] = fill(&SLOT_STEPS);
-/// Bytes of a last piece by class.
-const LAST_PIECE_BYTES: [usize; LAST_PIECE_CLASSES] = fill(&PIECE_STEPS);
+/// Bytes of a piece by class.
+const PIECE_BYTES: [usize; PIECE_CLASSES] = {
+    let mut sizes = [0; PIECE_CLASSES];
+    let mut class = 0;
+    while class < PIECE_CLASSES {
+        sizes[class] = BLOCK_WORDS / PIECES[class] * WORD_BYTES;
+        class += 1;
+    }
+    sizes
+};
 
 const fn count<const N: usize>(steps: &[(usize, usize); N]) -> usize {
     let (mut total, mut row, mut from) = (0, 0, 0);
@@ -106,19 +120,6 @@ pub(crate) fn slot_class(bytes: usize) -> Option<usize> {
     CLASS_BY_WORDS.get(bytes.div_ceil(WORD_BYTES)).map(|class| usize::from(*class))
 }
 
-#[inline]
-fn class_for<const N: usize>(bytes: usize, steps: &[(usize, usize); N]) -> Option<usize> {
-    let (mut first, mut from) = (0, 0);
-    for &(to, step) in steps {
-        if bytes <= to {
-            return Some(first + bytes.saturating_sub(from + 1) / step);
-        }
-        first += (to - from) / step;
-        from = to;
-    }
-    None
-}
-
 /// Bytes of the smallest run.
 pub(crate) const RUN_MIN_BYTES: usize = RUNS[0].1;
 
@@ -133,11 +134,12 @@ pub(crate) const fn run_bytes(slot_bytes: usize) -> usize {
 
 /// Bytes of a piece by class.
 pub(crate) const fn piece_bytes(class: usize) -> usize {
-    if class < LAST_PIECE_CLASSES {
-        LAST_PIECE_BYTES[class]
-    } else {
-        (BLOCK_BYTES / 8) << (class - LAST_PIECE_CLASSES)
-    }
+    PIECE_BYTES[class]
+}
+
+/// Pieces of a block by class.
+pub(crate) const fn pieces_per_block(class: usize) -> usize {
+    PIECES[class]
 }
 
 /// Bytes of a head behind its key and before it, with all fields.
@@ -201,15 +203,14 @@ impl Cut {
     pub(crate) fn new(len: usize) -> Self {
         let mut rest = len % BLOCK_BYTES;
         let mut pieces = [None; TAIL_PIECES_MAX];
-        for (place, cut) in (0..CUTS).rev().enumerate() {
-            let class = LAST_PIECE_CLASSES + cut;
+        for (place, class) in (EIGHTH..PIECE_CLASSES).rev().enumerate() {
             if rest >= piece_bytes(class) {
                 pieces[place] = Some((class, piece_bytes(class)));
                 rest -= piece_bytes(class);
             }
         }
         if rest > 0 {
-            let class = class_for(rest, &PIECE_STEPS).expect("invariant: below an eighth");
+            let class = PIECE_BYTES.partition_point(|&bytes| bytes < rest);
             pieces[CUTS] = Some((class, rest));
         }
         Self { blocks: len / BLOCK_BYTES, pieces }
@@ -225,7 +226,8 @@ impl Cut {
 const _: () = {
     assert!(BLOCK_BYTES.is_power_of_two());
     assert!(SLOT_BYTES[SLOT_CLASSES - 1] >= 12 + KEY_LEN_MAX + 10 + INLINE_VALUE_MAX_BYTES);
-    assert!(LAST_PIECE_BYTES[LAST_PIECE_CLASSES - 1] == BLOCK_BYTES / 8);
+    assert!(PIECE_BYTES[EIGHTH] == BLOCK_BYTES / 8);
+    assert!(PIECE_BYTES[PIECE_CLASSES - 1] == BLOCK_BYTES / 2);
 };
 
 #[cfg(all(test, not(any(loom, shuttle, miri))))]
@@ -244,13 +246,24 @@ mod tests {
 
     #[test]
     fn steps_waste_at_most_an_eighth_and_runs_a_sixteenth() {
-        for pair in SLOT_BYTES.windows(2).chain(LAST_PIECE_BYTES.windows(2)) {
-            assert!(pair[1] - pair[0] <= (pair[0] / 8).max(128.min(pair[0]).max(8)), "{pair:?}");
+        for pair in SLOT_BYTES.windows(2) {
+            assert!(pair[1] - pair[0] <= (pair[0] / 8).max(8), "{pair:?}");
         }
         for slot in SLOT_BYTES {
             let run = run_bytes(slot);
             assert!(run % slot <= run / 16, "{slot} in {run}");
             assert_eq!(BLOCK_BYTES % run, 0);
+        }
+    }
+
+    #[test]
+    fn pieces_fill_their_block_and_are_at_most_a_seventh_larger_than_the_next_smaller() {
+        for class in 0..PIECE_CLASSES {
+            let lost = BLOCK_BYTES - pieces_per_block(class) * piece_bytes(class);
+            assert!(lost < pieces_per_block(class) * WORD_BYTES, "{lost} of {class}");
+        }
+        for pair in PIECE_BYTES[..=EIGHTH].windows(2) {
+            assert!(pair[1] - pair[0] <= (pair[0] / 7).max(136), "{pair:?}");
         }
     }
 
@@ -263,7 +276,10 @@ mod tests {
             for (class, bytes) in cut.pieces.iter().flatten() {
                 assert!(piece_bytes(*class) >= *bytes);
             }
-            assert!(cut.arena_bytes() <= len + 512, "{len}: {}", cut.arena_bytes());
+            let smaller = cut.pieces[CUTS]
+                .is_none_or(|(class, bytes)| class == 0 || piece_bytes(class - 1) < bytes);
+            assert!(smaller, "{len}: a smaller piece would do");
+            assert!(cut.arena_bytes() <= len + 911, "{len}: {}", cut.arena_bytes());
         }
     }
 }

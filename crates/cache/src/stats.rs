@@ -68,7 +68,10 @@ impl Stats {
             arena_used_bytes: (memory.blocks.taken() * BLOCK_BYTES) as u64,
             index_bytes: memory.index.bytes(),
             ghost_bytes: memory.ghosts.bytes(),
-            table_bytes: (sum.table_bytes + per_block + size_of_val(sub_tables)) as u64,
+            table_bytes: (sum.table_bytes
+                + memory.pieces.table_bytes()
+                + per_block
+                + size_of_val(sub_tables)) as u64,
             upload_bytes: load(&counters.upload_bytes),
             pinned_bytes: load(&counters.pinned_bytes),
             evictions: sum.evictions,

@@ -16,7 +16,7 @@ use crate::{
     CacheConfig, ConfigError, VALUE_SIZE_MAX_LIMIT_BYTES,
     arena::Arena,
     blocks::{Blocks, Owner},
-    extent::Pieces,
+    extent::{self, Pieces},
     fit::Fit,
     geometry::{
         ARENA_MIN_BLOCKS, BLOCK_BYTES, BLOCK_WORDS, CLASSES, INLINE_VALUE_MAX_BYTES, WORD_BYTES,
@@ -257,7 +257,7 @@ impl Table {
 
     /// Frees a record that the caller took out of the index, value and all.
     pub(crate) fn free_record(&self, location: usize) {
-        if crate::extent::unlinked(&self.memory, location) {
+        if extent::unlinked(&self.memory, location) {
             self.free_slot(location);
         }
     }
@@ -300,9 +300,14 @@ impl Table {
         })
     }
 
-    /// Takes a block from the sub-table with most free slots, if one could do without. Returns
+    /// Makes a free block of free slots or free pieces, if there are enough of one class. Returns
     /// whether one is on its way.
     pub(crate) fn take_spare(&self) -> bool {
+        self.take_spare_slots() || extent::compact(&self.memory)
+    }
+
+    /// Takes a block from the sub-table with most free slots, if one could do without.
+    fn take_spare_slots(&self) -> bool {
         let hint = &self.memory.has_spare_slots;
         if !hint.load(Ordering::Relaxed) {
             return false;

@@ -7,7 +7,7 @@ use base::sync::atomic::Ordering;
 use crate::{
     blocks::Owner,
     extent::checks::parts_of,
-    geometry::{BLOCK_BYTES, BLOCK_WORDS, piece_bytes},
+    geometry::{BLOCK_BYTES, BLOCK_WORDS, piece_bytes, pieces_per_block},
     table::Table,
 };
 
@@ -67,7 +67,10 @@ impl Table {
             assert!(keys.insert(key.clone()), "key {key:?} has two entries");
             if let Some(parts) = parts_of(memory, location) {
                 blocks.claim_all(parts.blocks, "value");
-                parts.pieces.iter().for_each(|&(class, at)| pieces.claim_piece(class, at));
+                for &(class, at) in &parts.pieces {
+                    pieces.claim_piece(class, at);
+                    assert_eq!(memory.pieces.head_of(memory, class, at), Some(location), "home");
+                }
                 value_bytes[number] += parts.bytes;
             }
         }
@@ -82,10 +85,10 @@ impl Table {
             sum
         });
         for (block, count) in whole {
-            let Owner::Pieces { class } = memory.blocks.owner(block) else {
+            let Owner::Pieces { class, .. } = memory.blocks.owner(block) else {
                 panic!("pieces in block {block}, which has no pieces");
             };
-            assert_eq!(count, BLOCK_BYTES / piece_bytes(class), "pieces of block {block}");
+            assert_eq!(count, pieces_per_block(class), "pieces of block {block}");
             blocks.claim(block, "pieces");
         }
         entries.len()

@@ -3,17 +3,20 @@
 //! The head, in a slot of its own class, says where the parts are and counts who needs them: the
 //! index once, and every reader. Thread safety: the count is the upper half of the head's first
 //! word, and all of it changes by atomic operations on that word. Invariants:
-//! 1. Parts change only before their head is published.
+//! 1. The bytes of parts change only before their head is published. Afterwards a piece may move,
+//!    while nobody reads the value.
 //! 2. A pin is taken under the lock of the head's bucket, and only while the index leads to it.
 //! 3. Who lowers the count to 0 frees the parts.
 
 #[cfg(all(test, not(loom)))]
 pub(crate) mod checks;
+mod compact;
 mod parts;
 mod pieces;
 mod pinned;
 mod upload;
 
+pub(crate) use compact::compact;
 pub(crate) use parts::Parts;
 pub(crate) use pieces::Pieces;
 pub use pinned::Pinned;
@@ -80,6 +83,9 @@ pub(crate) fn begin_move(memory: &Memory, from: usize) -> bool {
 pub(crate) fn link(memory: &Memory, to: usize) {
     let word = memory.arena.word(to);
     if header_of(word.load(Ordering::Relaxed)).in_parts() {
+        for (class, location) in Parts::of_head(memory, to).pieces() {
+            memory.pieces.set_head(memory, class, location, to);
+        }
         word.fetch_or(LINKED_BIT, Ordering::Release);
     }
 }

@@ -4,11 +4,16 @@ use crate::{
     blocks::NO_BLOCK,
     geometry::{BLOCK_BYTES, BLOCK_WORDS, Cut, TAIL_PIECES_MAX},
     memory::Memory,
-    record::{LOCATION_BYTES, WordSink},
+    record::{Header, LOCATION_BYTES, WordSink, patch},
 };
 
 /// A tail location that is not used.
 const NO_LOCATION: u64 = (1 << (LOCATION_BYTES * 8)) - 1;
+
+/// Where a head says where a piece of the tail is.
+fn tail_at(header: Header, piece: usize) -> usize {
+    header.value_at() + 8 + piece * LOCATION_BYTES
+}
 
 /// Where the parts of one value are, as its head says.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +29,7 @@ impl Parts {
         let slot = memory.slot(location);
         let at = slot.header().value_at();
         let tail = std::array::from_fn(|piece| {
-            let location = slot.number(at + 8 + piece * LOCATION_BYTES, LOCATION_BYTES);
+            let location = slot.number(tail_at(slot.header(), piece), LOCATION_BYTES);
             (location != NO_LOCATION).then_some(location as usize)
         });
         Self {
@@ -43,6 +48,19 @@ impl Parts {
         }
     }
 
+    /// Writes into a head where a piece of the tail has moved. The caller holds the lock of the
+    /// head's bucket, and nobody has pinned the value.
+    pub(super) fn patch_tail(memory: &Memory, head: usize, piece: usize, to: usize) {
+        let slot = memory.slot(head);
+        patch(slot.0, tail_at(slot.header(), piece), LOCATION_BYTES, to as u64);
+    }
+
+    /// Class and location of each piece.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (usize, usize)> {
+        let pieces = self.tail.into_iter().zip(self.cut().pieces);
+        pieces.filter_map(|(at, piece)| Some((piece?.0, at?)))
+    }
+
     pub(crate) fn cut(&self) -> Cut {
         Cut::new(self.value_len)
     }
@@ -55,10 +73,8 @@ impl Parts {
             memory.blocks.release(block);
             block = next;
         }
-        for (location, piece) in self.tail.iter().zip(self.cut().pieces) {
-            if let (Some(location), Some((class, _))) = (location, piece) {
-                memory.pieces.free(memory, class, *location);
-            }
+        for (class, location) in self.pieces() {
+            memory.pieces.free(memory, class, location);
         }
     }
 
