@@ -8,6 +8,7 @@ use base::{
 use crate::{
     arena::Arena,
     blocks::{Blocks, Owner},
+    evicted::EvictionLog,
     extent::Pieces,
     geometry::BLOCK_WORDS,
     ghosts::Ghosts,
@@ -35,6 +36,8 @@ pub(crate) struct Memory {
     pub(crate) value_bytes: Box<[AtomicUsize]>,
     /// [`crate::record::HEARD`] or 0.
     pub(crate) heard: u64,
+    /// What was evicted, while somebody follows it.
+    pub(crate) evicted: EvictionLog,
     /// Times the table was flushed. Records carry the lowest bits of it.
     pub(crate) flushes: AtomicU64,
 }

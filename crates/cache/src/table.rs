@@ -16,6 +16,7 @@ use crate::{
     CacheConfig, ConfigError, VALUE_SIZE_MAX_LIMIT_BYTES,
     arena::Arena,
     blocks::{Blocks, Owner},
+    evicted::EvictionLog,
     extent::{self, Pieces},
     fit::Fit,
     geometry::{
@@ -107,6 +108,7 @@ impl Table {
             has_spare_slots: AtomicBool::new(false),
             value_bytes: sub_tables.iter().map(|_| AtomicUsize::new(0)).collect(),
             heard: if config.policy.hears_hits() { HEARD } else { 0 },
+            evicted: EvictionLog::default(),
             flushes: AtomicU64::new(0),
             arena,
         };

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, os::fd::OwnedFd};
 
 use crate::{
-    connection::{Connection, Next},
+    connection::{ConnId, Connection, Next},
     output::External,
     pool::PoolStats,
 };
@@ -117,6 +117,7 @@ pub struct Control<S> {
 #[derive(Debug)]
 pub(crate) enum Request<S> {
     Adopt(OwnedFd, S),
+    Rouse(ConnId),
     Drain,
     Stop,
 }
@@ -142,6 +143,12 @@ impl<S> Control<S> {
     /// refuses, [`Handler::closed`] gets the session back.
     pub fn adopt(&mut self, socket: OwnedFd, session: S) {
         self.requests.push(Request::Adopt(socket, session));
+    }
+
+    /// Has a session served in the next turn, though nothing has come for it. A connection that has
+    /// ended, or is about to, is left alone.
+    pub fn rouse(&mut self, connection: ConnId) {
+        self.requests.push(Request::Rouse(connection));
     }
 
     /// Accepts nothing more, answers what has been received, sends the replies, closes, and then

@@ -26,6 +26,7 @@ mod running;
 pub mod stats;
 mod thread;
 pub mod users;
+pub mod watch;
 
 pub use abort::abort_on_panic;
 pub use error::Error;

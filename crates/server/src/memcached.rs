@@ -46,6 +46,7 @@ mod retrieval;
 mod session;
 mod storage;
 mod upload;
+mod watch;
 
 pub use context::{Context, Control};
 pub use dialect::Access;

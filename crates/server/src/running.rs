@@ -29,10 +29,12 @@ use crate::{
     stats::{ServerStats, Settings},
     thread::{DataThread, Load, Order},
     users::Users,
+    watch::WATCHERS_MAX,
 };
 
-/// Orders that may wait for a data thread beside new connections: a drain and a stop.
-const ORDERS_BESIDE_CONNECTIONS: usize = 2;
+/// Orders that may wait for a data thread beside new connections: a drain, a stop, and one to wake
+/// each watcher.
+const ORDERS_BESIDE_CONNECTIONS: usize = 2 + WATCHERS_MAX;
 
 /// Requests to stop that may wait: a first and a second signal, the end of a thread, and a
 /// client's command. More of them say nothing new and are dropped.
@@ -160,6 +162,7 @@ impl Running {
                 access: self.access.clone(),
                 load: Arc::clone(&load),
                 mailbox: inbox,
+                orders: orders.clone(),
                 buffer_bytes: budget.buffer_bytes_per_thread(threads),
                 idle_timeout_ms: config.idle_timeout.0,
                 io: io::Wish { mode: config.io, unix_only },

@@ -6,7 +6,7 @@
 //! Thread safety: everything here may be shared. A [`Counter`] has one writer: two would lose
 //! counts, no more.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, fmt::Write as _, net::SocketAddr};
 
 use base::{
     clock::Clock,
@@ -17,7 +17,9 @@ use base::{
     },
 };
 
-use crate::io::IoChoice;
+use wire::memcached::watch;
+
+use crate::{io::IoChoice, watch::Watchers};
 
 mod buffers;
 mod prefixes;
@@ -162,11 +164,39 @@ impl OpenConnection {
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
+
+    /// Its number.
+    #[must_use]
+    #[inline]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Tells those who watch why it ends.
+    pub fn log_end(&self, reason: &str) {
+        let what = format_args!("type=conn_close {} reason={reason}", Remote(&self.connection));
+        self.stats.log_connection(format_args!("{what} cfd={}", self.id));
+    }
 }
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         lock(&self.stats.connections).open.remove(&self.id);
+    }
+}
+
+/// Where a connection comes from, as logs have it.
+struct Remote<'c>(&'c Connection);
+
+impl fmt::Display for Remote<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let peer = &self.0.peer;
+        match peer.strip_prefix("tcp:").unwrap_or(peer).parse::<SocketAddr>() {
+            Ok(address) => {
+                write!(f, "rip={} rport={} transport=tcp", address.ip(), address.port())
+            }
+            Err(_) => f.write_str("rip=unix rport=0 transport=local"),
+        }
     }
 }
 
@@ -185,6 +215,7 @@ pub struct ServerStats {
     accept_pauses: AtomicU64,
     verbosity: AtomicU64,
     prefixes: PrefixTable,
+    watchers: Watchers,
     crawler: AtomicBool,
     io: Mutex<Vec<IoChoice>>,
 }
@@ -206,6 +237,7 @@ impl ServerStats {
             accept_pauses: AtomicU64::new(0),
             verbosity: AtomicU64::new(0),
             prefixes: PrefixTable::default(),
+            watchers: Watchers::default(),
             crawler: AtomicBool::new(true),
             io: Mutex::default(),
         })
@@ -241,7 +273,16 @@ impl ServerStats {
         connections.opened += 1;
         let id = connections.opened;
         connections.open.insert(id, Arc::clone(&connection));
+        drop(connections);
+        let remote = Remote(&connection);
+        self.log_connection(format_args!("type=conn_new {remote} cfd={id}"));
         OpenConnection { stats: Arc::clone(self), connection, id }
+    }
+
+    fn log_connection(&self, what: fmt::Arguments<'_>) {
+        self.watchers.log(watch::CONNEVENTS, &self.clock, |line| {
+            let _ = line.write_fmt(what);
+        });
     }
 
     /// Counts a connection that was turned away.
@@ -337,6 +378,12 @@ impl ServerStats {
     /// Takes over the level of a `verbosity` command.
     pub fn set_verbosity(&self, level: u64) {
         self.verbosity.store(level, Ordering::Relaxed);
+    }
+
+    /// Those who watch.
+    #[must_use]
+    pub fn watchers(&self) -> &Watchers {
+        &self.watchers
     }
 
     /// Whether `lru_crawler` may be used.

@@ -14,7 +14,8 @@ use base::sync::{
 };
 use cache::Cache;
 use reactor::{
-    Burst, CloseReason, Connection, Control, Handler, Loop, LoopConfig, Mailbox, Next, Spin,
+    Burst, CloseReason, ConnId, Connection, Control, Handler, Loop, LoopConfig, Mailbox, Next,
+    Sender, Spin,
 };
 
 use crate::{
@@ -23,6 +24,7 @@ use crate::{
     memcached::{self, Access, Context, LargeValue, Session},
     ready::Ready,
     stats::{BufferGauges, OpenConnection, ServerStats},
+    watch::Rouse,
 };
 
 /// What a client hears that sent half a request and found no memory for the rest.
@@ -33,6 +35,8 @@ const OUT_OF_MEMORY_REQUEST: &[u8] = b"SERVER_ERROR out of memory reading reques
 pub(crate) enum Order {
     /// Serve this connection.
     Serve(OwnedFd, OpenConnection),
+    /// Serve a session for which nothing has come.
+    Rouse(ConnId),
     /// Answer what has been received, and end.
     Drain,
     /// End.
@@ -68,6 +72,8 @@ pub(crate) struct DataThread {
     pub(crate) access: Access,
     pub(crate) load: Arc<Load>,
     pub(crate) mailbox: Mailbox<Order>,
+    /// The other end of the mailbox.
+    pub(crate) orders: Sender<Order>,
     pub(crate) buffer_bytes: usize,
     pub(crate) idle_timeout_ms: u64,
     pub(crate) io: io::Wish,
@@ -88,7 +94,9 @@ impl DataThread {
         let clock = self.cache.clock().clone();
         worker.quiesce();
         let server = Server {
-            context: Context::new(worker, &self.stats, self.control).with_access(self.access),
+            context: Context::new(worker, &self.stats, self.control)
+                .with_access(self.access)
+                .with_rouse(Arc::new(Rouser(self.orders))),
             load: self.load,
             buffers: self.stats.thread_buffers(),
         };
@@ -105,6 +113,16 @@ impl DataThread {
             }
         };
         outcome.map_err(|source| Error::Loop { thread: name, source })
+    }
+}
+
+/// Wakes sessions of a data thread.
+struct Rouser(Sender<Order>);
+
+impl Rouse for Rouser {
+    fn rouse(&self, connection: ConnId) {
+        // Full cannot be: there is room for all watchers. Closed: the server ends.
+        let _ = self.0.send(Order::Rouse(connection));
     }
 }
 
@@ -133,6 +151,7 @@ impl Handler for Server {
     fn message(&mut self, order: Order, control: &mut Control<Session>) {
         match order {
             Order::Serve(socket, open) => control.adopt(socket, Session::new(open)),
+            Order::Rouse(connection) => control.rouse(connection),
             Order::Drain => control.drain(),
             Order::Stop => control.stop(),
         }
@@ -144,6 +163,7 @@ impl Handler for Server {
     }
 
     fn closed(&mut self, session: Session, reason: CloseReason) {
+        session.log_end(&reason);
         drop(session);
         self.load.remove();
         if let CloseReason::Idle = reason {
@@ -155,6 +175,7 @@ impl Handler for Server {
     fn tick(&mut self, control: &mut Control<Session>) {
         self.buffers.show(&control.pool());
         self.context.worker().quiesce();
+        self.context.log_evictions();
     }
 
     fn while_waiting<R>(&mut self, wait: impl FnOnce() -> R) -> R {

@@ -100,6 +100,9 @@ impl<'m> Slots for Ground<'m> {
         if !won && !cfg!(mutant = "evictor_frees_without_winning") {
             return Eviction::Refused;
         }
+        if memory.evicted.is_followed() {
+            memory.note_evicted(found);
+        }
         if self.shape.remembers {
             memory.ghosts.remember(&memory.arena, *hash, left);
         }

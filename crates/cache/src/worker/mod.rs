@@ -14,8 +14,8 @@ pub use view::View;
 use base::{clock::Clock, sync::Arc};
 
 use crate::{
-    CacheConfig, ConfigError, Key, StoreError, Upload, geometry::INLINE_VALUE_MAX_BYTES,
-    stats::Stats, subtable::Newcomer, table::Table,
+    CacheConfig, ConfigError, Evicted, Key, Meta, StoreError, Upload,
+    geometry::INLINE_VALUE_MAX_BYTES, stats::Stats, subtable::Newcomer, table::Table,
 };
 
 /// Times that a thread waits for memory, which others hold until their present command ends: at
@@ -103,6 +103,17 @@ impl Cache {
         self.table.set_memory(memory_bytes)
     }
 
+    /// Begins to note what is evicted, for [`Self::take_evicted`], or stops.
+    pub fn follow_evictions(&self, on: bool) {
+        self.table.memory.evicted.follow(on);
+    }
+
+    /// What was evicted since the last call, and how many more records than could be noted.
+    #[must_use]
+    pub fn take_evicted(&self) -> (Vec<Evicted>, u64) {
+        self.table.memory.evicted.take()
+    }
+
     /// Makes every record dead that was stored before `at_ms` (on the cache's clock) when that time
     /// has come and a worker is quiescent. A second call, or [`Worker::flush`], replaces one that
     /// waits.
@@ -148,6 +159,12 @@ impl Worker {
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    /// Milliseconds since a record with these fields was stored, as [`View::age_ms`] has them.
+    #[must_use]
+    pub fn age_ms(&self, meta: &Meta) -> u64 {
+        self.table().age_ms(meta.token, self.now_ms)
     }
 
     /// Hashes a key. A key longer than [`crate::KEY_LEN_MAX`] is found nowhere and stored nowhere.

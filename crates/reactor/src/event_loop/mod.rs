@@ -243,6 +243,7 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         for request in control.requests {
             match request {
                 Request::Adopt(socket, session) => self.adopt(socket, session),
+                Request::Rouse(connection) => self.queue(connection),
                 Request::Drain => self.drain(),
                 Request::Stop => self.stop(),
             }

@@ -10,6 +10,7 @@ use super::{
     dump::{Dump, has_class},
     record::Replies,
     reports::{self, List},
+    watch::Watch,
 };
 use crate::{config, stats::Settings};
 
@@ -25,6 +26,8 @@ pub(super) enum Then {
     List(List),
     /// A list of keys that is still to be written, and then the next one.
     Dump(Box<Dump>),
+    /// Lines of logs, to the end of the connection.
+    Watch(Watch),
     /// The end of the connection.
     Finish,
 }
@@ -51,7 +54,13 @@ pub(super) fn admin(context: &mut Context, request: &Request<'_>, replies: &mut 
             context.server.set_verbosity(level.min(VERBOSITY_MAX).into());
             (lines::OK, noreply)
         }
-        Request::Watch { .. } => (lines::WATCH_NOT_ALLOWED, false),
+        Request::Watch { logs } => match Watch::begin(context, logs, replies) {
+            Ok(watch) => {
+                replies.put(lines::OK);
+                return Then::Watch(watch);
+            }
+            Err(reply) => (reply, false),
+        },
         Request::Dump { format, classes, noreply } => match dump(context, format, classes, replies)
         {
             Ok(dump) => return Then::Dump(Box::new(dump)),

@@ -240,7 +240,11 @@ fn body_of<'i>(
 fn goes_on_after(request: &Request<'_>) -> bool {
     !matches!(
         request,
-        Request::Quit | Request::Shutdown { .. } | Request::Stats(_) | Request::Dump { .. }
+        Request::Quit
+            | Request::Shutdown { .. }
+            | Request::Stats(_)
+            | Request::Dump { .. }
+            | Request::Watch { .. }
     )
 }
 

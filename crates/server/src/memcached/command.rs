@@ -1,7 +1,7 @@
 //! The commands that bring a value: what they ask for, and what they are told.
 
 use cache::{Key, StoreError, Token};
-use wire::memcached::{MetaStore, Request, Store, StoreVerb, binary, body::Inflow, lines};
+use wire::memcached::{MetaStore, Request, Store, StoreVerb, binary, body::Inflow, lines, watch};
 
 use super::{
     binary::{store_order, store_reply},
@@ -75,6 +75,9 @@ impl<'i> StoreCommand<'i> {
         replies: &mut Replies,
     ) {
         self.with_order(context, known, |context, order| {
+            if context.watched & watch::FETCHERS != 0 {
+                context.log_store_look(order.key);
+            }
             let outcome = store(&mut context.worker, order, body);
             self.answer(context, order, outcome, replies);
         });
@@ -132,6 +135,9 @@ impl<'i> StoreCommand<'i> {
         replies: &mut Replies,
     ) {
         self.count(context, order, outcome);
+        if context.watched & watch::MUTATIONS != 0 {
+            context.log_store(order, outcome, self.value_len().into());
+        }
         self.reply(outcome, replies);
     }
 

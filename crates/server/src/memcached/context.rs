@@ -4,18 +4,27 @@ use std::fmt;
 
 use base::sync::Arc;
 use cache::{Key, Worker};
+use reactor::ConnId;
 use wire::memcached::{Expiry, KeyRoom, Limits, MetaKey, limits::KEY_LEN_MAX};
 
 use super::{deadline::deadline_ms, dialect::Access};
 use crate::{
     stats::{Counters, ServerStats},
     users::Login,
+    watch::Rouse,
 };
 
 /// What a session may ask of the server.
 pub trait Control: Send + Sync {
     /// Ends the server: `graceful` lets clients finish first.
     fn shutdown(&self, graceful: bool);
+}
+
+/// Wakes nobody.
+struct Deaf;
+
+impl Rouse for Deaf {
+    fn rouse(&self, _connection: ConnId) {}
 }
 
 /// A thread's access to the cache, its counters, and the server.
@@ -29,6 +38,12 @@ pub struct Context {
     /// Whether the session at work waits for memory to be unpinned that others' replies hold. One
     /// that has waited long enough misses instead.
     pub(super) waits_for_pins: bool,
+    /// What wakes sessions of this thread.
+    pub(super) rouse: Arc<dyn Rouse>,
+    /// Logs that somebody follows, as of when the group at work began.
+    pub(super) watched: u16,
+    /// The number of the connection at work.
+    pub(super) client: u64,
     /// Bytes of replies that memcached would have sent by now, of those that the session at work
     /// has not: commands that need the connection for themselves are refused behind others.
     pub(super) unsent_before: usize,
@@ -45,6 +60,9 @@ impl Context {
     #[must_use]
     pub fn new(worker: Worker, server: &Arc<ServerStats>, control: Arc<dyn Control>) -> Self {
         Self {
+            rouse: Arc::new(Deaf),
+            watched: 0,
+            client: 0,
             worker,
             counters: server.thread(),
             server: Arc::clone(server),
@@ -60,6 +78,20 @@ impl Context {
     #[must_use]
     pub fn with_access(self, access: Access) -> Self {
         Self { access, ..self }
+    }
+
+    /// The same with something that wakes the sessions of the thread: without it, one that watches
+    /// is served when its client sends something.
+    #[must_use]
+    pub fn with_rouse(self, rouse: Arc<dyn Rouse>) -> Self {
+        Self { rouse, ..self }
+    }
+
+    /// Announces that the thread holds nothing of the cache, and looks which logs are followed. To
+    /// be called before each group of requests.
+    pub(super) fn begin_group(&mut self) {
+        self.worker.quiesce();
+        self.watched = self.server.watchers().logs();
     }
 
     /// The thread's access to the cache.

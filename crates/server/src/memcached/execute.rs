@@ -1,7 +1,7 @@
 //! Executing one request.
 
 use cache::{Change, Decision, Edit, Key, Token};
-use wire::memcached::{Direction, Expiry, Request, lines};
+use wire::memcached::{Direction, Expiry, Request, lines, watch};
 
 use super::{
     admin::{self, Then},
@@ -28,6 +28,7 @@ pub(super) fn execute(
     known: Option<Key<'_>>,
     replies: &mut Replies,
 ) -> Done {
+    let stored = if context.watched == 0 { None } else { context.log_request(request, known) };
     match request {
         Request::MetaGet(command) => {
             let sent = context.with_key(known, &command.key, |context, key| {
@@ -38,7 +39,14 @@ pub(super) fn execute(
             }
         }
         Request::MetaDelete(command) => context.with_key(known, &command.key, |context, key| {
+            let before = context.counters.delete_hits.get();
             meta::delete(context, key, command, replies);
+            if context.watched & watch::DELETIONS != 0
+                && context.counters.delete_hits.get() > before
+                && !command.flags.has(b'x')
+            {
+                context.log_deletion(key.bytes(), "md", stored.unwrap_or(0));
+            }
         }),
         Request::MetaArithmetic { meta: command, direction } => {
             context.with_key(known, &command.key, |context, key| {
@@ -50,7 +58,13 @@ pub(super) fn execute(
         }),
         Request::Delete { key, noreply } => {
             let key = known.unwrap_or_else(|| context.key(key));
+            let before = context.counters.delete_hits.get();
             put_unless(*noreply, delete(context, key), replies);
+            if context.watched & watch::DELETIONS != 0
+                && context.counters.delete_hits.get() > before
+            {
+                context.log_deletion(key.bytes(), "delete", stored.unwrap_or(0));
+            }
         }
         Request::Touch { key, expiry, noreply } => {
             let key = known.unwrap_or_else(|| context.key(key));

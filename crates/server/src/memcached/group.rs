@@ -35,21 +35,24 @@ struct Member<'c> {
 
 /// Serves all connections of a turn.
 pub fn serve_all(context: &mut Context, burst: &mut Burst<Session, LargeValue>) {
-    context.worker.quiesce();
+    context.begin_group();
     let mut begun = ArrayVec::new();
     let mut rest = burst;
     while !rest.is_empty() {
         begin_group(context, rest, &mut begun);
         let (group, others) = rest.split_at_mut(begun.len());
         for (connection, begun) in group.iter_mut().zip(begun.drain(..)) {
+            let id = connection.id();
             let Connection { session, input, output, next, .. } = &mut **connection;
             *next = match begun {
                 Some(begun) => session.go_on(context, input, output, begun),
                 None => session.serve(context, input, output),
             };
+            session.settle(id);
         }
         rest = others;
     }
+    context.log_evictions();
 }
 
 /// Plans the requests of the first connections together and executes them. Adds to `begun` what

@@ -6,6 +6,7 @@ use wire::memcached::{
     Keys,
     lines::{END, LAST_VALUE_END, LINE_END},
     reply::Writer,
+    watch,
 };
 
 use super::{
@@ -96,23 +97,28 @@ pub(super) fn send(
         Some(expiry_ms) => get_and_touch(context, key, expiry_ms, &mut record),
     };
     let tail = if is_last { LAST_VALUE_END } else { LINE_END };
-    let hit = match get {
+    let found = match get {
         Get::Busy if context.waits_for_pins => return false,
         Get::Busy | Get::Miss => {
             if is_last {
                 replies.put(END);
             }
-            false
+            None
         }
-        Get::Hit(_) => {
+        Get::Hit(meta) => {
             record.finish(tail);
-            true
+            Some(meta.value_len)
         }
         Get::Large(pinned) => {
+            let len = pinned.meta().value_len;
             record.finish_large(pinned, tail);
-            true
+            Some(len)
         }
     };
+    if context.watched & watch::FETCHERS != 0 {
+        context.log_fetch(key.bytes(), found);
+    }
+    let hit = found.is_some();
     count_retrieval(context, key, retrieval.touch_ms.is_some(), hit);
     true
 }

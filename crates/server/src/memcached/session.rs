@@ -21,6 +21,7 @@ use super::{
     retrieval::Retrieval,
     storage::Body,
     upload::{self, Receiving},
+    watch::Watch,
 };
 use crate::stats::OpenConnection;
 
@@ -43,6 +44,8 @@ pub struct Session {
     keys_done: usize,
     /// Since when it waits for memory to be unpinned.
     waits_since_ms: Option<u64>,
+    /// It ends because what it said makes no sense.
+    is_wrong: bool,
 }
 
 /// What the next bytes of the input are, or what has to be done first.
@@ -60,6 +63,8 @@ enum Phase {
     List(List, Option<Frame>),
     /// A list of keys has to be written first.
     Dump(Box<Dump>),
+    /// Lines of logs are sent; nothing that matters.
+    Watch(Watch),
     /// Nothing that matters.
     Finished,
 }
@@ -86,6 +91,7 @@ impl Phase {
             Then::Continue => Self::Line,
             Then::List(list) => Self::List(list, frame),
             Then::Dump(dump) => Self::Dump(dump),
+            Then::Watch(watch) => Self::Watch(watch),
             Then::Finish => Self::Finished,
         }
     }
@@ -129,7 +135,8 @@ impl Session {
     #[must_use]
     pub fn new(connection: OpenConnection) -> Self {
         let dialect = Dialect::Undecided;
-        Self { connection, dialect, phase: Phase::Line, keys_done: 0, waits_since_ms: None }
+        let (phase, is_wrong) = (Phase::Line, false);
+        Self { connection, dialect, phase, keys_done: 0, waits_since_ms: None, is_wrong }
     }
 
     /// Executes what `input` holds and appends the replies, within the bounds of a turn. The
@@ -142,6 +149,7 @@ impl Session {
     ) -> Next {
         let written_before = replies.len();
         context.unsent_before = written_before;
+        context.client = self.connection.id();
         self.choose_patience(context);
         let mut turn = Turn { context, replies, commands_left: TURN_COMMANDS_MAX };
         let advance = self.advance(&mut turn, input.bytes());
@@ -186,6 +194,7 @@ impl Session {
     ) -> Begun {
         let written_before = replies.len();
         context.unsent_before = written_before;
+        context.client = self.connection.id();
         self.choose_patience(context);
         let mut turn = Turn { context, replies, commands_left: TURN_COMMANDS_MAX };
         let advance = self.perform_all(&mut turn, planned, end, input);
@@ -204,6 +213,7 @@ impl Session {
         let Begun { mut advance, commands_left, written_before } = begun;
         // Others may have begun theirs since.
         context.unsent_before = written_before;
+        context.client = self.connection.id();
         let mut turn = Turn { context, replies, commands_left };
         let next = loop {
             input.consume(advance.consumed);
@@ -264,6 +274,7 @@ impl Session {
             }
             Phase::List(list, frame) => self.list(turn, list, frame),
             Phase::Dump(dump) => self.dump(turn, dump),
+            Phase::Watch(watch) => self.watch(turn, watch, input),
             Phase::Finished => {
                 self.phase = Phase::Finished;
                 Advance::stop(input.len(), Next::Finish)
@@ -363,6 +374,7 @@ impl Session {
                     protocol::Then::Swallow { bytes } => Phase::Swallow((*bytes).into()),
                     protocol::Then::Close => Phase::Finished,
                 };
+                self.is_wrong |= *then == protocol::Then::Close;
             }
         }
         turn.commands_left = turn.commands_left.saturating_sub(1);

@@ -26,6 +26,7 @@ mod model;
 mod stats;
 mod storage;
 mod text;
+mod watch;
 
 /// Where the tests' clocks start: a Unix time in milliseconds.
 const START_MS: u64 = 1_700_000_000_000;

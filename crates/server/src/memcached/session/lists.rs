@@ -1,5 +1,6 @@
 //! Replies that are written part by part, as the client takes them.
 
+use reactor::{CloseReason, ConnId, Next};
 use wire::memcached::binary::Frame;
 
 use super::{Advance, Phase, Session, Turn};
@@ -7,6 +8,7 @@ use crate::memcached::{
     binary,
     dump::{Dump, PartEnd},
     reports::List,
+    watch::Watch,
 };
 
 impl Session {
@@ -48,5 +50,31 @@ impl Session {
             PartEnd::Lost => Phase::Finished,
         };
         Advance::on(0)
+    }
+
+    /// More lines of logs. What the client says does not matter any more.
+    pub(super) fn watch(&mut self, turn: &mut Turn<'_>, watch: Watch, input: &[u8]) -> Advance {
+        let next = if watch.write(turn.replies) { Next::Read } else { Next::Blocked };
+        self.phase = Phase::Watch(watch);
+        Advance::stop(input.len(), next)
+    }
+
+    /// Says which connection of the loop it is.
+    pub(in crate::memcached) fn settle(&self, connection: ConnId) {
+        if let Phase::Watch(watch) = &self.phase {
+            watch.settle(connection);
+        }
+    }
+
+    /// Tells those who watch that its connection has ended, and why.
+    pub fn log_end(&self, reason: &CloseReason) {
+        let reason = match reason {
+            CloseReason::Finished if self.is_wrong => "error",
+            CloseReason::Finished => "normal",
+            CloseReason::Idle => "idle_timeout",
+            CloseReason::Stopped => "shutdown",
+            _ => "error",
+        };
+        self.connection.log_end(reason);
     }
 }
