@@ -152,6 +152,16 @@ impl Table {
         }
     }
 
+    /// Lowers the limit to what is in use, and gives all other blocks back to the system. For a
+    /// table in which nothing is stored any more.
+    pub(crate) fn return_unused(&self) {
+        let _turn = lock(&self.fit.turn);
+        let blocks = &self.memory.blocks;
+        self.memory.arena.use_huge_pages(false);
+        blocks.set_limit(blocks.taken());
+        while self.return_blocks() {}
+    }
+
     /// Gives free blocks above the limit back to the system. Returns whether there may be more.
     fn return_blocks(&self) -> bool {
         let memory = &self.memory;

@@ -56,7 +56,7 @@ pub use meta::{Get, Key, Meta, Output};
 pub use policy::{PaperRules, PolicyKind};
 pub use stats::Stats;
 pub use unit::UnitCache;
-pub use worker::{Cache, View, Worker};
+pub use worker::{Cache, TakeOut, Taken, View, Worker};
 
 /// Longest key in bytes.
 pub const KEY_LEN_MAX: usize = geometry::KEY_LEN_MAX;

@@ -140,6 +140,11 @@ impl Table {
         self.sequence.load(Ordering::Acquire)
     }
 
+    /// Draws no sequence up to this one any more.
+    pub(crate) fn continue_after(&self, sequence: u64) {
+        self.sequence.fetch_max(sequence.saturating_add(1), Ordering::Relaxed);
+    }
+
     /// Sequences drawn so far.
     pub(crate) fn writes(&self) -> u64 {
         self.sequence.load(Ordering::Relaxed) - 1

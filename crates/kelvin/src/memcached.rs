@@ -1,37 +1,46 @@
 //! `kelvin memcached`, also under the name `memcached`: a server by memcached's command line.
 //!
 //! ```text
-//! arguments -> command_line -> options -> meaning: settings -> serve
+//! arguments -> command_line -> options -> meaning: settings -> daemon, identity -> serve
 //! ```
 //!
 //! The behaviour is that of memcached 1.6.45, from its manual and from what it was seen to do;
 //! `docs/memcached.md` has the table.
 
 mod command_line;
+mod daemon;
+mod identity;
+mod limits;
 mod listen;
 mod meaning;
 mod number;
 mod options;
 mod page;
+mod pid_file;
 mod ports;
 mod refusal;
 mod suboptions;
 
-use std::{ffi::OsString, io::Write, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::Write,
+    process::{ExitCode, ExitStatus},
+};
 
 use base::clock::Clock;
 use clap::{Arg, ArgAction, Command};
 use server::{
     Running,
-    config::{Effective, Layer},
+    config::{Config, Effective, Layer},
 };
 use signal_hook::{
-    consts::{SIGINT, SIGTERM},
+    consts::{SIGINT, SIGTERM, SIGUSR1},
     iterator::Signals,
 };
 
 use crate::serve;
 use options::Options;
+use pid_file::PidFile;
 use refusal::Refusal;
 
 pub(crate) const NAME: &str = "memcached";
@@ -66,7 +75,7 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let arguments: Vec<String> =
         arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     match serve_by(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(refusal) => {
             // If nobody reads it, the exit code still tells.
             let _ = writeln!(std::io::stderr(), "{refusal}");
@@ -75,26 +84,49 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-fn serve_by(arguments: &[String]) -> Result<(), Refusal> {
+fn serve_by(arguments: &[String]) -> Result<ExitCode, Refusal> {
     let mut options = Options::from_given(command_line::parse(arguments)?)?;
     if let Some(page) = options.page {
         // Nobody may want to read it to its end.
         let _ = std::io::stdout().write_all(page::text(page).as_bytes());
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
     let settings = meaning::settings(&mut options)?;
     let effective = Layer::from_memcached(&settings)
         .and_then(|layer| Effective::new([layer]))
         .map_err(|error| Refusal::usage(chain(&error)))?;
+    if options.daemon && !daemon::is_background() {
+        let ended = daemon::start()?;
+        return Ok(ended.map_or(ExitCode::SUCCESS, code_of));
+    }
     serve::log_to_stderr(effective.config().log);
     server::abort_on_panic();
     for warning in &options.warnings {
         tracing::warn!("{warning}");
     }
+    if options.core_files {
+        limits::allow_core_files()?;
+    }
+    identity::assume(options.user.as_deref())?;
+    if options.daemon {
+        daemon::detach(options.core_files)?;
+    }
+    serve(&options, effective.config())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The code that a process which should serve in the background ended with.
+fn code_of(status: ExitStatus) -> ExitCode {
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    ExitCode::from(code.filter(|code| *code != 0).unwrap_or(1))
+}
+
+/// Serves from here to the end.
+fn serve(options: &Options, config: &Config) -> Result<(), Refusal> {
     // Signals are caught before anything starts, so that none is lost.
-    let signals = Signals::new([SIGTERM, SIGINT])
+    let signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])
         .map_err(|error| Refusal::system(format!("catching signals: {error}")))?;
-    let running = Running::start(effective.config(), &Clock::system()).map_err(|error| {
+    let running = Running::start(config, &Clock::system()).map_err(|error| {
         let refuse = match error {
             server::Error::ReadUsers { .. } | server::Error::Users { .. } => Refusal::failure,
             _ => Refusal::system,
@@ -102,9 +134,18 @@ fn serve_by(arguments: &[String]) -> Result<(), Refusal> {
         refuse(chain(&error))
     })?;
     ports::write(running.addresses());
+    if options.lock_memory {
+        limits::lock_memory();
+    }
+    let pid_file = options.pid_file.as_deref().and_then(PidFile::write);
     serve::stop_on(signals, running.control())
         .map_err(|error| Refusal::failure(format!("{error:#}")))?;
-    running.wait().map_err(|error| Refusal::failure(chain(&error)))
+    if options.daemon {
+        daemon::tell(options.verbosity > 0);
+    }
+    let outcome = running.wait().map_err(|error| Refusal::failure(chain(&error)));
+    drop(pid_file);
+    outcome
 }
 
 /// An error with what caused it.

@@ -81,6 +81,16 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// The file that keeps records over a restart cannot be read or written.
+    #[error("{what} the restart file {path}", path = path.display())]
+    Restart {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {what}")]
     Listen {

@@ -22,6 +22,7 @@ mod listener;
 pub mod memcached;
 mod memory;
 mod ready;
+pub mod restart;
 mod running;
 pub mod stats;
 mod thread;

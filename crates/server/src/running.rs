@@ -2,12 +2,13 @@
 //!
 //! Owns the threads. They end in order: the acceptor, so that nothing new comes; the data
 //! threads, when everything that was received is answered or the drain has lasted too long; the
-//! housekeeping.
+//! housekeeping. Then records are kept for the next start, if there is a file for them.
 //!
 //! Thread safety: [`StopControl`] may be used from any thread; the rest belongs to one.
 
 use std::{
     net::SocketAddr,
+    path::PathBuf,
     sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
     thread::{self, JoinHandle},
     time::Duration,
@@ -26,6 +27,7 @@ use crate::{
     memcached::{Access, Control},
     memory,
     ready::Ready,
+    restart,
     stats::{ServerStats, Settings},
     thread::{DataThread, Load, Order},
     users::Users,
@@ -86,6 +88,8 @@ pub struct Running {
     acceptor: Option<(Sender<End>, Thread)>,
     data: Vec<(Sender<Order>, Thread)>,
     housekeeping: Option<(SyncSender<()>, Thread)>,
+    /// Where records go at the end, and where they are until then.
+    keeps: Option<(PathBuf, Cache)>,
 }
 
 impl Running {
@@ -101,6 +105,10 @@ impl Running {
         let users = config.users.as_deref().map(Users::load).transpose()?.map(Arc::new);
         let listeners = Listener::open_all(config)?;
         let cache = memory::cache(config, &budget, threads, clock)?;
+        // Whoever cannot listen must not use the file up; clients wait as long as it is read.
+        if let Some(path) = &config.restart_file {
+            restart::load(path, &cache)?;
+        }
         let stats = ServerStats::new(settings(config, &listeners, &budget, threads), clock.clone());
         tracing::info!(
             memory = %config.memory,
@@ -123,6 +131,7 @@ impl Running {
             acceptor: None,
             data: Vec::new(),
             housekeeping: None,
+            keeps: config.restart_file.clone().map(|path| (path, cache.clone())),
         };
         match running.start_threads(config, &cache, &budget, threads, listeners) {
             Ok(()) => {
@@ -268,6 +277,12 @@ impl Running {
             drop(stop);
             outcome = outcome.and(join(handle));
         }
+        if let Some((path, cache)) = self.keeps.take()
+            && how == Stop::Graceful
+            && outcome.is_ok()
+        {
+            outcome = restart::save(&path, &cache);
+        }
         tracing::info!("stopped");
         outcome
     }
@@ -337,6 +352,7 @@ fn settings(config: &Config, listeners: &[Listener], budget: &Budget, threads: u
         listen: first.map(|address| address.ip().to_string()),
         unix_path: config.unix.as_ref().map(|path| path.display().to_string()),
         unix_mode: config.unix_mode.0,
+        restart_path: config.restart_file.as_ref().map(|path| path.display().to_string()),
         threads,
         backlog: config.backlog,
         policy: config.policy,

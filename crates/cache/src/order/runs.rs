@@ -240,14 +240,19 @@ impl Runs {
         }
     }
 
+    /// Whether every slot of a block is free.
+    pub(crate) fn is_free_block(&self, first_run: u32) -> bool {
+        let mut runs = first_run..first_run + index_u32(self.runs_per_block);
+        runs.all(|run| usize::from(self.run(run).free) == self.slots_per_run)
+    }
+
     /// Whether every slot of a draining block has come home; its runs are then forgotten.
     pub(crate) fn end_drain(&mut self, first_run: u32) -> bool {
-        let runs = first_run..first_run + index_u32(self.runs_per_block);
-        if runs.clone().any(|run| usize::from(self.run(run).free) < self.slots_per_run) {
-            return false;
+        let is_free = self.is_free_block(first_run);
+        if is_free {
+            self.vacant.push(first_run);
         }
-        self.vacant.push(first_run);
-        true
+        is_free
     }
 
     /// Takes a free slot of a partition.

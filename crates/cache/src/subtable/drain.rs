@@ -1,6 +1,6 @@
 //! Giving a block back, for another class, for the index, or for a large value.
 
-use base::sync::atomic::Ordering;
+use base::sync::{atomic::Ordering, lock};
 
 use super::{State, SubTable};
 use crate::{
@@ -32,6 +32,17 @@ impl SubTable {
         let retired = self.finish_drains(memory, &mut state);
         self.note_free_slots(memory, &state);
         retired
+    }
+
+    /// Retires a block of these runs if it has no record. What it has moves nowhere.
+    pub(crate) fn retire_if_empty(&self, memory: &Memory, first_run: u32, block: usize) {
+        let mut state = lock(&self.state);
+        if state.owns(memory, first_run, block) && state.runs.is_free_block(first_run) {
+            state.runs.begin_drain(first_run);
+            state.draining.push(first_run);
+            self.retire_drained(memory, &mut state);
+            self.note_free_slots(memory, &state);
+        }
     }
 
     /// Evicts heads until a block's worth of values is free. Returns whether anything was freed.

@@ -23,9 +23,41 @@ impl SubTable {
     }
 }
 
+impl SubTable {
+    /// Appends the keys of what is live in one block, if it belongs to this sub-table with these
+    /// runs: each as a byte of length, and its bytes.
+    pub(crate) fn list_block(
+        &self,
+        memory: &Memory,
+        first_run: u32,
+        block: usize,
+        now_ms: u64,
+        keys: &mut Vec<u8>,
+    ) {
+        let state = lock(&self.state);
+        if !state.owns(memory, first_run, block) {
+            return;
+        }
+        let runs = u32::try_from(state.runs.runs_per_block).expect("invariant: at most 16");
+        let slots = (first_run..first_run + runs).flat_map(|run| state.runs.slots(run));
+        for location in slots {
+            let slot = memory.slot(location);
+            let header = slot.header();
+            let len = header.key_len();
+            let is_record = len != 0 && slot.holds(header) && memory.find(location).is_some();
+            if is_record && !memory.is_dead(slot, header, now_ms) {
+                keys.push(u8::try_from(len).expect("invariant: at most 250"));
+                let start = keys.len();
+                keys.resize(start + len, 0);
+                slot.copy_exactly(header.key_at(), &mut keys[start..]);
+            }
+        }
+    }
+}
+
 impl State {
     /// Whether a block's slots are these runs'.
-    fn owns(&self, memory: &Memory, first_run: u32, block: usize) -> bool {
+    pub(super) fn owns(&self, memory: &Memory, first_run: u32, block: usize) -> bool {
         matches!(
             memory.blocks.owner(block),
             Owner::SubTable { first_run: run, .. } if run == first_run

@@ -5,10 +5,12 @@ mod build;
 mod checks;
 mod maintain;
 mod read;
+mod take_out;
 mod update;
 mod view;
 mod write;
 
+pub use take_out::{TakeOut, Taken};
 pub use view::View;
 
 use base::{clock::Clock, sync::Arc};
@@ -112,6 +114,17 @@ impl Cache {
     #[must_use]
     pub fn take_evicted(&self) -> (Vec<Evicted>, u64) {
         self.table.memory.evicted.take()
+    }
+
+    /// Lets fresh tokens be greater than `token`.
+    pub fn continue_after(&self, token: u64) {
+        self.table.continue_after(token);
+    }
+
+    /// The greatest fresh token so far; 0 for none.
+    #[must_use]
+    pub fn last_token(&self) -> u64 {
+        self.table.writes()
     }
 
     /// Makes every record dead that was stored before `at_ms` (on the cache's clock) when that time

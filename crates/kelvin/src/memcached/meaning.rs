@@ -62,6 +62,13 @@ pub(super) fn settings(options: &mut Options) -> Result<Settings, Refusal> {
         _ => "debug",
     };
     settings.insert("log", log.to_owned());
+    if let Some(path) = &options.memory_file {
+        settings.insert("restart_file", path.clone());
+    }
+    if options.lock_memory {
+        // All addresses count as locked, so there are none for memory to come.
+        settings.insert("memory_max", settings["memory"].clone());
+    }
     Ok(settings)
 }
 

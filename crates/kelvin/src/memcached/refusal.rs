@@ -20,6 +20,11 @@ impl Refusal {
         Self { code: 64, message: message.into() }
     }
 
+    /// A user that does not exist.
+    pub(super) fn no_user(message: impl Into<String>) -> Self {
+        Self { code: 67, message: message.into() }
+    }
+
     /// Something that the system refuses.
     pub(super) fn system(message: impl Into<String>) -> Self {
         Self { code: 71, message: message.into() }

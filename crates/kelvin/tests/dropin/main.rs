@@ -6,7 +6,10 @@
 //! `KELVIN_PEER_MEMCACHED` names one, with that; [`servers::on_kelvin`] is for what memcached has
 //! not, or not so. One file per subject.
 
+mod daemon;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod restart;
 mod servers;
+mod signals;
 mod startup;

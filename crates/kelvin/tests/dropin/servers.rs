@@ -323,6 +323,12 @@ impl Directory {
         dir.join(name).to_string_lossy().trim_end_matches('/').to_owned()
     }
 
+    /// Lets other users make files in it.
+    pub(crate) fn open_to_all(&self) {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(self.path(""), mode).expect("it is the test's own");
+    }
+
     /// Writes a file; returns its path.
     pub(crate) fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
         let path = self.path(name);

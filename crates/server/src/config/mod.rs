@@ -164,6 +164,9 @@ settings! {
     backlog: u32 = 1024, "N";
     /// Closes connections on which no byte moved for so long; `0s` is never.
     idle_timeout: Duration = Duration(0), "TIME";
+    /// File that keeps records over a restart, best in memory (tmpfs); empty for none. It is
+    /// written when the server ends in order, and read and removed when it starts.
+    restart_file: Option<PathBuf> = None, "PATH";
     /// How long a stop waits for clients to take their last replies.
     drain_timeout: Duration = Duration(10_000), "TIME";
     /// Whether a client's `shutdown` command is obeyed.

@@ -39,6 +39,8 @@ pub struct Settings {
     pub protocol: Protocol,
     /// The file of users, if there is one.
     pub users_path: Option<String>,
+    /// The path of the file that keeps records over a restart, if there is one.
+    pub restart_path: Option<String>,
     /// Whether `shutdown` is obeyed.
     pub shutdown_enabled: bool,
     /// Whether clients may list keys.

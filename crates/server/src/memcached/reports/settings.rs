@@ -6,7 +6,7 @@ use super::Report;
 use crate::{config::Protocol, stats::ServerStats};
 
 /// What no option changes; mostly what memcached tunes and this server has no part for.
-const FIXED: [(&str, &str); 28] = [
+const FIXED: [(&str, &str); 27] = [
     ("hash_algorithm", "polymur"),
     ("lru_maintainer_thread", "no"),
     ("lru_segmented", "yes"),
@@ -33,7 +33,6 @@ const FIXED: [(&str, &str); 28] = [
     ("slab_automove_freeratio", "0.000"),
     ("ext_drop_unread", "no"),
     ("num_napi_ids", "0"),
-    ("memory_file", "NULL"),
     ("client_flags_size", "4"),
 ];
 
@@ -89,6 +88,7 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("flush_enabled", &"yes");
     set("dump_enabled", &yes(settings.dumps_allowed));
     set("idle_timeout", &settings.idle_timeout_s);
+    set("memory_file", &settings.restart_path.clone().unwrap_or_else(null));
     for (name, value) in FIXED {
         set(name, &value);
     }

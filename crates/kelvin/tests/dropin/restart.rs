@@ -1,0 +1,82 @@
+//! Records that survive a restart.
+
+use std::{fs, path::Path};
+
+use crate::servers::{Directory, Program, Server};
+
+const OPTIONS: [&str; 6] = ["-e", "{dir}/kept", "-s", "{dir}/socket", "-m", "64"];
+
+/// Ends a server by a signal and starts it again in the same directory.
+fn again(server: Server, signal: &str) -> Server {
+    let dir = server.end_by(signal);
+    Server::start_in(dir, &Program::Kelvin, &OPTIONS)
+}
+
+fn token(server: &Server, key: &str) -> u64 {
+    let request = format!("mg {key} c\r\n");
+    let (reply, _) = server.connect().exchange(&[request.as_bytes()], |got| got.ends_with(b"\r\n"));
+    let text = String::from_utf8(reply).expect("text");
+    let token = text.trim().strip_prefix("HD c").unwrap_or_else(|| panic!("{key}: {text}"));
+    token.parse().expect("a token is a number")
+}
+
+#[test]
+fn records_survive_every_orderly_end() {
+    let mut server = Server::start_in(Directory::new(), &Program::Kelvin, &OPTIONS);
+    let large = "x".repeat(700_000);
+    let set = format!("set large 9 0 {}\r\n{large}\r\n", large.len());
+    server.ask(set.as_bytes(), b"STORED\r\n");
+    server.ask(b"set soon 0 1 1\r\n1\r\nset later 7 1000 5\r\nlater\r\n", b"STORED\r\nSTORED\r\n");
+    server.ask(b"set gone 0 0 1\r\nx\r\ndelete gone\r\n", b"STORED\r\nDELETED\r\n");
+    let before = token(&server, "later");
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    // At once, within the same second, however it is ended.
+    for signal in ["USR1", "TERM", "INT"] {
+        server = again(server, signal);
+        let value = format!("VALUE large 9 {}\r\n{large}\r\nEND\r\n", large.len());
+        server.ask(b"get large\r\n", value.as_bytes());
+        assert!(!Path::new(&server.dir().path("kept")).exists(), "the file is used up");
+        server.ask(b"get soon gone later\r\n", b"VALUE later 7 5\r\nlater\r\nEND\r\n");
+        assert_eq!(token(&server, "later"), before);
+        let mut conn = server.connect();
+        let (reply, _) = conn.exchange(&[b"mg later t\r\n"], |got| got.ends_with(b"\r\n"));
+        let text = String::from_utf8(reply).expect("text");
+        let left: i64 = text.trim().strip_prefix("HD t").expect("a hit").parse().expect("seconds");
+        assert!((900..1000).contains(&left), "{left} seconds are left");
+        server.ask(b"set new 0 0 1\r\nn\r\n", b"STORED\r\n");
+        assert!(token(&server, "new") > before, "tokens go on");
+    }
+    assert_eq!(server.stat("settings", "memory_file"), Some(server.dir().path("kept")));
+    // What was flushed does not come back.
+    server.ask(b"flush_all\r\n", b"OK\r\n");
+    server = again(server, "USR1");
+    assert_eq!(server.stat("", "curr_items").as_deref(), Some("0"));
+}
+
+#[test]
+fn a_server_that_is_killed_keeps_nothing() {
+    let server = Server::start_in(Directory::new(), &Program::Kelvin, &OPTIONS);
+    server.ask(b"set key 0 0 1\r\nx\r\n", b"STORED\r\n");
+    let server = again(again(server, "USR1"), "KILL");
+    server.ask(b"get key\r\n", b"END\r\n");
+}
+
+#[test]
+fn a_file_of_another_kind_is_told_of() {
+    let dir = Directory::new();
+    dir.file("kept", "no such file");
+    let server = Server::start_in(dir, &Program::Kelvin, &OPTIONS);
+    assert!(server.log().contains("it is no restart file"), "{}", server.log());
+    server.ask(b"set key 0 0 1\r\nx\r\n", b"STORED\r\n");
+    let server = again(server, "TERM");
+    server.ask(b"get key\r\n", b"VALUE key 0 1\r\nx\r\nEND\r\n");
+    // Flipped in the middle: the value is not served.
+    let dir = server.end_by("TERM");
+    let mut bytes = fs::read(dir.path("kept")).expect("it was written");
+    let middle = bytes.len() - 12;
+    bytes[middle] ^= 1;
+    dir.file("kept", bytes);
+    let server = Server::start_in(dir, &Program::Kelvin, &OPTIONS);
+    server.ask(b"get key\r\n", b"END\r\n");
+    assert!(server.log().contains("a checksum is wrong at byte 64"), "{}", server.log());
+}

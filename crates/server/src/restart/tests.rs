@@ -1,0 +1,235 @@
+use std::{collections::BTreeMap, convert::Infallible, fs, io::Cursor, path::PathBuf};
+
+use base::clock::Clock;
+use cache::{Cache, CacheConfig, Get, Put, TakeOut, Token, Value, Worker};
+
+use super::{
+    Flaw, HEADER_BYTES, Reader,
+    load::{Loaded, load, read_into},
+    save::{Writer, save},
+};
+
+/// The wall clock's time when tests begin.
+const WALL_MS: u64 = 1_700_000_000_000;
+
+/// Lengths of values: inline, of pieces, of blocks, over several chunks.
+const SIZES: [usize; 5] = [0, 50, 4097, 70_000, 600_000];
+
+fn worker(clock: &Clock, memory_bytes: u64) -> Worker {
+    let config = CacheConfig { writers: 1, ..CacheConfig::new(memory_bytes) };
+    Cache::new(config, clock.clone()).expect("a cache").worker().expect("a place")
+}
+
+fn put<'v>(number: u32, value: &'v [u8]) -> Put<'v> {
+    Put {
+        client_flags: number,
+        token: Token::Given(1_000 + u64::from(number)),
+        stale: number.is_multiple_of(3),
+        win_sent: number.is_multiple_of(6),
+        ..Put::new(Value::Bytes(value))
+    }
+}
+
+fn set(worker: &mut Worker, number: u32, expiry_ms: u64) {
+    let value = vec![number as u8; SIZES[number as usize % SIZES.len()]];
+    let put = Put { expiry_ms, ..put(number, &value) };
+    let name = format!("key {number}");
+    worker.set(worker.key(name.as_bytes()), &put).expect("memory");
+}
+
+/// A file with the records of a cache.
+fn file(worker: &mut Worker) -> Vec<u8> {
+    let cache = worker.cache().clone();
+    let mut bytes = Cursor::new(Vec::new());
+    let mut writer = Writer::new(&mut bytes).expect("memory");
+    let mut place = TakeOut::default();
+    while worker.take_out(&mut place, |taken| writer.record(taken, &cache)).expect("memory") {}
+    writer.finish().expect("memory");
+    bytes.into_inner()
+}
+
+fn restored(bytes: &[u8], worker: &mut Worker) -> (Loaded, Result<(), Flaw>) {
+    let mut loaded = Loaded::default();
+    let outcome = Reader::new(bytes)
+        .and_then(|mut reader| read_into(&mut reader, worker, &mut loaded, |_| {}));
+    (loaded, outcome)
+}
+
+/// All records of a cache, which is empty then.
+fn contents(worker: &mut Worker) -> BTreeMap<Vec<u8>, (cache::Meta, Vec<u8>)> {
+    let (mut place, mut all) = (TakeOut::default(), BTreeMap::new());
+    loop {
+        let more = worker.take_out(&mut place, |taken| {
+            let mut value = Vec::new();
+            taken.value(|slice| {
+                value.extend_from_slice(slice);
+                Ok::<_, Infallible>(())
+            })?;
+            all.insert(taken.key.to_vec(), (taken.meta, value));
+            Ok::<_, Infallible>(())
+        });
+        match more {
+            Ok(true) => {}
+            Ok(false) => return all,
+        }
+    }
+}
+
+#[test]
+fn records_come_back_with_all_their_fields() {
+    let clock = Clock::manual(WALL_MS);
+    let fill = |worker: &mut Worker| {
+        (0..100).for_each(|number| set(worker, number, 0));
+        assert!(matches!(worker.get(worker.key(b"key 1"), &mut Vec::new()), Get::Hit(_)));
+    };
+    let mut first = worker(&clock, 64 << 20);
+    fill(&mut first);
+    let bytes = file(&mut first);
+    let mut first = worker(&clock, 64 << 20);
+    fill(&mut first);
+    let mut second = worker(&clock, 128 << 20);
+    let (loaded, outcome) = restored(&bytes, &mut second);
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!(loaded, Loaded { stored: 100, expired: 0, refused: 0 });
+    let (wanted, found) = (contents(&mut first), contents(&mut second));
+    assert_eq!(wanted.len(), 100);
+    assert!(wanted[&b"key 1"[..]].0.fetched && !wanted[&b"key 2"[..]].0.fetched);
+    assert!(wanted == found, "records differ");
+}
+
+#[test]
+fn expiry_follows_the_wall_and_what_expired_meanwhile_is_gone() {
+    let clock = Clock::manual(WALL_MS);
+    let mut first = worker(&clock, 32 << 20);
+    set(&mut first, 1, WALL_MS + 5_000);
+    set(&mut first, 2, WALL_MS + 60_000);
+    let bytes = file(&mut first);
+    // The second process's own clock began ten seconds later.
+    let later = Clock::manual(WALL_MS + 10_000);
+    let mut second = worker(&later, 32 << 20);
+    let (loaded, _) = restored(&bytes, &mut second);
+    assert_eq!(loaded, Loaded { stored: 1, expired: 1, refused: 0 });
+    let all = contents(&mut second);
+    assert_eq!(all[&b"key 2"[..]].0.expiry_ms, WALL_MS + 60_000);
+}
+
+#[test]
+fn tokens_go_on_behind_those_given_out() {
+    let clock = Clock::manual(WALL_MS);
+    let mut first = worker(&clock, 32 << 20);
+    for _ in 0..500 {
+        first.set(first.key(b"one"), &Put::new(Value::Bytes(b"x"))).expect("memory");
+    }
+    let last = first.cache().last_token();
+    let path = path("tokens");
+    save(&path, first.cache()).expect("it can be written");
+    let mut second = worker(&clock, 32 << 20);
+    load(&path, second.cache()).expect("it can be read");
+    assert!(!path.exists(), "it is used up");
+    let fresh = second.set(second.key(b"two"), &Put::new(Value::Bytes(b"x"))).expect("memory");
+    assert!(last >= 500 && fresh > last, "{fresh} is not behind {last}");
+}
+
+/// A file of the test's own.
+fn path(name: &str) -> PathBuf {
+    let name = format!("kelvin-restart-{}-{name}", std::process::id());
+    std::env::temp_dir().join(name)
+}
+
+#[test]
+fn less_memory_and_shorter_values_keep_what_they_can() {
+    let clock = Clock::manual(WALL_MS);
+    let mut first = worker(&clock, 64 << 20);
+    (0..200).for_each(|number| set(&mut first, number, 0));
+    let bytes = file(&mut first);
+    let config = CacheConfig { writers: 1, value_size_max: 100_000, ..CacheConfig::new(16 << 20) };
+    let small = Cache::new(config, clock.clone()).expect("a cache");
+    let mut second = small.worker().expect("a place");
+    let (loaded, outcome) = restored(&bytes, &mut second);
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!(loaded, Loaded { stored: 160, expired: 0, refused: 40 });
+}
+
+#[test]
+fn whatever_becomes_of_a_file_no_value_is_wrong() {
+    let clock = Clock::manual(WALL_MS);
+    let mut first = worker(&clock, 32 << 20);
+    let fill = |worker: &mut Worker| (0..20).for_each(|number| set(worker, number, 0));
+    fill(&mut first);
+    let whole = file(&mut first);
+    let mut first = worker(&clock, 32 << 20);
+    fill(&mut first);
+    let wanted = contents(&mut first);
+    let check = |bytes: &[u8]| {
+        let mut second = worker(&clock, 32 << 20);
+        let (loaded, outcome) = restored(bytes, &mut second);
+        let found = contents(&mut second);
+        assert_eq!(found.len() as u64, loaded.stored);
+        assert!(found.iter().all(|(key, record)| wanted.get(key) == Some(record)));
+        (loaded.stored, outcome)
+    };
+    // Every byte of the header, and others all over the file.
+    for at in (0..HEADER_BYTES).step_by(3).chain((HEADER_BYTES..whole.len()).step_by(200_003)) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 0x10;
+        let (stored, outcome) = check(&flipped);
+        assert!(stored < 20 && outcome.is_err(), "byte {at}: {outcome:?}");
+    }
+    for len in [0, 1, HEADER_BYTES - 1, HEADER_BYTES, whole.len() / 2, whole.len() - 1] {
+        let (stored, outcome) = check(&whole[..len]);
+        assert!(stored < 20 && outcome.is_err(), "{len} bytes: {outcome:?}");
+    }
+    let (stored, outcome) = check(&whole);
+    assert!(stored == 20 && outcome.is_ok());
+}
+
+#[test]
+fn a_flaw_is_named() {
+    let flaw = |bytes: &[u8]| Reader::new(bytes).expect_err("it is flawed").to_string();
+    assert_eq!(flaw(&[0; 100]), "it is unfinished: its writer was stopped");
+    assert_eq!(flaw(&[b'x'; 100]), "it is no restart file");
+    assert_eq!(flaw(b"short"), "it is no restart file");
+    let mut whole = file(&mut worker(&Clock::manual(WALL_MS), 32 << 20));
+    assert!(Reader::new(&whole[..]).is_ok());
+    whole[8] = 2;
+    assert_eq!(flaw(&whole), "it is damaged: a checksum is wrong at byte 0");
+}
+
+#[test]
+fn a_file_of_another_kind_stays() {
+    let path = path("foreign");
+    fs::write(&path, b"somebody's notes").expect("it can be written");
+    let worker = worker(&Clock::manual(WALL_MS), 32 << 20);
+    load(&path, worker.cache()).expect("it is no reason not to start");
+    assert_eq!(fs::read(&path).expect("it is there"), b"somebody's notes");
+    fs::remove_file(&path).expect("it is the test's own");
+}
+
+/// The bytes of version 1: what one release writes, the next one reads.
+#[test]
+fn the_format_is_what_it_was() {
+    let mut first = worker(&Clock::manual(WALL_MS), 32 << 20);
+    let put = Put { expiry_ms: WALL_MS + 1, ..put(6, b"value") };
+    first.set(first.key(b"key"), &put).expect("memory");
+    let bytes = file(&mut first);
+    let mut wanted = Vec::new();
+    wanted.extend(b"KELVINRS");
+    wanted.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+    for number in [1u64, 28 + 3 + 5, 0, 0, 0] {
+        wanted.extend(number.to_le_bytes());
+    }
+    wanted.extend(HEADER_SUM.to_le_bytes());
+    wanted.extend(0u64.to_le_bytes());
+    wanted.extend([36, 0, 0, 0, 0, 0, 0, 0]);
+    wanted.extend([3, 3, 0, 0, 6, 0, 0, 0, 5, 0, 0, 0]);
+    wanted.extend((WALL_MS + 1).to_le_bytes());
+    wanted.extend(1_006u64.to_le_bytes());
+    wanted.extend(b"keyvalue");
+    wanted.extend(CHUNK_SUM.to_le_bytes());
+    assert_eq!(bytes.len(), wanted.len());
+    assert_eq!(bytes, wanted);
+}
+
+/// Checksums of the header and of the chunk above.
+const HEADER_SUM: u64 = 0x429a_4830_fb85_c9fd;
+const CHUNK_SUM: u64 = 0x64a8_1518_3e89_ecf2;
