@@ -1,7 +1,7 @@
 //! Keeping records over a restart: written to a file when a server ends, read back when it starts.
 //!
-//! What is written leaves memory block by block, and what is read leaves the file, so that a file in
-//! memory (tmpfs) and the cache together never need much more than the cache alone. The file is
+//! What is written leaves memory block by block, and what is read leaves the file, so that a file
+//! in memory (tmpfs) and the cache together never need much more than the cache alone. The file is
 //! complete or it is none: its header is written last, and every part has a checksum.
 //! `docs/formats/restart.md` describes it.
 //!

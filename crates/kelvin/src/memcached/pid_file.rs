@@ -17,7 +17,7 @@ impl PidFile {
     pub(super) fn write(path: &str) -> Option<Self> {
         let path = PathBuf::from(path);
         if let Some(pid) = running(&path) {
-            tracing::warn!(path = %path.display(), pid, "the pid file is that of a running process");
+            tracing::warn!(path = %path.display(), pid, "the pid file has a running process");
         }
         let mut unfinished = path.clone().into_os_string();
         unfinished.push(".tmp");

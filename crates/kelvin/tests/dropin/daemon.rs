@@ -53,7 +53,7 @@ fn the_file_of_another_process_is_told_of_and_taken_over() {
     eventually("the number is the server's", || {
         fs::read_to_string(&file).is_ok_and(|text| text == format!("{}\n", server.pid()))
     });
-    assert!(server.log().contains("running process"), "{}", server.log());
+    assert!(server.log().contains("has a running process"), "{}", server.log());
     // Whoever takes it over keeps it.
     fs::write(&file, "1\n").expect("it can be written");
     let dir = server.end_by("TERM");
