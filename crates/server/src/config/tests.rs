@@ -97,6 +97,7 @@ fn what_is_printed_has_the_same_effect() {
         ("max-connections", "77"),
         ("backlog", "9"),
         ("idle-timeout", "90s"),
+        ("restart-file", "/tmp/kept"),
         ("drain-timeout", "1500ms"),
         ("shutdown-command", "true"),
         ("dump-commands", "false"),
