@@ -58,7 +58,7 @@ pub(crate) struct Table {
     /// Binary logarithm of the number of shards.
     shard_bits: u32,
     /// The one order of all writes; the next one to draw.
-    sequence: AtomicU64,
+    sequence: Sequence,
     history: Mutex<History>,
     /// The next sequence there was when the table was last flushed; 0 for never.
     pub(crate) flushed_before: AtomicU64,
@@ -73,6 +73,12 @@ pub(crate) struct Table {
     /// What memory is to become.
     pub(crate) fit: Fit,
 }
+
+/// The next sequence, on lines of its own: every put writes it, and what lay beside it is read by
+/// all threads.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Sequence(AtomicU64);
 
 /// One round of sweeping all blocks.
 #[derive(Debug, Default)]
@@ -122,7 +128,7 @@ impl Table {
             inline_max_bytes,
             sub_tables,
             shard_bits: shards.ilog2(),
-            sequence: AtomicU64::new(1),
+            sequence: Sequence(AtomicU64::new(1)),
             history: Mutex::new(History::default()),
             flushed_before: AtomicU64::new(0),
             noted_ms: AtomicU64::new(0),
@@ -137,7 +143,7 @@ impl Table {
 
     /// The sequence that is drawn next.
     pub(crate) fn next_sequence(&self) -> u64 {
-        self.sequence.load(Ordering::Acquire)
+        self.sequence.0.load(Ordering::Acquire)
     }
 
     /// Draws no sequence up to this one any more.
@@ -147,7 +153,7 @@ impl Table {
 
     /// Sequences drawn so far.
     pub(crate) fn writes(&self) -> u64 {
-        self.sequence.load(Ordering::Relaxed) - 1
+        self.sequence.0.load(Ordering::Relaxed) - 1
     }
 
     /// Remembers that the next sequence is drawn at this time or later.
@@ -162,7 +168,7 @@ impl Table {
     #[cold]
     fn note_step(&self, now_ms: u64) {
         self.noted_ms.store(now_ms, Ordering::Relaxed);
-        lock(&self.history).note(self.sequence.load(Ordering::Relaxed), now_ms);
+        lock(&self.history).note(self.sequence.0.load(Ordering::Relaxed), now_ms);
     }
 
     /// Milliseconds since a sequence was drawn, to about a second.
@@ -173,7 +179,7 @@ impl Table {
     /// The next sequence. To be drawn under the key's lock.
     #[inline]
     pub(crate) fn draw(&self) -> u64 {
-        self.sequence.fetch_add(1, Ordering::Relaxed)
+        self.sequence.0.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Bytes that values which are still arriving may hold: a quarter of the arena.

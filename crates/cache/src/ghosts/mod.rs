@@ -25,13 +25,35 @@ use crate::{
     zeroed::zeroed,
 };
 
+/// How many blocks there are, and in the upper half which bits of a hash choose one of them: as many
+/// as it takes to number them all. Kept because every key asks for both.
+#[derive(Clone, Copy)]
+struct Size(u64);
+
+impl Size {
+    fn new(blocks: u64) -> Self {
+        let mask = blocks.checked_ilog2().map_or(0, |level| (2 << level) - 1);
+        Self(blocks | mask << 32)
+    }
+
+    #[inline(always)]
+    fn blocks(self) -> u64 {
+        self.0 & 0xffff_ffff
+    }
+
+    #[inline(always)]
+    fn mask(self) -> u64 {
+        self.0 >> 32
+    }
+}
+
 /// The fingerprints of one table.
 #[derive(Debug)]
 pub(crate) struct Ghosts {
     /// Blocks of lines, in order. What is behind the last one may be out of date, so that who reads
     /// it late finds a block that was one.
     directory: Box<[AtomicU32]>,
-    blocks: AtomicU64,
+    size: AtomicU64,
     /// Held by the thread that adds a block, or takes one away.
     resizing: Mutex<()>,
 }
@@ -40,7 +62,7 @@ impl Ghosts {
     /// No fingerprints yet, in an arena of `arena_blocks`.
     pub(crate) fn new(arena_blocks: usize) -> Self {
         let directory = zeroed(arena_blocks / 4 + 1);
-        Self { directory, blocks: AtomicU64::new(0), resizing: Mutex::new(()) }
+        Self { directory, size: AtomicU64::new(Size::new(0).0), resizing: Mutex::new(()) }
     }
 
     /// Bytes of the directory.
@@ -48,14 +70,19 @@ impl Ghosts {
         (arena_blocks / 4 + 1) * size_of::<AtomicU32>()
     }
 
+    #[inline(always)]
+    fn size(&self) -> Size {
+        Size(self.size.load(Ordering::Acquire))
+    }
+
     /// Bytes of fingerprints.
     pub(crate) fn bytes(&self) -> u64 {
-        self.blocks.load(Ordering::Relaxed) * (BLOCK_WORDS * 8) as u64
+        self.size().blocks() * (BLOCK_WORDS * 8) as u64
     }
 
     /// Whether there should be more, for this many live records.
     pub(crate) fn wants_block(&self, records: u64) -> bool {
-        let blocks = self.blocks.load(Ordering::Relaxed);
+        let blocks = self.size().blocks();
         let prints = blocks * BLOCK_LINES as u64 * LINE_PRINTS;
         // The first block serves any table; a further one only when it would be used.
         (blocks == 0 || prints + BLOCK_LINES as u64 * LINE_PRINTS / 2 < records)
@@ -65,11 +92,11 @@ impl Ghosts {
     /// Adds a zeroed block. Gives it back when there is no place for it, or somebody else is at it.
     pub(crate) fn supply(&self, block: u32) -> Result<(), u32> {
         let Ok(_resizing) = self.resizing.try_lock() else { return Err(block) };
-        let blocks = self.blocks.load(Ordering::Relaxed);
+        let blocks = self.size().blocks();
         let place = usize::try_from(blocks).ok().and_then(|at| self.directory.get(at));
         let Some(place) = place else { return Err(block) };
         place.store(block, Ordering::Relaxed);
-        self.blocks.store(blocks + 1, Ordering::Release);
+        self.size.store(Size::new(blocks + 1).0, Ordering::Release);
         Ok(())
     }
 
@@ -77,28 +104,25 @@ impl Ghosts {
     /// use. It is to be retired: others may be writing into it.
     pub(crate) fn give_back(&self, records: u64) -> Option<u32> {
         let Ok(_resizing) = self.resizing.try_lock() else { return None };
-        let left = self.blocks.load(Ordering::Relaxed).checked_sub(1)?;
+        let left = self.size().blocks().checked_sub(1)?;
         if left == 0 || left * BLOCK_LINES as u64 * LINE_PRINTS < 2 * records {
             return None;
         }
-        self.blocks.store(left, Ordering::Release);
+        self.size.store(Size::new(left).0, Ordering::Release);
         Some(self.directory[left as usize].load(Ordering::Relaxed))
     }
 
     /// Number of the line for `hash`, if there are lines at all.
     #[inline]
     fn line_at(&self, hash: u64) -> Option<usize> {
-        let blocks = self.blocks.load(Ordering::Acquire);
-        if blocks == 0 {
+        let size = self.size();
+        if size.blocks() == 0 {
             return None;
         }
         // Linear hashing over blocks: adding one moves the keys of one block only.
-        let level = 63 - blocks.leading_zeros();
         let line = (hash & 0xffff_ffff) as usize % BLOCK_LINES;
-        let coordinate = (hash & 0xffff_ffff) / BLOCK_LINES as u64;
-        let low = (1 << level) - 1;
-        let wide = coordinate & (low << 1 | 1);
-        let place = if wide < blocks { wide } else { wide & low };
+        let wide = (hash & 0xffff_ffff) / BLOCK_LINES as u64 & size.mask();
+        let place = if wide < size.blocks() { wide } else { wide & size.mask() >> 1 };
         let block = self.directory[place as usize].load(Ordering::Relaxed) as usize;
         Some(block * BLOCK_LINES + line)
     }

@@ -98,26 +98,44 @@ pub(crate) struct Index {
 }
 
 /// How many buckets there are, and in the upper bits how often a block of them was given back: if
-/// both are what they were, every line is.
+/// both are what they were, every line is. Between them is the level, which follows from the number
+/// of buckets, because every key asks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Size(u64);
 
 impl Size {
-    const BUCKET_BITS: u32 = 40;
+    /// Enough for all lines of an arena of 2^36 words.
+    const BUCKET_BITS: u32 = 34;
+    const LEVEL_BITS: u32 = 6;
 
-    #[inline]
+    fn new(buckets: u64, returned: u64) -> Self {
+        let level = u64::from(buckets.ilog2()) << Self::BUCKET_BITS;
+        Self(buckets | level | returned << (Self::BUCKET_BITS + Self::LEVEL_BITS))
+    }
+
+    #[inline(always)]
     fn buckets(self) -> u64 {
         self.0 & ((1 << Self::BUCKET_BITS) - 1)
     }
 
+    /// Bits that every bucket's number was made of when this round of growth began.
+    #[inline(always)]
+    fn level(self) -> u32 {
+        (self.0 >> Self::BUCKET_BITS) as u32 % (1 << Self::LEVEL_BITS)
+    }
+
+    fn returned(self) -> u64 {
+        self.0 >> (Self::BUCKET_BITS + Self::LEVEL_BITS)
+    }
+
     /// One bucket more.
     fn grown(self) -> Self {
-        Self(self.0 + 1)
+        Self::new(self.buckets() + 1, self.returned())
     }
 
     /// One bucket less; with it, perhaps, a block that was given back.
     fn shrunk(self, block_returned: bool) -> Self {
-        Self((self.0 - 1).wrapping_add(u64::from(block_returned) << Self::BUCKET_BITS))
+        Self::new(self.buckets() - 1, self.returned() + u64::from(block_returned))
     }
 }
 
@@ -142,7 +160,7 @@ impl Candidates {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     base_bits: u32,
-    buckets: u64,
+    size: Size,
 }
 
 impl Extent {
@@ -162,9 +180,9 @@ impl Extent {
     #[inline]
     fn number(self, base: u64, growth: u64) -> u64 {
         let all = growth << self.base_bits | base;
-        let low = (1 << self.level()) - 1;
-        let number = all & (low << 1 | 1);
-        if number < self.buckets { number } else { all & low }
+        let half = 1 << self.size.level();
+        let number = all & (2 * half - 1);
+        if number < self.size.buckets() { number } else { number - half }
     }
 
     /// The base of a bucket.
@@ -173,16 +191,10 @@ impl Extent {
         number & ((1 << self.base_bits) - 1)
     }
 
-    /// Bits that every bucket's number was made of when this round of growth began.
-    #[inline]
-    fn level(self) -> u32 {
-        63 - self.buckets.leading_zeros()
-    }
-
     /// The bucket that the next split takes from, and the bit of growth that moves an entry.
     fn next_split(self) -> (u64, u64) {
-        let level = self.level();
-        (self.buckets - (1 << level), 1 << (level - self.base_bits))
+        let level = self.size.level();
+        (self.size.buckets() - (1 << level), 1 << (level - self.base_bits))
     }
 
     /// The other bucket of an entry in bucket `number`.
@@ -245,7 +257,7 @@ impl Index {
         let buckets = first_blocks.len() * BLOCK_LINES;
         assert!(buckets.is_power_of_two(), "growth begins with a whole round");
         Self {
-            size: AtomicU64::new(buckets as u64),
+            size: AtomicU64::new(Size::new(buckets as u64, 0).0),
             base_bits: buckets.ilog2(),
             directory,
             bucket_blocks: AtomicUsize::new(first_blocks.len()),
@@ -299,7 +311,7 @@ impl Index {
 
     #[inline]
     fn extent(&self, size: Size) -> Extent {
-        Extent { base_bits: self.base_bits, buckets: size.buckets() }
+        Extent { base_bits: self.base_bits, size }
     }
 
     /// The line of the arena that a bucket is.

@@ -206,8 +206,10 @@ fn overflow_lines_keep_what_no_bucket_takes_and_come_back() {
 #[test]
 fn a_key_keeps_its_buckets_or_moves_to_the_new_one() {
     for buckets in 8..300u64 {
-        let (before, after) =
-            (Extent { base_bits: 3, buckets }, Extent { base_bits: 3, buckets: buckets + 1 });
+        let size = Size::new(buckets, 5);
+        let [before, after] = [size, size.grown()].map(|size| Extent { base_bits: 3, size });
+        assert_eq!((after.size.shrunk(false), after.size.level()), (size, (buckets + 1).ilog2()));
+        assert_ne!(after.size.shrunk(true), size, "a block was given back");
         let (split, moving) = before.next_split();
         for number in 0..500 {
             let tag = Tag::of(hash(number));

@@ -39,8 +39,9 @@ use crate::{
     policy::Partition,
 };
 
-/// Records of one class and one shard.
+/// Records of one class and one shard, on lines of its own: each new record writes it.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct SubTable {
     number: usize,
     state: Mutex<State>,
