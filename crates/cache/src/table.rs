@@ -148,7 +148,7 @@ impl Table {
 
     /// Draws no sequence up to this one any more.
     pub(crate) fn continue_after(&self, sequence: u64) {
-        self.sequence.fetch_max(sequence.saturating_add(1), Ordering::Relaxed);
+        self.sequence.0.fetch_max(sequence.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Sequences drawn so far.

@@ -25,8 +25,8 @@ use crate::{
     zeroed::zeroed,
 };
 
-/// How many blocks there are, and in the upper half which bits of a hash choose one of them: as many
-/// as it takes to number them all. Kept because every key asks for both.
+/// How many blocks there are, and in the upper half which bits of a hash choose one of them: as
+/// many as it takes to number them all. Kept because every key asks for both.
 #[derive(Clone, Copy)]
 struct Size(u64);
 
@@ -121,7 +121,7 @@ impl Ghosts {
         }
         // Linear hashing over blocks: adding one moves the keys of one block only.
         let line = (hash & 0xffff_ffff) as usize % BLOCK_LINES;
-        let wide = (hash & 0xffff_ffff) / BLOCK_LINES as u64 & size.mask();
+        let wide = ((hash & 0xffff_ffff) / BLOCK_LINES as u64) & size.mask();
         let place = if wide < size.blocks() { wide } else { wide & size.mask() >> 1 };
         let block = self.directory[place as usize].load(Ordering::Relaxed) as usize;
         Some(block * BLOCK_LINES + line)
