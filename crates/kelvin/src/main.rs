@@ -4,6 +4,7 @@
 mod bench;
 mod config;
 mod flags;
+mod import;
 mod memcached;
 mod progress;
 mod serve;
@@ -25,12 +26,14 @@ fn main() -> ExitCode {
         .arg_required_else_help(true)
         .subcommand(serve::command())
         .subcommand(memcached::command())
+        .subcommand(import::command())
         .subcommand(bench::command())
         .subcommand(sim::command())
         .subcommand(config::command())
         .get_matches();
     let outcome = match matches.subcommand() {
         Some((serve::NAME, matches)) => serve::run(matches),
+        Some((import::NAME, matches)) => import::run(matches),
         Some((bench::NAME, matches)) => bench::run(matches),
         Some((sim::NAME, matches)) => sim::run(matches),
         Some((config::NAME, matches)) => config::run(matches),

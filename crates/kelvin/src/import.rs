@@ -1,0 +1,138 @@
+//! `kelvin import`: copies the records of a live memcached into a server that runs.
+//!
+//! One connection to the source lists keys, another one reads records, batch by batch, and a third
+//! adds them to the target. A record is added only where there is none, so what clients have
+//! written to the target meanwhile stays, and importing again copies what is missing. Memory is
+//! bounded by one batch of keys and one value.
+//!
+//! A memcached that lists its keys leaves out those that somebody else uses at that moment, so the
+//! list is gone through again to see whether the target has them all, and what it has not is copied
+//! then.
+
+mod copy;
+mod link;
+mod listing;
+
+use std::{
+    io::{Write as _, stdout},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use anyhow::{Context as _, Result, bail};
+use base::clock::Stopwatch;
+use bench::Address;
+use clap::{Arg, ArgMatches, Command};
+
+use self::{
+    copy::{Copier, Counts},
+    link::Link,
+    listing::Listing,
+};
+use crate::{
+    flags::{option, switch, value},
+    progress::{Progress, stop_by_signal},
+};
+
+pub(crate) const NAME: &str = "import";
+
+/// Times that the keys are listed: to copy, to verify, and again while verifying finds more, which
+/// it does for ever where clients go on writing to the source.
+const PASSES_MAX: u32 = 4;
+
+/// Nanoseconds of a second.
+const NS_PER_S: u64 = 1_000_000_000;
+
+pub(crate) fn command() -> Command {
+    Command::new(NAME)
+        .about("Copy the records of a live memcached into a running server")
+        .arg(
+            Arg::new("source")
+                .value_name("ADDR")
+                .required(true)
+                .value_parser(|text: &str| text.parse::<Address>())
+                .help("The memcached to copy from: HOST:PORT or unix:/PATH"),
+        )
+        .arg(
+            option(
+                "into",
+                "ADDR",
+                "The server to copy to, which stays as it is where it has a key",
+            )
+            .default_value("127.0.0.1:11211")
+            .value_parser(|text: &str| text.parse::<Address>()),
+        )
+        .arg(switch("quiet", "Show no progress"))
+        .after_help(
+            "kelvin import old-cache:11211 --into unix:/run/kelvin.sock\n\n\
+             Values, flags and the time that is left are copied, the time to a second. The source \
+             must list its keys (memcached 1.5.4 or later, without -X) and goes on serving. To \
+             import again is harmless: only what the target lacks is copied.",
+        )
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
+    let source: Address = value(matches, "source");
+    let target: Address = value(matches, "into");
+    if source == target {
+        bail!("{source} cannot be copied into itself");
+    }
+    let stop = stop_by_signal()?;
+    let mut progress = Progress::new(matches.get_flag("quiet"));
+    let outcome = import(&source, &target, &stop, &mut progress);
+    progress.clear();
+    let Outcome { counts, evicted } = outcome?;
+    writeln!(stdout(), "{counts}").context("writing the summary")?;
+    if stop.load(Ordering::Relaxed) {
+        bail!("interrupted: import again to copy the rest");
+    }
+    if evicted > 0 {
+        bail!("{target} has too little memory: it evicted {evicted} records meanwhile");
+    }
+    match counts.first_refusal {
+        Some(refusal) => bail!("{} records were refused, the first one: {refusal}", counts.refused),
+        None => Ok(()),
+    }
+}
+
+struct Outcome {
+    counts: Counts,
+    /// Records that the target evicted meanwhile.
+    evicted: u64,
+}
+
+fn import(
+    source: &Address,
+    target: &Address,
+    stop: &AtomicBool,
+    progress: &mut Progress,
+) -> Result<Outcome> {
+    let mut values = Link::connect(source)?;
+    let total = values.stat("curr_items")?;
+    let mut into = Link::connect(target)?;
+    let evictions_before = into.stat("evictions")?;
+    let mut copier = Copier::new(values, into);
+    for pass in 0..PASSES_MAX {
+        let before = copier.counts().copied;
+        let (mut done, clock) = (0_u64, Stopwatch::start());
+        let mut listing = Listing::begin(source)?;
+        while !stop.load(Ordering::Relaxed)
+            && let Some(keys) = listing.batch()?
+        {
+            if pass == 0 {
+                copier.copy(keys)?;
+            } else {
+                copier.copy_missing(keys)?;
+            }
+            done += keys.len();
+            let rate = done.saturating_mul(NS_PER_S) / clock.elapsed_ns().max(1);
+            let what = if pass == 0 { "copied" } else { "verified" };
+            progress.show(&format!("{what}: {done} of {} records, {rate}/s", total.max(done)));
+        }
+        if pass > 0 && copier.counts().copied == before {
+            break;
+        }
+    }
+    let (counts, mut into) = copier.end();
+    let evicted = into.stat("evictions")?.saturating_sub(evictions_before);
+    Ok(Outcome { counts, evicted })
+}

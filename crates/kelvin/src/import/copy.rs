@@ -1,0 +1,242 @@
+//! Records from one server to another.
+
+use std::fmt;
+
+use anyhow::{Result, bail};
+use base::clock::Clock;
+use wire::memcached::{RELATIVE_S_MAX, dump::put_key};
+
+use super::{link::Link, listing::Keys};
+
+/// Longest value that is believed: memcached stores none above 1 GiB.
+const VALUE_BYTES_MAX: usize = 1 << 30;
+
+/// Milliseconds of a second.
+const MS_PER_S: u64 = 1000;
+
+/// What became of the records that were listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Records that were asked for.
+    pub(super) listed: u64,
+    /// Records that the target says it has stored.
+    pub(super) copied: u64,
+    /// Records that the target had already.
+    pub(super) present: u64,
+    /// Records that were gone when their turn came: expired, deleted, evicted.
+    pub(super) gone: u64,
+    /// Records that one of the two servers refused.
+    pub(super) refused: u64,
+    /// What it said to the first of them.
+    pub(super) first_refusal: Option<String>,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { listed, copied, present, gone, refused, .. } = self;
+        write!(
+            f,
+            "{listed} records: {copied} copied, {present} were there already, {gone} were \
+             gone, {refused} refused"
+        )
+    }
+}
+
+/// A record without its key and value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Head {
+    len: usize,
+    client_flags: u32,
+    /// Seconds left; `None` for ever.
+    ttl_s: Option<u64>,
+}
+
+/// Copies batches of records.
+pub(super) struct Copier {
+    source: Link,
+    target: Link,
+    counts: Counts,
+    value: Vec<u8>,
+    clock: Clock,
+}
+
+impl Copier {
+    pub(super) fn new(source: Link, target: Link) -> Self {
+        Self {
+            source,
+            target,
+            counts: Counts::default(),
+            value: Vec::new(),
+            clock: Clock::system(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The counts, and the connection to the target.
+    pub(super) fn end(self) -> (Counts, Link) {
+        (self.counts, self.target)
+    }
+
+    /// Copies those records of some keys that the target has not.
+    ///
+    /// # Errors
+    /// As [`Self::copy`].
+    pub(super) fn copy_missing(&mut self, keys: &Keys) -> Result<()> {
+        ask(&mut self.target, keys, b" u\r\n")?;
+        let mut missing = Keys::default();
+        for key in keys.iter() {
+            if self.target.line()? == b"EN" {
+                missing.push(key);
+            }
+        }
+        self.copy(&missing)
+    }
+
+    /// Copies the records of some keys.
+    ///
+    /// # Errors
+    /// When one of the servers has gone, or says what makes no sense.
+    pub(super) fn copy(&mut self, keys: &Keys) -> Result<()> {
+        ask(&mut self.source, keys, b" v f t u\r\n")?;
+        let mut sent = 0;
+        for key in keys.iter() {
+            self.counts.listed += 1;
+            sent += u64::from(self.pass_on(key)?);
+        }
+        self.target.flush()?;
+        for _ in 0..sent {
+            self.take_verdict()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the source's answer about a key, and sends the record on if there is one.
+    fn pass_on(&mut self, key: &[u8]) -> Result<bool> {
+        let line = self.source.line()?;
+        if line == b"EN" {
+            self.counts.gone += 1;
+            return Ok(false);
+        }
+        let Some(head) = parse_head(line) else {
+            let answer = line.escape_ascii().to_string();
+            if !answer.starts_with("CLIENT_ERROR") && !answer.starts_with("SERVER_ERROR") {
+                bail!("{} answers `mg` with `{answer}`", self.source.name());
+            }
+            self.refuse(&format!("{} says `{answer}`", self.source.name()));
+            return Ok(false);
+        };
+        self.source.value(head.len, &mut self.value)?;
+        let mut command = b"ms ".to_vec();
+        let encoded = put_key(key, |bytes| command.extend_from_slice(bytes));
+        command.extend_from_slice(
+            store_flags(&head, encoded, self.clock.wall_ms() / MS_PER_S).as_bytes(),
+        );
+        self.target.put(&command)?;
+        self.target.put(&self.value)?;
+        self.target.put(b"\r\n")?;
+        Ok(true)
+    }
+
+    /// Reads the target's answer about a record.
+    fn take_verdict(&mut self) -> Result<()> {
+        match self.target.line()? {
+            b"HD" => self.counts.copied += 1,
+            b"NS" => self.counts.present += 1,
+            line => {
+                let answer = line.escape_ascii().to_string();
+                if !answer.starts_with("CLIENT_ERROR") && !answer.starts_with("SERVER_ERROR") {
+                    bail!("{} answers `ms` with `{answer}`", self.target.name());
+                }
+                self.refuse(&format!("{} says `{answer}`", self.target.name()));
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, refusal: &str) {
+        self.counts.refused += 1;
+        self.counts.first_refusal.get_or_insert_with(|| refusal.to_owned());
+    }
+}
+
+/// Asks a server for some keys.
+fn ask(link: &mut Link, keys: &Keys, flags: &[u8]) -> Result<()> {
+    let mut command = Vec::new();
+    for key in keys.iter() {
+        command.clear();
+        command.extend_from_slice(b"mg ");
+        if put_key(key, |bytes| command.extend_from_slice(bytes)) {
+            command.extend_from_slice(b" b");
+        }
+        command.extend_from_slice(flags);
+        link.put(&command)?;
+    }
+    link.flush()
+}
+
+/// What stands behind the key of `ms`.
+fn store_flags(head: &Head, encoded: bool, now_s: u64) -> String {
+    let Head { len, client_flags, ttl_s } = head;
+    let base64 = if encoded { " b" } else { "" };
+    let expiry = match ttl_s {
+        None => String::new(),
+        // None is left in the second in which it ends, and 0 would be for ever.
+        Some(left_s @ 0..=RELATIVE_S_MAX_U64) => format!(" T{}", (*left_s).max(1)),
+        // What is longer counts as a time of day.
+        Some(left_s) => format!(" T{}", now_s + left_s),
+    };
+    format!(" {len}{base64} ME F{client_flags}{expiry}\r\n")
+}
+
+const RELATIVE_S_MAX_U64: u64 = RELATIVE_S_MAX as u64;
+
+/// Reads `VA <len> f<flags> t<seconds>`, and whatever flags stand behind.
+fn parse_head(line: &[u8]) -> Option<Head> {
+    let mut words = str::from_utf8(line).ok()?.strip_prefix("VA ")?.split(' ');
+    let len = words.next()?.parse().ok().filter(|&len| len <= VALUE_BYTES_MAX)?;
+    let client_flags = words.next()?.strip_prefix('f')?.parse().ok()?;
+    let ttl_s = match words.next()?.strip_prefix('t')? {
+        "-1" => None,
+        seconds => Some(seconds.parse().ok()?),
+    };
+    Some(Head { len, client_flags, ttl_s })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_read_whatever_stands_behind() {
+        let head = |len, client_flags, ttl_s| Some(Head { len, client_flags, ttl_s });
+        assert_eq!(parse_head(b"VA 3 f7 t-1"), head(3, 7, None));
+        assert_eq!(parse_head(b"VA 0 f4294967295 t99 W X Z"), head(0, u32::MAX, Some(99)));
+        for line in [
+            "EN",
+            "HD f1 t1",
+            "VA f7 t-1",
+            "VA 3 t-1",
+            "VA 3 f7",
+            "VA 3 f7 t",
+            "VA -3 f7 t1",
+            "VA 1073741825 f0 t-1",
+        ] {
+            assert_eq!(parse_head(line.as_bytes()), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn time_that_is_left_stays_what_it_is() {
+        let flags = |ttl_s| store_flags(&Head { len: 5, client_flags: 7, ttl_s }, false, 1000);
+        assert_eq!(flags(None), " 5 ME F7\r\n");
+        assert_eq!(flags(Some(0)), " 5 ME F7 T1\r\n");
+        assert_eq!(flags(Some(60)), " 5 ME F7 T60\r\n");
+        assert_eq!(flags(Some(2_592_000)), " 5 ME F7 T2592000\r\n");
+        assert_eq!(flags(Some(2_592_001)), " 5 ME F7 T2593001\r\n");
+        let head = Head { len: 0, client_flags: 0, ttl_s: None };
+        assert_eq!(store_flags(&head, true, 1000), " 0 b ME F0\r\n");
+    }
+}

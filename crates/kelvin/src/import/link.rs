@@ -1,0 +1,150 @@
+//! A connection to a server that is spoken to in the text protocol.
+
+use std::{
+    io::{BufRead, BufReader, BufWriter, Read, Write},
+    net::{TcpStream, ToSocketAddrs as _},
+    os::unix::net::UnixStream,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use bench::Address;
+
+/// How long a server may be silent: a memcached that lists keys may pause for seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Longest line that is taken for one: a line of a dump has less than 1 KiB.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// Bytes of a buffer in either direction.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// A connection.
+pub(super) struct Link {
+    name: String,
+    input: BufReader<Box<dyn Read>>,
+    output: BufWriter<Box<dyn Write>>,
+    line: Vec<u8>,
+}
+
+impl Link {
+    /// Connects to a server.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub(super) fn connect(address: &Address) -> Result<Self> {
+        let failed = || format!("cannot connect to {address}");
+        let (input, output): (Box<dyn Read>, Box<dyn Write>) = match address {
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).with_context(failed)?;
+                stream.set_read_timeout(Some(PATIENCE)).with_context(failed)?;
+                stream.set_write_timeout(Some(PATIENCE)).with_context(failed)?;
+                (Box::new(stream.try_clone().with_context(failed)?), Box::new(stream))
+            }
+            Address::Tcp(host, port) => {
+                let stream = connect_tcp(host, *port).with_context(failed)?;
+                stream.set_nodelay(true).with_context(failed)?;
+                stream.set_read_timeout(Some(PATIENCE)).with_context(failed)?;
+                stream.set_write_timeout(Some(PATIENCE)).with_context(failed)?;
+                (Box::new(stream.try_clone().with_context(failed)?), Box::new(stream))
+            }
+        };
+        Ok(Self {
+            name: address.to_string(),
+            input: BufReader::with_capacity(BUFFER_BYTES, input),
+            output: BufWriter::with_capacity(BUFFER_BYTES, output),
+            line: Vec::new(),
+        })
+    }
+
+    /// Which server it is.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Writes a part of a request.
+    ///
+    /// # Errors
+    /// When the server has gone.
+    pub(super) fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.output.write_all(bytes).with_context(|| gone(&self.name))
+    }
+
+    /// Sends what was written.
+    ///
+    /// # Errors
+    /// When the server has gone.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        self.output.flush().with_context(|| gone(&self.name))
+    }
+
+    /// The next line, without its end.
+    ///
+    /// # Errors
+    /// When the server has gone, is silent for too long, or sends something that is no line.
+    pub(super) fn line(&mut self) -> Result<&[u8]> {
+        self.line.clear();
+        let mut limited = (&mut self.input).take(LINE_BYTES_MAX as u64);
+        limited.read_until(b'\n', &mut self.line).with_context(|| gone(&self.name))?;
+        match self.line.as_slice() {
+            [] => bail!("{} closed the connection", self.name),
+            [line @ .., b'\r', b'\n'] | [line @ .., b'\n'] => Ok(line),
+            _ => bail!("{} sends what is no line of the protocol", self.name),
+        }
+    }
+
+    /// Reads a value of `len` bytes and its line end into `value`.
+    ///
+    /// # Errors
+    /// When the server has gone.
+    pub(super) fn value(&mut self, len: usize, value: &mut Vec<u8>) -> Result<()> {
+        value.resize(len + 2, 0);
+        self.input.read_exact(value).with_context(|| gone(&self.name))?;
+        if !value.ends_with(b"\r\n") {
+            bail!("{} sends a value that has no end", self.name);
+        }
+        value.truncate(len);
+        Ok(())
+    }
+
+    /// A number of the general statistics.
+    ///
+    /// # Errors
+    /// When the server has gone, or does not say.
+    pub(super) fn stat(&mut self, name: &str) -> Result<u64> {
+        self.put(b"stats\r\n")?;
+        self.flush()?;
+        let mut found = None;
+        loop {
+            let line = self.line()?;
+            if line == b"END" {
+                break;
+            }
+            let text = String::from_utf8_lossy(line).into_owned();
+            let Some(stat) = text.strip_prefix("STAT ") else {
+                bail!("{} answers `stats` with `{text}`", self.name);
+            };
+            if let Some((its, number)) = stat.split_once(' ')
+                && its == name
+            {
+                found = number.parse().ok();
+            }
+        }
+        found.with_context(|| format!("{} does not say its `{name}`", self.name))
+    }
+}
+
+fn connect_tcp(host: &str, port: u16) -> std::io::Result<TcpStream> {
+    let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
+    for candidate in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&candidate, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn gone(name: &str) -> String {
+    format!("{name} has gone, or is silent")
+}
