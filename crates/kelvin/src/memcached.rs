@@ -133,7 +133,7 @@ fn serve(options: &Options, config: &Config) -> Result<(), Refusal> {
         };
         refuse(chain(&error))
     })?;
-    ports::write(running.addresses());
+    ports::write(running.addresses(), running.udp_addresses());
     if options.lock_memory {
         limits::lock_memory();
     }

@@ -14,6 +14,7 @@ mod abort;
 mod acceptor;
 pub mod config;
 mod cpus;
+mod datagrams;
 mod descriptors;
 mod error;
 mod housekeeping;

@@ -176,7 +176,7 @@ fn is_unavailable(error: &Error) -> bool {
 }
 
 /// The addresses behind a name; an address is its own.
-fn resolve(address: &ListenAddress) -> Result<Vec<SocketAddr>, Error> {
+pub(crate) fn resolve(address: &ListenAddress) -> Result<Vec<SocketAddr>, Error> {
     let (name, port) = match address {
         ListenAddress::Address(address) => return Ok(vec![*address]),
         ListenAddress::Name(name, port) => (name.as_str(), *port),

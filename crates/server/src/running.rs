@@ -6,6 +6,8 @@
 //!
 //! Thread safety: [`StopControl`] may be used from any thread; the rest belongs to one.
 
+mod door;
+
 use std::{
     net::SocketAddr,
     path::PathBuf,
@@ -22,7 +24,9 @@ use crate::{
     Error,
     acceptor::{self, Acceptor, End, Recipient},
     config::{Budget, Config},
-    cpus, descriptors, housekeeping, io,
+    cpus,
+    datagrams::{self, DatagramSocket, Datagrams},
+    descriptors, housekeeping, io,
     listener::Listener,
     memcached::{Access, Control},
     memory,
@@ -33,6 +37,7 @@ use crate::{
     users::Users,
     watch::WATCHERS_MAX,
 };
+use door::Door;
 
 /// Orders that may wait for a data thread beside new connections: a drain, a stop, and one to wake
 /// each watcher.
@@ -80,6 +85,7 @@ impl Control for StopControl {
 #[derive(Debug)]
 pub struct Running {
     addresses: Vec<SocketAddr>,
+    udp_addresses: Vec<SocketAddr>,
     access: Access,
     stats: Arc<ServerStats>,
     control: StopControl,
@@ -87,6 +93,7 @@ pub struct Running {
     drain_timeout: Duration,
     acceptor: Option<(Sender<End>, Thread)>,
     data: Vec<(Sender<Order>, Thread)>,
+    datagrams: Option<(Sender<datagrams::End>, Thread)>,
     housekeeping: Option<(SyncSender<()>, Thread)>,
     /// Where records go at the end, and where they are until then.
     keeps: Option<(PathBuf, Cache)>,
@@ -104,12 +111,17 @@ impl Running {
         descriptors::provide_for(config, threads);
         let users = config.users.as_deref().map(Users::load).transpose()?.map(Arc::new);
         let listeners = Listener::open_all(config)?;
+        let sockets = DatagramSocket::open_all(&config.listen_udp)?;
         let cache = memory::cache(config, &budget, threads, clock)?;
         // Whoever cannot listen must not use the file up; clients wait as long as it is read.
         if let Some(path) = &config.restart_file {
             restart::load(path, &cache)?;
         }
-        let stats = ServerStats::new(settings(config, &listeners, &budget, threads), clock.clone());
+        let udp_addresses: Vec<_> = sockets.iter().map(DatagramSocket::address).collect();
+        let mut settings = settings(config, &listeners, &budget, threads);
+        settings.exposed |= sockets.iter().any(DatagramSocket::is_exposed);
+        settings.udp_port = udp_addresses.first().map_or(0, SocketAddr::port);
+        let stats = ServerStats::new(settings, clock.clone());
         tracing::info!(
             memory = %config.memory,
             records = %ByteSize(budget.record_bytes),
@@ -123,6 +135,7 @@ impl Running {
         let (sender, stops) = mpsc::sync_channel(STOPS_WAITING_MAX);
         let mut running = Self {
             addresses: listeners.iter().filter_map(Listener::address).collect(),
+            udp_addresses,
             access: Access { protocol: config.protocol, users },
             stats,
             control: StopControl(sender),
@@ -130,10 +143,14 @@ impl Running {
             drain_timeout: Duration::from_millis(config.drain_timeout.0),
             acceptor: None,
             data: Vec::new(),
+            datagrams: None,
             housekeeping: None,
             keeps: config.restart_file.clone().map(|path| (path, cache.clone())),
         };
-        match running.start_threads(config, &cache, &budget, threads, listeners) {
+        let started = running
+            .start_threads(config, &cache, &budget, threads, listeners)
+            .and_then(|()| running.start_datagrams(&cache, sockets));
+        match started {
             Ok(()) => {
                 doors.iter().for_each(Door::announce);
                 Ok(running)
@@ -202,6 +219,30 @@ impl Running {
         Ok(())
     }
 
+    /// Serves datagrams, if there are sockets for them.
+    fn start_datagrams(
+        &mut self,
+        cache: &Cache,
+        sockets: Vec<DatagramSocket>,
+    ) -> Result<(), Error> {
+        if sockets.is_empty() {
+            return Ok(());
+        }
+        let (end, mailbox) = mailbox(1)
+            .map_err(|source| Error::Loop { thread: datagrams::NAME.to_owned(), source })?;
+        let thread = Datagrams {
+            sockets,
+            mailbox,
+            cache: cache.clone(),
+            stats: Arc::clone(&self.stats),
+            control: Arc::new(self.control.clone()),
+            access: self.access.clone(),
+        };
+        let handle = self.spawn(datagrams::NAME, |ready| thread.run(ready))?;
+        self.datagrams = Some((end, handle));
+        Ok(())
+    }
+
     /// Starts a thread whose end, by an error or a panic, ends the server, and waits until it is
     /// ready or has failed.
     fn spawn(
@@ -228,6 +269,12 @@ impl Running {
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The addresses of the UDP sockets, with the ports that the system chose.
+    #[must_use]
+    pub fn udp_addresses(&self) -> &[SocketAddr] {
+        &self.udp_addresses
     }
 
     /// Who may log in; `None` if nobody has to.
@@ -262,6 +309,11 @@ impl Running {
         if let Some((end, handle)) = self.acceptor.take() {
             // It fails if the acceptor has ended.
             let _ = end.send(End);
+            outcome = outcome.and(join(handle));
+        }
+        if let Some((end, handle)) = self.datagrams.take() {
+            // As above.
+            let _ = end.send(datagrams::End);
             outcome = outcome.and(join(handle));
         }
         if how == Stop::Graceful {
@@ -348,6 +400,7 @@ fn settings(config: &Config, listeners: &[Listener], budget: &Budget, threads: u
         connection_bytes: budget.connection_bytes,
         exposed: listeners.iter().any(Listener::is_exposed),
         connections_max: config.max_connections as u64,
+        udp_port: 0,
         tcp_port: first.map_or(0, |address| address.port()),
         listen: first.map(|address| address.ip().to_string()),
         unix_path: config.unix.as_ref().map(|path| path.display().to_string()),
@@ -363,30 +416,5 @@ fn settings(config: &Config, listeners: &[Listener], budget: &Budget, threads: u
         shutdown_enabled: config.shutdown_command,
         dumps_allowed: config.dump_commands,
         watch_allowed: config.watch_command,
-    }
-}
-
-/// A listener, as it is announced when everything behind it is ready.
-struct Door {
-    name: String,
-    /// Whether anybody from anywhere may use it.
-    exposed: bool,
-}
-
-impl Door {
-    fn of(listener: &Listener, is_open: bool) -> Self {
-        let exposed = is_open && listener.is_exposed();
-        Self { name: listener.name().to_owned(), exposed }
-    }
-
-    fn announce(&self) {
-        tracing::info!(address = self.name, "listening");
-        if self.exposed {
-            tracing::warn!(
-                address = self.name,
-                "nobody has to log in: everybody who reaches this address can read and change \
-                 everything"
-            );
-        }
     }
 }

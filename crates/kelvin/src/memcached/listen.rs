@@ -24,21 +24,33 @@ pub(super) struct Place {
 /// # Errors
 /// A place that memcached does not understand, or has no part for.
 pub(super) fn places(options: &Options) -> Result<Vec<Place>, Refusal> {
-    if options.unix.is_some() || options.port == 0 {
+    places_at(options, options.port)
+}
+
+/// Where datagrams are to be received: at the same places, if there is a port for them.
+///
+/// # Errors
+/// As for TCP.
+pub(super) fn datagram_places(options: &Options) -> Result<Vec<Place>, Refusal> {
+    places_at(options, options.udp_port)
+}
+
+fn places_at(options: &Options, given: i32) -> Result<Vec<Place>, Refusal> {
+    if options.unix.is_some() || given == 0 {
         return Ok(Vec::new());
     }
     if options.listen.is_empty() {
         return Ok(vec![Place {
-            address: format!("*:{}", port(options.port)?),
+            address: format!("*:{}", port(given)?),
             protocol: None,
             is_tagged: false,
         }]);
     }
     let all = options.listen.iter().flat_map(|list| list.split([',', ';']));
-    all.filter(|text| !text.is_empty()).map(|text| place(text, options)).collect()
+    all.filter(|text| !text.is_empty()).map(|text| place(text, options, given)).collect()
 }
 
-fn place(text: &str, options: &Options) -> Result<Place, Refusal> {
+fn place(text: &str, options: &Options, given: i32) -> Result<Place, Refusal> {
     for tls in ["notls", "btls", "mtls"] {
         if text.starts_with(tls) {
             return Err(Refusal::system(format!(
@@ -69,7 +81,7 @@ fn place(text: &str, options: &Options) -> Result<Place, Refusal> {
             rest = behind.strip_prefix(':').unwrap_or(behind);
         }
     }
-    place.address = address(rest, options.port)?;
+    place.address = address(rest, given)?;
     Ok(place)
 }
 

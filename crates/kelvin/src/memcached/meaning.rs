@@ -41,6 +41,9 @@ pub(super) fn settings(options: &mut Options) -> Result<Settings, Refusal> {
     let mut settings = Settings::new();
     let addresses: Vec<String> = places.into_iter().map(|place| place.address).collect();
     settings.insert("listen", addresses.join(","));
+    let places = listen::datagram_places(options)?;
+    let addresses: Vec<String> = places.into_iter().map(|place| place.address).collect();
+    settings.insert("listen_udp", addresses.join(","));
     if let Some(path) = &options.unix {
         settings.insert("unix", path.clone());
         settings.insert("unix_mode", format!("{:o}", options.unix_mode & 0o777));

@@ -6,20 +6,24 @@ use std::{fmt::Write, fs, net::SocketAddr};
 const VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
 
 /// Writes the file, if one is named. One that cannot be written is no reason not to serve.
-pub(super) fn write(tcp: &[SocketAddr]) {
+pub(super) fn write(tcp: &[SocketAddr], udp: &[SocketAddr]) {
     let Some(path) = std::env::var_os(VARIABLE) else { return };
     let mut unfinished = path.clone();
     unfinished.push(".lck");
-    let written = fs::write(&unfinished, text(tcp)).and_then(|()| fs::rename(&unfinished, &path));
+    let written =
+        fs::write(&unfinished, text(tcp, udp)).and_then(|()| fs::rename(&unfinished, &path));
     if let Err(error) = written {
         tracing::warn!(path = %path.display(), %error, "{VARIABLE} cannot be written");
     }
 }
 
-fn text(tcp: &[SocketAddr]) -> String {
-    tcp.iter().fold(String::new(), |mut text, address| {
+fn text(tcp: &[SocketAddr], udp: &[SocketAddr]) -> String {
+    let tcp = tcp.iter().map(|address| ("TCP", address));
+    let all = tcp.chain(udp.iter().map(|address| ("UDP", address)));
+    all.fold(String::new(), |mut text, (transport, address)| {
         let family = if address.is_ipv6() { "INET6" } else { "INET" };
-        writeln!(text, "TCP {family}: {}", address.port()).expect("invariant: text takes all");
+        writeln!(text, "{transport} {family}: {}", address.port())
+            .expect("invariant: text takes all");
         text
     })
 }
@@ -31,6 +35,7 @@ mod tests {
     #[test]
     fn a_line_tells_a_port() {
         let all = ["127.0.0.1:7".parse().expect("one"), "[::1]:8".parse().expect("one")];
-        assert_eq!(text(&all), "TCP INET: 7\nTCP INET6: 8\n");
+        let told = "TCP INET: 7\nTCP INET6: 8\nUDP INET: 7\n";
+        assert_eq!(text(&all, &all[..1]), told);
     }
 }

@@ -6,10 +6,14 @@
 //! `KELVIN_PEER_MEMCACHED` names one, with that; [`servers::on_kelvin`] is for what memcached has
 //! not, or not so. One file per subject.
 
+mod auth;
+mod binary;
 mod daemon;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod restart;
+mod sasl;
 mod servers;
 mod signals;
 mod startup;
+mod udp;

@@ -141,6 +141,16 @@ impl Server {
 
     /// Starts a server in a directory that was made before, for files that it is to find there.
     pub(crate) fn start_in(dir: Directory, program: &Program, options: &[&str]) -> Self {
+        Self::start_with(dir, program, options, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub(crate) fn start_with(
+        dir: Directory,
+        program: &Program,
+        options: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut options: Vec<String> =
             options.iter().map(|option| option.replace(DIR, &dir.path(""))).collect();
         let place = options.iter().position(|option| option == "-s");
@@ -156,7 +166,7 @@ impl Server {
         let mut command = program.command(&options);
         let log = File::create(dir.path("log")).expect("the temporary directory can be written");
         command.stdout(log.try_clone().expect("a file can be duplicated")).stderr(log);
-        command.env(PORTS_VARIABLE, dir.path("ports"));
+        command.env(PORTS_VARIABLE, dir.path("ports")).envs(variables.iter().copied());
         let child = command.spawn().unwrap_or_else(|e| panic!("cannot run {program:?}: {e}"));
         let mut server = Self { program: program.clone(), child, dir, unix };
         server.wait_until_it_listens();

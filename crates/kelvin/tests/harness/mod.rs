@@ -7,6 +7,7 @@
 //! kelvin with memcached must pass against memcached itself: this is how the tests are tested.
 #![allow(dead_code, reason = "every test binary uses its own part of the harness")]
 
+pub(crate) mod binary;
 pub(crate) mod conn;
 pub(crate) mod reply;
 pub(crate) mod rng;

@@ -25,11 +25,18 @@ impl Effective {
     /// Looks for values that cannot work.
     pub(super) fn check(&self) -> Result<(), Error> {
         let config = self.config();
-        if config.listen.is_empty() && config.unix.is_none() {
+        if config.listen.is_empty() && config.unix.is_none() && config.listen_udp.is_empty() {
             return Err(self.wrong("listen", "there is nothing to listen on"));
         }
         if config.listen.len() > LISTENERS_MAX {
             return Err(self.wrong("listen", format!("more than {LISTENERS_MAX} addresses")));
+        }
+        if config.listen_udp.len() > LISTENERS_MAX {
+            return Err(self.wrong("listen_udp", format!("more than {LISTENERS_MAX} addresses")));
+        }
+        if !config.listen_udp.is_empty() && config.users.is_some() {
+            let message = "over UDP nobody can log in, which `users` asks for";
+            return Err(self.wrong("listen_udp", message));
         }
         if !(1..=CONNECTIONS_MAX).contains(&config.max_connections) {
             let message = format!("must be from 1 to {CONNECTIONS_MAX}");

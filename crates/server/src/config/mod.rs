@@ -126,6 +126,9 @@ settings! {
     /// Nobody has to log in: beyond loopback, everybody who reaches it can read and change
     /// everything. When a Unix socket is given and no address, there is no TCP listener.
     listen: Vec<ListenAddress> = vec![ListenAddress::loopback()], "ADDR";
+    /// Address and port of UDP, as in `listen`; none by default. Senders of datagrams can be
+    /// forged: beyond loopback, replies can be aimed at others.
+    listen_udp: Vec<ListenAddress> = Vec::new(), "ADDR";
     /// Path of a Unix socket to listen on; empty for none.
     unix: Option<PathBuf> = None, "PATH";
     /// Permission bits of the Unix socket, octal.

@@ -81,6 +81,7 @@ fn a_later_source_overrides_an_earlier_one_and_each_value_knows_its_own() {
 fn what_is_printed_has_the_same_effect() {
     let all = [
         ("listen", "[::1]:1,localhost"),
+        ("listen-udp", ""),
         ("unix", "/tmp/a \"quoted\"\n# socket"),
         ("unix-mode", "7"),
         ("protocol", "binary"),

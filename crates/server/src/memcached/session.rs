@@ -139,6 +139,14 @@ impl Session {
         Self { connection, dialect, phase, keys_done: 0, waits_since_ms: None, is_wrong }
     }
 
+    /// Forgets what it was about: what comes next is from somebody else.
+    pub(crate) fn begin_anew(&mut self) {
+        self.dialect = Dialect::Undecided;
+        self.phase = Phase::Line;
+        self.keys_done = 0;
+        self.waits_since_ms = None;
+    }
+
     /// Executes what `input` holds and appends the replies, within the bounds of a turn. The
     /// worker of `context` must have announced its quiescence since it last waited.
     pub fn serve(

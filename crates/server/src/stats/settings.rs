@@ -19,6 +19,8 @@ pub struct Settings {
     pub connections_max: u64,
     /// The first TCP port, 0 for none.
     pub tcp_port: u16,
+    /// The first UDP port, 0 for none.
+    pub udp_port: u16,
     /// The first TCP address, if there is one.
     pub listen: Option<String>,
     /// The path of the Unix socket, if there is one.

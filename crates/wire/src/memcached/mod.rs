@@ -11,6 +11,7 @@
 
 pub mod binary;
 pub mod body;
+pub mod datagram;
 pub mod dump;
 pub mod limits;
 pub mod lines;

@@ -105,7 +105,7 @@ fn limits(report: &mut Report, server: &ServerStats, totals: &Totals) {
     report.stat("accepting_conns", u32::from(accepting));
     report.stat("listen_disabled_num", pauses);
     report.zeros(&["time_in_listen_disabled_us"]);
-    report.stat("threads", server.thread_count());
+    report.stat("threads", server.settings().threads);
     report.stat("conn_yields", totals.conn_yields);
 }
 

@@ -46,7 +46,7 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("maxbytes", &server.memory_bytes());
     set("maxconns", &settings.connections_max);
     set("tcpport", &settings.tcp_port);
-    set("udpport", &0);
+    set("udpport", &settings.udp_port);
     set("inter", &settings.listen.clone().unwrap_or_else(null));
     set("verbosity", &server.verbosity());
     set("oldest", &0);
@@ -58,7 +58,7 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("growth_factor", &"1.12");
     set("chunk_size", &0);
     set("num_threads", &settings.threads);
-    set("num_threads_per_udp", &0);
+    set("num_threads_per_udp", &u32::from(settings.udp_port > 0));
     set("stat_key_prefix", &":");
     set("detail_enabled", &yes(server.prefixes().enabled()));
     set("reqs_per_event", &crate::memcached::TURN_COMMANDS_MAX);

@@ -160,13 +160,16 @@ fn a_storage_line_with_a_length_takes_its_body_along() {
 }
 
 #[test]
-fn delete_takes_a_key_and_ignores_the_rest() {
+fn delete_takes_a_key_and_ignores_a_time() {
     let delete = |key, noreply| Request::Delete { key, noreply };
     assert_eq!(request(b"delete a\r\n"), delete(b"a", false));
     assert_eq!(request(b"delete a 0\r\n"), delete(b"a", false));
     assert_eq!(request(b"delete a noreply\r\n"), delete(b"a", true));
     assert_eq!(request(b"delete a 10 noreply\r\n"), delete(b"a", true));
     assert_eq!(request(b"delete noreply\r\n"), delete(b"noreply", true));
+    assert_eq!(request(b"delete a b c\r\n"), delete(b"a", false));
+    assert_eq!(refusal(b"delete a b c d\r\n"), lines::BAD_FORMAT);
+    assert_eq!(refusal(b"delete a 0 0 noreply\r\n"), b"");
     assert_eq!(refusal(b"delete\r\n"), lines::BAD_FORMAT);
     assert_eq!(refusal(&line(&[b"delete ", &TOO_LONG, b"\r\n"])), lines::BAD_FORMAT);
     assert_eq!(refusal(&line(&[b"delete ", &TOO_LONG, b" noreply\r\n"])), b"");

@@ -1,0 +1,235 @@
+//! UDP: requests of one datagram each, answered by as many as the replies take.
+//!
+//! One thread serves all UDP sockets, a datagram after the other, and sleeps in `poll` between
+//! them. It is no event loop: a request is complete or it is nothing, and whoever asks by UDP has
+//! agreed to lose replies. So nothing on the way of other requests has to know of it.
+//!
+//! Thread safety: a thread's own, but for the mailbox that ends it.
+//!
+//! Invariants:
+//! 1. A datagram leaves nothing behind but records: the session begins anew with each.
+//! 2. Nothing is sent but replies to a whole request, and to whom it came from.
+
+use std::{
+    io::{self, ErrorKind},
+    net::{SocketAddr, UdpSocket},
+    os::fd::AsFd,
+    time::Duration,
+};
+
+use base::sync::Arc;
+use cache::Cache;
+use reactor::{Connection, Mailbox, Next, Pool};
+use rustix::event::{PollFd, PollFlags, poll};
+use wire::memcached::datagram::{self, DATAGRAM_BYTES_MAX, MESSAGE_BYTES_MAX};
+
+use crate::{
+    Error,
+    config::ListenAddress,
+    listener::resolve,
+    memcached::{Access, Context, LargeValue, Session},
+    ready::Ready,
+    stats::{OpenConnection, ServerStats},
+};
+
+/// The thread's name.
+pub(crate) const NAME: &str = "udp";
+
+/// Longest datagram that there can be.
+const DATAGRAM_READ_BYTES_MAX: usize = 64 << 10;
+
+/// Datagrams that are served from one socket before the others have their turn.
+const DATAGRAMS_PER_TURN: usize = 32;
+
+/// Buffers of the thread: one request and the replies of a turn.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Longest reply. It lies in memory until it is sent, because each datagram tells how many there
+/// are: a value of 1 MiB, which is the usual limit, and what goes with it.
+const REPLY_BYTES_MAX: usize = (1 << 20) + (64 << 10);
+
+const _: () = assert!(REPLY_BYTES_MAX <= MESSAGE_BYTES_MAX);
+
+/// Turns that a datagram may take: one has at most 13,000 requests, or 32,000 keys, of which a turn
+/// serves 512, and turns that wait for room are no more than replies have room for.
+const TURNS_MAX: usize = 256;
+
+/// Turns that wait for memory which others have pinned, a millisecond each, as the thread has other
+/// clients. Then the reply is dropped.
+const WAITS_MAX: usize = 10;
+
+const WAIT: Duration = Duration::from_millis(1);
+
+/// The order to end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End;
+
+/// A UDP socket.
+#[derive(Debug)]
+pub(crate) struct DatagramSocket {
+    socket: UdpSocket,
+    address: SocketAddr,
+}
+
+impl DatagramSocket {
+    /// Binds a socket to everything that `addresses` name.
+    ///
+    /// # Errors
+    /// [`Error::Listen`].
+    pub(crate) fn open_all(addresses: &[ListenAddress]) -> Result<Vec<Self>, Error> {
+        let mut sockets = Vec::new();
+        for address in addresses {
+            for address in resolve(address)? {
+                let failed = |source| Error::Listen {
+                    address: format!("udp:{address}"),
+                    what: "binding the address",
+                    source,
+                };
+                let socket = UdpSocket::bind(address).map_err(failed)?;
+                let address = socket.local_addr().map_err(failed)?;
+                sockets.push(Self { socket, address });
+            }
+        }
+        Ok(sockets)
+    }
+
+    /// Where it is bound.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn announce(&self) {
+        tracing::info!(address = %self.address, "listening for datagrams");
+        if self.is_exposed() {
+            tracing::warn!(
+                address = %self.address,
+                "whoever reaches this address can read and change everything, and have replies \
+                 sent to others"
+            );
+        }
+    }
+
+    /// Whether others than this machine's users may reach it.
+    pub(crate) fn is_exposed(&self) -> bool {
+        !self.address.ip().to_canonical().is_loopback()
+    }
+}
+
+/// What the thread is made of.
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    pub(crate) sockets: Vec<DatagramSocket>,
+    pub(crate) mailbox: Mailbox<End>,
+    pub(crate) cache: Cache,
+    pub(crate) stats: Arc<ServerStats>,
+    pub(crate) control: Arc<crate::StopControl>,
+    pub(crate) access: Access,
+}
+
+impl Datagrams {
+    /// Serves until told to end.
+    pub(crate) fn run(self, ready: Ready) -> Result<(), Error> {
+        let failed = |what: &'static str| {
+            move |source: io::Error| Error::Thread { thread: NAME.to_owned(), what, source }
+        };
+        for DatagramSocket { socket, .. } in &self.sockets {
+            socket.set_nonblocking(true).map_err(failed("set up"))?;
+        }
+        let worker = self.cache.worker()?;
+        let context = Context::new(worker, &self.stats, self.control).with_access(self.access);
+        let mut desk = Desk::new(context, self.stats.open(NAME.to_owned(), NAME.to_owned()));
+        let waker = self.mailbox.waker();
+        ready.tell();
+        self.sockets.iter().for_each(DatagramSocket::announce);
+        let mut room = vec![0; DATAGRAM_READ_BYTES_MAX];
+        loop {
+            let sockets = self.sockets.iter().map(|socket| socket.socket.as_fd());
+            let awaited = sockets.chain([waker.as_fd()]);
+            let mut awaited: Vec<_> =
+                awaited.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            match desk.context.worker().offline(|| poll(&mut awaited, None)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(failed("wait in")(error.into())),
+            }
+            if awaited.last().is_some_and(|last| !last.revents().is_empty()) {
+                return Ok(());
+            }
+            for DatagramSocket { socket, .. } in &self.sockets {
+                desk.serve(socket, &mut room);
+            }
+        }
+    }
+}
+
+/// One client after the other.
+struct Desk {
+    context: Context,
+    pool: Pool,
+    connection: Connection<Session, LargeValue>,
+}
+
+impl Desk {
+    fn new(context: Context, open: OpenConnection) -> Self {
+        let pool = Pool::new(BUFFER_BYTES);
+        let connection = Connection::standalone(Session::new(open), &pool);
+        Self { context, pool, connection }
+    }
+
+    /// Answers what has arrived at a socket.
+    fn serve(&mut self, socket: &UdpSocket, room: &mut [u8]) {
+        for _ in 0..DATAGRAMS_PER_TURN {
+            let (len, from) = match socket.recv_from(room) {
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // That an earlier reply did not arrive is told in this way, too.
+                Err(_) => continue,
+            };
+            let Some((request, message)) = datagram::read(&room[..len]) else { continue };
+            let Some(reply) = self.answer(message) else {
+                tracing::debug!(%from, "a reply over UDP is dropped");
+                continue;
+            };
+            for (frame, part) in datagram::parts(request, &reply) {
+                let mut datagram = arrayvec::ArrayVec::<u8, DATAGRAM_BYTES_MAX>::new();
+                datagram.extend(frame.into_iter().chain(part.iter().copied()));
+                // Whoever asks by UDP does without a reply that cannot be sent now.
+                if socket.send_to(&datagram, from).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The replies to the requests in `message`; `None` if they are too long, or never ready.
+    fn answer(&mut self, mut message: &[u8]) -> Option<Vec<u8>> {
+        let Self { context, pool, connection } = self;
+        let Connection { session, input, output, .. } = connection;
+        session.begin_anew();
+        input.consume(input.bytes().len());
+        let (mut reply, mut waits) = (Vec::new(), 0);
+        for _ in 0..TURNS_MAX {
+            let fed = input.feed(message, pool);
+            message = &message[fed..];
+            context.worker().quiesce();
+            let next = session.serve(context, input, output);
+            let mut chain = output.launch();
+            if reply.len() + chain.len() > REPLY_BYTES_MAX {
+                output.landed(reactor::Chain::default());
+                return None;
+            }
+            reply.append(&mut chain.take_bytes());
+            output.landed(chain);
+            match next {
+                Next::Finish | Next::Abort => return Some(reply),
+                Next::Read if message.is_empty() || fed == 0 => return Some(reply),
+                Next::Read | Next::Yield | Next::Blocked => {}
+                Next::Retry if waits == WAITS_MAX => return None,
+                Next::Retry => {
+                    waits += 1;
+                    context.worker().offline(|| std::thread::sleep(WAIT));
+                }
+            }
+        }
+        None
+    }
+}
