@@ -35,7 +35,8 @@ const FEATURES: [&str; 17] = [
 ];
 
 /// What a client does not offer.
-const ABSENT: [(&str, &str); 2] = [("pylibmc", "gat"), ("gomemcache", "noreply")];
+const ABSENT: [(&str, &str); 3] =
+    [("pylibmc", "gat"), ("pylibmc, binary", "gat"), ("gomemcache", "noreply")];
 
 #[test]
 fn pymemcache_is_served() {
@@ -45,6 +46,15 @@ fn pymemcache_is_served() {
 #[test]
 fn pylibmc_is_served() {
     drive("pylibmc", || python("drive_pylibmc.py"));
+}
+
+#[test]
+fn pylibmc_is_served_in_the_binary_protocol() {
+    drive("pylibmc, binary", || {
+        let mut command = python("drive_pylibmc.py");
+        command.arg("binary");
+        command
+    });
 }
 
 #[test]

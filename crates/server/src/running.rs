@@ -7,6 +7,7 @@
 //! Thread safety: [`StopControl`] may be used from any thread; the rest belongs to one.
 
 mod door;
+mod settings;
 
 use std::{
     net::SocketAddr,
@@ -32,12 +33,13 @@ use crate::{
     memory,
     ready::Ready,
     restart,
-    stats::{ServerStats, Settings},
+    stats::ServerStats,
     thread::{DataThread, Load, Order},
     users::Users,
     watch::WATCHERS_MAX,
 };
 use door::Door;
+use settings::settings;
 
 /// Orders that may wait for a data thread beside new connections: a drain, a stop, and one to wake
 /// each watcher.
@@ -388,33 +390,4 @@ fn join(handle: Thread) -> Result<(), Error> {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What the statistics say about the configuration.
-fn settings(config: &Config, listeners: &[Listener], budget: &Budget, threads: usize) -> Settings {
-    let first = listeners.iter().find_map(Listener::address);
-    Settings {
-        memory_bytes: config.memory.0,
-        other_bytes: budget.other_bytes(config),
-        buffer_bytes: budget.buffer_bytes,
-        connection_bytes: budget.connection_bytes,
-        exposed: listeners.iter().any(Listener::is_exposed),
-        connections_max: config.max_connections as u64,
-        udp_port: 0,
-        tcp_port: first.map_or(0, |address| address.port()),
-        listen: first.map(|address| address.ip().to_string()),
-        unix_path: config.unix.as_ref().map(|path| path.display().to_string()),
-        unix_mode: config.unix_mode.0,
-        restart_path: config.restart_file.as_ref().map(|path| path.display().to_string()),
-        threads,
-        backlog: config.backlog,
-        policy: config.policy,
-        value_size_max: config.value_size_max.0,
-        protocol: config.protocol,
-        users_path: config.users.as_ref().map(|path| path.display().to_string()),
-        idle_timeout_s: config.idle_timeout.0.div_ceil(1000),
-        shutdown_enabled: config.shutdown_command,
-        dumps_allowed: config.dump_commands,
-        watch_allowed: config.watch_command,
-    }
 }

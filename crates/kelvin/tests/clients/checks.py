@@ -16,6 +16,9 @@ VALUE_BYTES_MAX = 1024 * 1024
 class Checks:
     """The features, in the words of the client at hand."""
 
+    # A time that has passed, as the client can send it.
+    past = -1
+
     def __init__(self):
         self.client = None
 
@@ -118,7 +121,7 @@ class Checks:
 
     def check_expiry(self):
         self.client.set("always", b"1", 0)
-        self.client.set("past", b"1", -1)
+        self.client.set("past", b"1", self.past)
         self.client.set("short", b"1", 1)
         self.client.set("longer", b"1", 100)
         self.client.set("kept", b"1", 1)

@@ -1,5 +1,5 @@
-"""Drives pylibmc, and libmemcached below it, in the text protocol:
-`drive_pylibmc.py HOST:PORT | /PATH/OF/SOCKET`."""
+"""Drives pylibmc, and libmemcached below it, in the text or the binary protocol:
+`drive_pylibmc.py [binary] HOST:PORT | /PATH/OF/SOCKET`."""
 
 import sys
 import time
@@ -13,14 +13,18 @@ TIMEOUT_US = 20_000_000
 
 
 class Pylibmc(Checks):
-    def __init__(self, address):
+    def __init__(self, address, binary):
         super().__init__()
         self.address = address
+        self.binary = binary
+        if binary:
+            # Times have no sign there: this one is in 1970.
+            self.past = 60 * 60 * 24 * 30 + 1
         self.client = self.connect({})
 
     def connect(self, behaviors):
         common = {"cas": True, "receive_timeout": TIMEOUT_US, "send_timeout": TIMEOUT_US}
-        client = pylibmc.Client([self.address], binary=False, behaviors=common | behaviors)
+        client = pylibmc.Client([self.address], binary=self.binary, behaviors=common | behaviors)
         return client
 
     def missing(self, call):
@@ -36,6 +40,15 @@ class Pylibmc(Checks):
         except pylibmc.TooBig:
             return True
         return False
+
+    def check_replace(self):
+        if not self.binary:
+            return super().check_replace()
+        # The status for it is that of a key that is not there.
+        assert self.missing(lambda: self.client.replace("replace", b"1"))
+        self.client.set("replace", b"1")
+        assert self.client.replace("replace", b"2")
+        assert self.client.get("replace") == b"2"
 
     def check_noreply(self):
         quiet = self.connect({"_noreply": True})
@@ -60,4 +73,4 @@ class Pylibmc(Checks):
 
 
 if __name__ == "__main__":
-    run(Pylibmc(sys.argv[1]))
+    run(Pylibmc(sys.argv[-1], binary=sys.argv[1] == "binary"))

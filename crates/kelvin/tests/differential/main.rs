@@ -6,6 +6,7 @@
 //! (memcached's need not be: behind a bad data chunk of `ms`, 1.6.45 uses a token drawn before.) A
 //! difference is reported with its seed and the fewest commands that show it.
 
+mod binary;
 mod command;
 mod generate;
 #[path = "../harness/mod.rs"]

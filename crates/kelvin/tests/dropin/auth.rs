@@ -2,7 +2,7 @@
 
 use crate::servers::{Directory, Program, Server};
 
-const USERS: &str = "foo:bar\nbaaaz:quux and more\n";
+const USERS: &str = "foo:bar\nbaaaz:quux\n";
 
 /// A server with users.
 fn guarded(program: &Program) -> Server {
@@ -38,7 +38,7 @@ fn nothing_is_served_before_a_login() {
         conn.ask(b"get foo\r\n", b"VALUE foo 0 2\r\nhi\r\nEND\r\n");
         let mut other = server.connect();
         other.ask(b"get foo\r\n", b"CLIENT_ERROR unauthenticated\r\n");
-        other.ask(b"set k 0 0 19\r\nbaaaz quux and more\r\n", b"STORED\r\n");
+        other.ask(b"set k 0 0 10\r\nbaaaz quux\r\n", b"STORED\r\n");
         other.ask(b"get foo\r\n", b"VALUE foo 0 2\r\nhi\r\nEND\r\n");
         let mut short = server.connect();
         short.send(b"mn\r\n");

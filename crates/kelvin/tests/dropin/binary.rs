@@ -28,76 +28,112 @@ fn told(server: &Server, asks: &[Ask]) -> (Vec<Answer>, bool) {
     (ranked(answers), closed)
 }
 
+/// Append, prepend, or a login.
+fn join(opcode: u8, key: &str, value: &str) -> Ask {
+    Ask { value: value.into(), ..Ask::new(opcode, key) }
+}
+
+/// All that reads.
+fn retrievals(key: &str) -> Vec<Ask> {
+    let plain = [0x00, 0x09, 0x0c, 0x0d].map(|opcode| Ask::new(opcode, key));
+    let timed = [0x1c, 0x1d, 0x1e, 0x23, 0x24].map(|opcode| Ask::timed(opcode, key, 1000));
+    [&plain[..], &timed].concat()
+}
+
+/// What finds no record, and at last makes one.
+fn of_no_record() -> Vec<Ask> {
+    vec![
+        Ask::store(0x03, "k", 0, "1"),
+        Ask::store(0x13, "k", 0, "1"),
+        join(0x0e, "k", "1"),
+        join(0x19, "k", "1"),
+        join(0x0f, "k", "1"),
+        join(0x1a, "k", "1"),
+        Ask::new(0x04, "k"),
+        Ask::new(0x14, "k"),
+        Ask { token: 1, ..Ask::store(0x01, "k", 0, "1") },
+        Ask { token: 1, ..Ask::new(0x04, "k") },
+        Ask::store(0x02, "k", 0, "1"),
+    ]
+}
+
+/// What finds it.
+fn of_a_record() -> Vec<Ask> {
+    vec![
+        Ask::store(0x02, "k", 0, "2"),
+        Ask::store(0x12, "k", 0, "2"),
+        Ask::store(0x03, "k", 0, "3"),
+        Ask::store(0x13, "k", 0, "4"),
+        join(0x0e, "k", "5"),
+        join(0x19, "k", "6"),
+        join(0x0f, "k", "2"),
+        join(0x1a, "k", "1"),
+        Ask::new(0x0c, "k"),
+    ]
+}
+
+/// What finds another token.
+fn of_another_token() -> Vec<Ask> {
+    vec![
+        Ask { token: 1 << 60, ..Ask::store(0x01, "k", 0, "x") },
+        Ask { token: 1 << 60, ..Ask::store(0x11, "k", 0, "x") },
+        Ask { token: 1 << 60, ..join(0x0e, "k", "x") },
+        Ask { token: 1 << 60, ..Ask::new(0x04, "k") },
+        Ask { token: 1 << 60, ..Ask::count(0x05, "k", 1, 0, 0) },
+    ]
+}
+
+/// Times in the past and far off, and numbers.
+fn of_times_and_numbers() -> Vec<Ask> {
+    vec![
+        Ask::store(0x11, "past", 2_592_001, "x"),
+        Ask::new(0x00, "past"),
+        Ask::store(0x11, "later", u32::MAX, "x"),
+        Ask::new(0x00, "later"),
+        Ask::count(0x05, "n", 1, 0, u32::MAX),
+        Ask::count(0x15, "n", 1, 0, u32::MAX),
+        Ask::count(0x06, "n", 1, 40, 0),
+        Ask::count(0x05, "n", 2, 0, 0),
+        Ask::count(0x15, "n", 2, 0, 0),
+        Ask::count(0x06, "n", 45, 0, 0),
+        Ask::count(0x05, "n", u64::MAX, 0, 0),
+        Ask::count(0x05, "n", 2, 0, 0),
+        Ask::new(0x00, "n"),
+        Ask::store(0x11, "s", 0, "text"),
+        Ask::count(0x05, "s", 1, 0, 0),
+        Ask::count(0x16, "s", 1, 0, 0),
+    ]
+}
+
+/// What ends, and what is about no record.
+fn of_nothing() -> Vec<Ask> {
+    vec![
+        Ask::new(0x14, "k"),
+        Ask::new(0x04, "n"),
+        Ask::timed(0x08, "", 1000),
+        Ask::new(0x08, ""),
+        Ask::new(0x18, ""),
+        Ask::new(0x00, "s"),
+        Ask::new(0x1b, ""),
+        Ask::new(0xee, ""),
+        Ask::new(0x20, ""),
+        join(0x21, "PLAIN", "\0a\0b"),
+        Ask::new(0x0a, ""),
+        Ask::new(0x10, "nothing"),
+        Ask::new(0x10, "detail"),
+    ]
+}
+
 #[test]
 fn every_operation_is_answered_alike() {
-    let join =
-        |opcode, key: &str, value: &str| Ask { value: value.into(), ..Ask::new(opcode, key) };
-    let retrievals = |key: &'static str| {
-        let plain = [0x00, 0x09, 0x0c, 0x0d].map(|opcode| Ask::new(opcode, key));
-        let timed = [0x1c, 0x1d, 0x1e, 0x23, 0x24].map(|opcode| Ask::timed(opcode, key, 1000));
-        [&plain[..], &timed].concat()
-    };
-    let script: Vec<Ask> = [
+    let script = [
         retrievals("k"),
-        vec![
-            Ask::store(0x03, "k", 0, "1"),
-            Ask::store(0x13, "k", 0, "1"),
-            join(0x0e, "k", "1"),
-            join(0x19, "k", "1"),
-            join(0x0f, "k", "1"),
-            join(0x1a, "k", "1"),
-            Ask::new(0x04, "k"),
-            Ask::new(0x14, "k"),
-            Ask { token: 1, ..Ask::store(0x01, "k", 0, "1") },
-            Ask { token: 1, ..Ask::new(0x04, "k") },
-            Ask::store(0x02, "k", 0, "1"),
-        ],
+        of_no_record(),
         retrievals("k"),
-        vec![
-            Ask::store(0x02, "k", 0, "2"),
-            Ask::store(0x12, "k", 0, "2"),
-            Ask::store(0x03, "k", 0, "3"),
-            Ask::store(0x13, "k", 0, "4"),
-            join(0x0e, "k", "5"),
-            join(0x19, "k", "6"),
-            join(0x0f, "k", "2"),
-            join(0x1a, "k", "1"),
-            Ask::new(0x0c, "k"),
-            Ask { token: 1 << 60, ..Ask::store(0x01, "k", 0, "x") },
-            Ask { token: 1 << 60, ..Ask::store(0x11, "k", 0, "x") },
-            Ask { token: 1 << 60, ..join(0x0e, "k", "x") },
-            Ask { token: 1 << 60, ..Ask::new(0x04, "k") },
-            Ask { token: 1 << 60, ..Ask::count(0x05, "k", 1, 0, 0) },
-            Ask::store(0x11, "past", 2_592_001, "x"),
-            Ask::new(0x00, "past"),
-            Ask::store(0x11, "later", u32::MAX, "x"),
-            Ask::new(0x00, "later"),
-            Ask::count(0x05, "n", 1, 0, u32::MAX),
-            Ask::count(0x15, "n", 1, 0, u32::MAX),
-            Ask::count(0x06, "n", 1, 40, 0),
-            Ask::count(0x05, "n", 2, 0, 0),
-            Ask::count(0x15, "n", 2, 0, 0),
-            Ask::count(0x06, "n", 45, 0, 0),
-            Ask::count(0x05, "n", u64::MAX, 0, 0),
-            Ask::count(0x05, "n", 2, 0, 0),
-            Ask::new(0x00, "n"),
-            Ask::store(0x11, "s", 0, "text"),
-            Ask::count(0x05, "s", 1, 0, 0),
-            Ask::count(0x16, "s", 1, 0, 0),
-            Ask::new(0x14, "k"),
-            Ask::new(0x04, "n"),
-            Ask::timed(0x08, "", 1000),
-            Ask::new(0x08, ""),
-            Ask::new(0x18, ""),
-            Ask::new(0x00, "s"),
-            Ask::new(0x1b, ""),
-            Ask::new(0xee, ""),
-            Ask::new(0x20, ""),
-            join(0x21, "PLAIN", "\0a\0b"),
-            Ask::new(0x0a, ""),
-            Ask::new(0x10, "nothing"),
-            Ask::new(0x10, "detail"),
-        ],
+        of_a_record(),
+        of_another_token(),
+        of_times_and_numbers(),
+        of_nothing(),
     ]
     .concat();
     on_both(&[], |server| {
@@ -146,7 +182,6 @@ fn what_is_malformed_is_answered_alike() {
     };
     requests.push([Ask::new(0x0a, "").bytes(), with(0, &[0x81])].concat());
     requests.push(with(8, &[0, 0, 0, 5]));
-    requests.push(with(8, &[0x7f, 0, 0, 0]));
     on_both(&[], |server| {
         let told = requests.iter().map(|request| exchange(&mut server.connect(), &[request]));
         let told: Vec<_> = told.collect();
@@ -179,7 +214,7 @@ fn large_values_come_and_go_in_pieces() {
 fn one_protocol_may_be_all_that_is_spoken() {
     let noop = Ask::new(0x0a, "");
     on_both(&["-B", "binary"], |server| {
-        assert_eq!(told(server, &[noop.clone()]).0.len(), 1);
+        assert_eq!(told(server, std::slice::from_ref(&noop)).0.len(), 1);
         let mut conn = server.connect();
         conn.send(b"get a-key-of-more-than-a-header\r\n");
         assert_eq!(conn.read_to_close(), b"");
@@ -191,7 +226,7 @@ fn one_protocol_may_be_all_that_is_spoken() {
         server.stat("settings", "binding_protocol")
     });
     on_both(&["-B", "auto"], |server| {
-        assert_eq!(told(server, &[noop.clone()]).0.len(), 1);
+        assert_eq!(told(server, std::slice::from_ref(&noop)).0.len(), 1);
         server.ask(b"mn\r\n", b"MN\r\n");
         server.stat("settings", "binding_protocol")
     });

@@ -21,9 +21,15 @@ struct Need {
     what: &'static str,
 }
 
-const NEEDS: [Need; 8] = [
+const NEEDS: [Need; 9] = [
     Need { package: "memcached", sign: Sign::Program("memcached"), what: "differential test" },
     Need { package: "netcat-openbsd", sign: Sign::Program("nc"), what: "the README's example" },
+    Need {
+        package: "libmemcached-tools",
+        // Debian's name for memcapable.
+        sign: Sign::Program("memccapable"),
+        what: "the drop-in tests",
+    },
     Need { package: "golang-go", sign: Sign::Program("go"), what: "gomemcache" },
     Need { package: "python3", sign: Sign::File("/usr/bin/python3"), what: "Python clients" },
     Need {

@@ -1,0 +1,186 @@
+//! Random commands of the binary protocol.
+//!
+//! No record is stored for a short time here: the text commands see to that. Unknown operations
+//! are sent without a body, behind which memcached would lose its place.
+
+use std::collections::HashMap;
+
+use crate::{
+    first_seed,
+    harness::{
+        binary::{Answer, Ask, exchange},
+        conn::{Conn, cut},
+        rng::Rng,
+        server::{Io, Server},
+    },
+    installed_memcached,
+};
+
+/// Commands of the test, in all runs.
+const COMMANDS: usize = 40_000;
+/// Runs, each with a seed and servers of its own.
+const RUNS: u64 = 2;
+const BATCH_COMMANDS_MAX: usize = 40;
+/// A batch is cut into at most this many packets.
+const PIECES_MAX: usize = 6;
+const KEYS: usize = 6;
+/// Tokens that are remembered for each key.
+const TOKENS_KEPT: usize = 4;
+/// Of a hundred commands, so many must send a record.
+const FOUND_PERCENT_MIN: usize = 10;
+/// memcached without its maintainer thread, which may hold a record that is to be counted in.
+const PEER_ARGUMENTS: [&str; 2] = ["-o", "no_lru_maintainer"];
+
+/// Tokens by key, latest last, and which of the peer's stands for which of kelvin's.
+#[derive(Default)]
+struct Tokens {
+    of_keys: [Vec<(u64, u64)>; KEYS],
+    peers: HashMap<u64, u64>,
+}
+
+impl Tokens {
+    /// Notes tokens that stand for the same; false if they cannot.
+    fn pair(&mut self, ours: u64, theirs: u64) -> bool {
+        match (ours, theirs) {
+            (0, 0) => true,
+            (0, _) | (_, 0) => false,
+            _ => *self.peers.entry(ours).or_insert(theirs) == theirs,
+        }
+    }
+}
+
+/// A request to both servers: they differ in the token.
+struct Both {
+    key: usize,
+    ours: Ask,
+    theirs: Ask,
+}
+
+#[test]
+fn binary_commands_are_answered_like_by_the_installed_memcached() {
+    let runs = (0..RUNS).map(|run| run_with(first_seed() + run));
+    let found: usize = runs.sum();
+    assert!(found * 100 >= COMMANDS * FOUND_PERCENT_MIN, "{found} commands sent a record");
+}
+
+fn run_with(seed: u64) -> usize {
+    let mut rng = Rng::new(seed);
+    let kelvin = Server::kelvin(Io::BOTH[(seed % 2) as usize], &[]);
+    let peer = Server::memcached(&installed_memcached(), &PEER_ARGUMENTS);
+    let mut conns = (kelvin.connect(), peer.connect());
+    let mut tokens = Tokens::default();
+    let (mut sent, mut found) = (0, 0);
+    while sent < COMMANDS / RUNS as usize {
+        let batch = batch(&mut rng, &tokens);
+        let cut_seed = rng.next();
+        let ours = told(&mut conns.0, batch.iter().map(|both| &both.ours), cut_seed);
+        let theirs = told(&mut conns.1, batch.iter().map(|both| &both.theirs), cut_seed);
+        assert_eq!(ours.len(), theirs.len(), "KELVIN_SEED={seed}: {ours:?}\n{theirs:?}");
+        for (our, their) in ours.iter().zip(&theirs) {
+            let both = &batch[our.opaque as usize];
+            let same = Answer { token: our.token, ..their.clone() } == *our;
+            let paired = tokens.pair(our.token, their.token);
+            let history: Vec<_> =
+                batch.iter().filter(|other| other.key == both.key).map(|b| &b.ours).collect();
+            assert!(
+                same && paired,
+                "KELVIN_SEED={seed}: kelvin {our:?}\npeer {their:?}\nto {:?}\nof {history:?}",
+                both.ours
+            );
+            found += usize::from(our.status == 0 && !our.extras.is_empty());
+            if our.token != 0 {
+                let known = &mut tokens.of_keys[both.key];
+                known.push((our.token, their.token));
+                known.drain(..known.len().saturating_sub(TOKENS_KEPT));
+            }
+        }
+        sent += batch.len();
+    }
+    found
+}
+
+fn told<'a>(conn: &mut Conn, asks: impl Iterator<Item = &'a Ask>, seed: u64) -> Vec<Answer> {
+    let bytes: Vec<u8> = asks.flat_map(Ask::bytes).collect();
+    let (answers, closed) = exchange(conn, &cut(&bytes, &mut Rng::new(seed), PIECES_MAX));
+    assert!(!closed, "closed after {answers:?}");
+    answers
+}
+
+fn batch(rng: &mut Rng, tokens: &Tokens) -> Vec<Both> {
+    // memcached changes a number in place unless a reply still holds it, so counting in what this
+    // batch has fetched would depend on how packets meet.
+    let mut fetched = [false; KEYS];
+    let count = 1 + rng.below(BATCH_COMMANDS_MAX);
+    (0..count as u32)
+        .map(|opaque| {
+            let key = rng.below(KEYS);
+            let ask = Ask { opaque, ..command(rng, key, &mut fetched[key]) };
+            let known = &tokens.of_keys[key];
+            let takes_token = matches!(ask.opcode, 0x01..=0x06 | 0x0e | 0x0f | 0x11..=0x16)
+                || matches!(ask.opcode, 0x19 | 0x1a);
+            let (our, their) = match rng.below(4) {
+                0 if takes_token && !known.is_empty() => {
+                    known[known.len() - 1 - rng.below(known.len()).min(rng.below(2))]
+                }
+                _ => (0, 0),
+            };
+            Both {
+                key,
+                ours: Ask { token: our, ..ask.clone() },
+                theirs: Ask { token: their, ..ask },
+            }
+        })
+        .collect()
+}
+
+fn command(rng: &mut Rng, key: usize, fetched: &mut bool) -> Ask {
+    let name = match key {
+        2 => "z".repeat(250),
+        _ => format!("key-{key}"),
+    };
+    let expiry = one(rng, &[0, 0, 0, 100_000, 2_592_000, 2_592_001, u32::MAX]);
+    match rng.below(100) {
+        0..30 => {
+            *fetched = true;
+            Ask::new(one(rng, &[0x00, 0x09, 0x0c, 0x0d]), name)
+        }
+        30..40 => {
+            *fetched = true;
+            Ask::timed(one(rng, &[0x1c, 0x1d, 0x1e, 0x23, 0x24]), &name, expiry)
+        }
+        40..62 => {
+            let opcode = one(rng, &[0x01, 0x01, 0x11, 0x11, 0x02, 0x12, 0x03, 0x13]);
+            Ask::store(opcode, &name, expiry, value(rng))
+        }
+        62..72 => {
+            let value = (0..rng.below(60)).map(|_| b'b').collect();
+            Ask { value, ..Ask::new(one(rng, &[0x0e, 0x19, 0x0f, 0x1a]), name) }
+        }
+        72..86 if !*fetched => {
+            let opcode = one(rng, &[0x05, 0x15, 0x06, 0x16]);
+            let (delta, initial) = (rng.below(300) as u64, rng.below(300) as u64);
+            Ask::count(opcode, &name, delta, initial, expiry)
+        }
+        86..94 => Ask::new(one(rng, &[0x04, 0x14]), name),
+        94 if rng.chance(20) => Ask::new(one(rng, &[0x08, 0x18]), ""),
+        95 => Ask::new(one(rng, &[0x1b, 0x1f, 0x25, 0x20, 0xff]), ""),
+        96 => Ask::new(0x10, one(rng, &["nothing", "detail", "detail maybe"])),
+        _ => Ask::new(0x0a, ""),
+    }
+}
+
+fn one<T: Copy>(rng: &mut Rng, items: &[T]) -> T {
+    items[rng.below(items.len())]
+}
+
+/// A number most of the time, so that counting has work; some are large.
+fn value(rng: &mut Rng) -> Vec<u8> {
+    let length = match rng.below(100) {
+        0..60 => return rng.below(1000).to_string().into_bytes(),
+        60..65 => 0,
+        65..90 => rng.below(60),
+        90..96 => 4080 + rng.below(40),
+        _ => 60_000 + rng.below(20_000),
+    };
+    (0..length).map(|at| if at == 0 { b'b' } else { rng.next() as u8 }).collect()
+}

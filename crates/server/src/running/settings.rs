@@ -1,0 +1,41 @@
+//! The configuration as statistics show it.
+
+use crate::{
+    config::{Budget, Config},
+    listener::Listener,
+    stats::Settings,
+};
+
+/// What the statistics say about the configuration.
+pub(super) fn settings(
+    config: &Config,
+    listeners: &[Listener],
+    budget: &Budget,
+    threads: usize,
+) -> Settings {
+    let first = listeners.iter().find_map(Listener::address);
+    Settings {
+        memory_bytes: config.memory.0,
+        other_bytes: budget.other_bytes(config),
+        buffer_bytes: budget.buffer_bytes,
+        connection_bytes: budget.connection_bytes,
+        exposed: listeners.iter().any(Listener::is_exposed),
+        connections_max: config.max_connections as u64,
+        udp_port: 0,
+        tcp_port: first.map_or(0, |address| address.port()),
+        listen: first.map(|address| address.ip().to_string()),
+        unix_path: config.unix.as_ref().map(|path| path.display().to_string()),
+        unix_mode: config.unix_mode.0,
+        restart_path: config.restart_file.as_ref().map(|path| path.display().to_string()),
+        threads,
+        backlog: config.backlog,
+        policy: config.policy,
+        value_size_max: config.value_size_max.0,
+        protocol: config.protocol,
+        users_path: config.users.as_ref().map(|path| path.display().to_string()),
+        idle_timeout_s: config.idle_timeout.0.div_ceil(1000),
+        shutdown_enabled: config.shutdown_command,
+        dumps_allowed: config.dump_commands,
+        watch_allowed: config.watch_command,
+    }
+}
