@@ -81,7 +81,7 @@ fn a_later_source_overrides_an_earlier_one_and_each_value_knows_its_own() {
 fn what_is_printed_has_the_same_effect() {
     let all = [
         ("listen", "[::1]:1,localhost"),
-        ("listen-udp", ""),
+        ("listen-udp", "[::1]:2"),
         ("unix", "/tmp/a \"quoted\"\n# socket"),
         ("unix-mode", "7"),
         ("protocol", "binary"),
@@ -106,7 +106,10 @@ fn what_is_printed_has_the_same_effect() {
         ("log", "debug"),
     ];
     assert_eq!(all.len(), SETTINGS.len(), "every setting is in the test");
-    for given in [&all[..], &[]] {
+    // Users cannot log in by UDP.
+    let without = |name| all.into_iter().filter(|(of, _)| *of != name).collect::<Vec<_>>();
+    let (udp, users) = (without("users"), without("listen-udp"));
+    for given in [&udp[..], &users, &[]] {
         let first = effective([flags(given)]);
         let second = effective([file(&first.to_string())]);
         assert_eq!(first.config(), second.config());
@@ -116,7 +119,8 @@ fn what_is_printed_has_the_same_effect() {
     }
     let default = effective([]);
     for (name, _) in all {
-        let changed = effective([flags(&all)]);
+        let given = if name == "listen-udp" { &udp } else { &users };
+        let changed = effective([flags(given)]);
         let name = name.replace('-', "_");
         let value = |effective: &Effective| {
             let values = effective.config().to_toml();
@@ -124,6 +128,12 @@ fn what_is_printed_has_the_same_effect() {
         };
         assert_ne!(value(&default), value(&changed), "{name} is read from flags");
     }
+}
+
+#[test]
+fn udp_is_refused_where_clients_have_to_log_in() {
+    let message = refused("listen_udp = \"127.0.0.1:2\"\nusers = \"/tmp/users\"");
+    assert!(message.contains("over UDP nobody can log in"), "{message}");
 }
 
 #[test]

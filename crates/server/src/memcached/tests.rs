@@ -58,7 +58,7 @@ struct Client {
 
 impl Server {
     fn new() -> Self {
-        Self::with(CacheConfig::new(32 << 20), Settings::default())
+        Self::with(CacheConfig::new(32 << 20), Settings { threads: 1, ..Settings::default() })
     }
 
     fn with(config: CacheConfig, settings: Settings) -> Self {
