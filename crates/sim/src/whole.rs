@@ -42,12 +42,13 @@ const SAMPLE_COPY: u64 = u32::MAX as u64;
 /// Most copies of a trace. A hundred keys at 1 % and 64 MiB need 72,000.
 const COPIES_MAX: u64 = 1 << 24;
 
-/// Requests between two announcements that the worker holds nothing, as in a burst of a server.
-const QUIESCE_EVERY: usize = 64;
+/// Requests in a millisecond of simulated time, after which the worker announces that it holds
+/// nothing, as after a burst in a server: 64,000 a second. How fast classes turn over is measured
+/// in milliseconds, so time has to go by as smoothly as it does for a server.
+const REQUESTS_PER_MS: usize = 64;
 
-/// Simulated time between two beats of a cell. So a cache sees 65,536 requests a second and is
-/// swept as often as a server sweeps.
-const BEAT_MS: u64 = 1000;
+/// Time between two rounds of housekeeping, as in a server.
+const HOUSEKEEPING_MS: usize = 1000;
 
 /// A trace to be replayed into caches.
 pub(crate) struct Whole<'t> {
@@ -173,7 +174,6 @@ impl<'t> Whole<'t> {
                 since_beat += 1;
                 if since_beat == Pulse::EVERY {
                     since_beat = 0;
-                    replay.pass_time();
                     if !pulse.beat(Pulse::EVERY) {
                         return Ok(None);
                     }
@@ -221,8 +221,8 @@ impl Replay {
     /// Asks for a key and stores it if it is not there. Returns whether it was.
     fn access(&mut self, copy: u64, number: u32) -> bool {
         self.accesses += 1;
-        if self.accesses.is_multiple_of(QUIESCE_EVERY) {
-            self.worker.quiesce();
+        if self.accesses.is_multiple_of(REQUESTS_PER_MS) {
+            self.pass_time();
         }
         let name = name(copy << 32 | u64::from(number));
         let key = self.worker.key(&name);
@@ -241,10 +241,14 @@ impl Replay {
         false
     }
 
-    /// A second goes by.
+    /// A millisecond goes by.
     fn pass_time(&mut self) {
-        self.clock.advance_ms(BEAT_MS);
-        self.worker.sweep(usize::MAX);
+        self.clock.advance_ms(1);
+        self.worker.quiesce();
+        if self.accesses.is_multiple_of(REQUESTS_PER_MS * HOUSEKEEPING_MS) {
+            self.worker.sweep(usize::MAX);
+            while self.worker.fit() {}
+        }
     }
 }
 

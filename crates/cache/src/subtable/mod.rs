@@ -165,16 +165,21 @@ impl SubTable {
         self.blocks() * BLOCK_BYTES + memory.value_bytes[self.number].load(Ordering::Relaxed)
     }
 
+    /// Blocks that would hold what it and its values take.
+    fn blocks_worth(&self, memory: &Memory) -> u64 {
+        (self.bytes(memory) / BLOCK_BYTES) as u64
+    }
+
     /// How long a record that is not hit stays here, in milliseconds times the weight of its size,
     /// as far as can be told.
     pub(crate) fn weighted_residence(&self, memory: &Memory, now_ms: u64) -> u64 {
-        self.weight * self.pace.residence_ms((self.bytes(memory) / BLOCK_BYTES) as u64, now_ms)
+        self.weight * self.pace.residence_ms(self.blocks_worth(memory), now_ms)
     }
 
     /// How many times longer than the weighted `own` a record that is not hit stays here.
     pub(crate) fn residence_ratio(&self, memory: &Memory, own: u64, now_ms: u64) -> u64 {
         let own_ms = (own / self.weight).max(1);
-        self.pace.ratio((self.bytes(memory) / BLOCK_BYTES) as u64, own_ms, now_ms)
+        self.pace.ratio(self.blocks_worth(memory), own_ms, now_ms)
     }
 
     /// Whether its pace has been measured long enough, since it last took a block from another one,

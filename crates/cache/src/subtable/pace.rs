@@ -19,7 +19,7 @@ use base::sync::atomic::{AtomicU64, Ordering};
 /// that takes it has measured since the last: the first row that holds. With a block for every lap
 /// a sub-table doubles while it turns over once.
 const LAPS_BY_RATIO: [(u64, u64); 3] = [(8, 1), (4, 3), (2, 8)];
-/// The average moves by one part in so many with every lap.
+/// The average moves by one part in so many with every measurement.
 const AVERAGE_SHIFT: u32 = 3;
 /// Times are kept in this fraction of a millisecond, as a shift.
 const FRACTION_SHIFT: u32 = 8;
@@ -38,6 +38,8 @@ pub(super) struct Pace {
     /// Average time of a lap, in fractions of a millisecond.
     lap_fractions: AtomicU64,
     laps: AtomicU64,
+    /// Those that ended when the clock had not moved since the one before.
+    unmeasured: AtomicU64,
     /// Laps when it last took a block.
     taken_at_lap: AtomicU64,
 }
@@ -47,22 +49,33 @@ impl Pace {
     pub(super) fn start(&self, now_ms: u64) {
         self.lap_at_ms.store(now_ms, Ordering::Relaxed);
         self.laps.store(0, Ordering::Relaxed);
+        self.unmeasured.store(0, Ordering::Relaxed);
         self.lap_fractions.store(0, Ordering::Relaxed);
         self.taken_at_lap.store(0, Ordering::Relaxed);
     }
 
-    /// So many blocks' worth have been evicted since the last lap.
+    /// So many blocks' worth have been evicted since this was said last.
     pub(super) fn laps(&self, count: u64, now_ms: u64) {
-        let since_ms = now_ms.saturating_sub(self.lap_at_ms.swap(now_ms, Ordering::Relaxed));
+        let since_ms = now_ms.saturating_sub(self.lap_at_ms.load(Ordering::Relaxed));
         let laps = self.laps.fetch_add(count, Ordering::Relaxed);
+        // The first one began when the sub-table did, and says nothing.
+        if laps == 0 {
+            self.lap_at_ms.store(now_ms, Ordering::Relaxed);
+            return;
+        }
+        let count = count + self.unmeasured.load(Ordering::Relaxed);
+        // Laps that the clock is too coarse for are one measurement: the first of them would say
+        // that each takes as long as all of them.
+        if since_ms == 0 {
+            self.unmeasured.store(count, Ordering::Relaxed);
+            return;
+        }
+        self.unmeasured.store(0, Ordering::Relaxed);
+        self.lap_at_ms.store(now_ms, Ordering::Relaxed);
         let new = (since_ms << FRACTION_SHIFT) / count;
         let old = self.lap_fractions.load(Ordering::Relaxed);
-        // The first one began when the sub-table did, and says nothing; the second is taken whole.
-        let average = match laps {
-            0 => return,
-            _ if old == 0 => new,
-            _ => old - (old >> AVERAGE_SHIFT) + (new >> AVERAGE_SHIFT),
-        };
+        let average =
+            if old == 0 { new } else { old - (old >> AVERAGE_SHIFT) + (new >> AVERAGE_SHIFT) };
         self.lap_fractions.store(average, Ordering::Relaxed);
     }
 
@@ -70,9 +83,6 @@ impl Pace {
     /// average lap suggests, and no less than since the last one.
     pub(super) fn residence_ms(&self, blocks: u64, now_ms: u64) -> u64 {
         let since_ms = now_ms.saturating_sub(self.lap_at_ms.load(Ordering::Relaxed));
-        if self.laps.load(Ordering::Relaxed) < 2 {
-            return since_ms;
-        }
         let lap = self.lap_fractions.load(Ordering::Relaxed);
         (lap.saturating_mul(blocks) >> FRACTION_SHIFT).max(since_ms)
     }
@@ -143,6 +153,19 @@ mod tests {
             }
         }
         assert_eq!(ones.residence_ms(30, 1_000), 300);
+    }
+
+    #[test]
+    fn a_coarse_clock_makes_laps_no_shorter() {
+        let pace = Pace::default();
+        pace.start(0);
+        // Fifty laps in every tenth of a second.
+        for lap in 0..1000 {
+            pace.laps(1, lap / 50 * 100);
+            if lap >= 100 {
+                assert_eq!(pace.residence_ms(30, lap / 50 * 100), 60, "{lap}");
+            }
+        }
     }
 
     #[test]
