@@ -81,11 +81,31 @@ impl<'a> Slot<'a> {
         let word = self.word(0);
         let header = Header(word as u32);
         if (word ^ key.first) & key.first_mask == 0 {
-            let rest = key.bytes.get(FIRST_KEY_BYTES..).unwrap_or_default();
-            return (rest.is_empty() || self.same(1, rest)).then_some(header);
+            return self.has_rest(key.bytes).then_some(header);
         }
         (header.in_parts() && header.key_len() == key.bytes.len() && self.same(1, key.bytes))
             .then_some(header)
+    }
+
+    /// Whether an inline record that has its key's length and first bytes has the others.
+    #[inline(always)]
+    fn has_rest(self, key: &[u8]) -> bool {
+        if key.len() <= FIRST_KEY_BYTES {
+            return true;
+        }
+        let Some(last) = key.last_chunk() else { return self.same(1, &key[FIRST_KEY_BYTES..]) };
+        // The last eight bytes at once, wherever they start, and whole words in front of them.
+        let at = HEADER_BYTES + key.len() - WORD_BYTES;
+        let Some(end) = self.0.get(at / WORD_BYTES..).and_then(|end| end.first_chunk()) else {
+            return false;
+        };
+        let (middle, _) = key[FIRST_KEY_BYTES..].as_chunks();
+        let words = &self.0[1..at.div_ceil(WORD_BYTES).max(1)];
+        unaligned::eight(end, at % WORD_BYTES) == u64::from_le_bytes(*last)
+            && words
+                .iter()
+                .zip(middle)
+                .all(|(word, bytes)| word.load(Ordering::Relaxed) == u64::from_le_bytes(*bytes))
     }
 
     /// Whether the words from `at` start with these bytes.
@@ -115,8 +135,7 @@ impl<'a> Slot<'a> {
         if (word ^ plain.first) & plain.mask != 0 || value_len > SHORT_BYTES {
             return None;
         }
-        let rest = key.bytes.get(FIRST_KEY_BYTES..).unwrap_or_default();
-        if !rest.is_empty() && !self.same(1, rest) {
+        if !self.has_rest(key.bytes) {
             return None;
         }
         let at = HEADER_BYTES + key.bytes.len();

@@ -99,6 +99,28 @@ fn miri_what_is_written_is_read_at_every_alignment() {
 }
 
 #[test]
+fn every_byte_of_a_key_counts_whatever_its_length() {
+    for key_len in 1..=40 {
+        let key: Vec<u8> = (1..=key_len).collect();
+        let (layout, words) = (layout(&key, b"v"), slot(12));
+        write(&words, &layout, &key, (5, 0), b"v");
+        let slot = Slot(&words);
+        let found = |key: &[u8]| {
+            let key = named(key);
+            let found = slot.with_key(&key).is_some();
+            assert_eq!(slot.short_plain(&key, key.plain(0)).is_some(), found, "{key:?}");
+            found
+        };
+        assert!(found(&key));
+        for at in 0..key.len() {
+            let mut other = key.clone();
+            other[at] ^= 1;
+            assert!(!found(&other), "byte {at} of {key_len}");
+        }
+    }
+}
+
+#[test]
 fn a_head_keeps_its_key_and_its_pins_apart() {
     let key = b"a key of some length";
     let head = Layout { in_parts: true, value_len: 1 << 20, ..layout(key, b"") };
