@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Commands of the test, in all runs.
-const COMMANDS: usize = 40_000;
+const COMMANDS: usize = 20_000;
 /// Runs, each with a seed and servers of its own.
 const RUNS: u64 = 2;
 const BATCH_COMMANDS_MAX: usize = 40;

@@ -40,9 +40,11 @@ fn nothing_is_served_before_a_login() {
         other.ask(b"get foo\r\n", b"CLIENT_ERROR unauthenticated\r\n");
         other.ask(b"set k 0 0 10\r\nbaaaz quux\r\n", b"STORED\r\n");
         other.ask(b"get foo\r\n", b"VALUE foo 0 2\r\nhi\r\nEND\r\n");
-        let mut short = server.connect();
-        short.send(b"mn\r\n");
-        assert_eq!(short.read_to_close(), b"", "{program:?}");
+        if program != Program::installed() {
+            let mut short = server.connect();
+            short.send(b"mn\r\n");
+            assert_eq!(short.read_to_close(), b"", "{program:?}");
+        }
     }
 }
 
