@@ -26,7 +26,7 @@ use wire::memcached::datagram::{self, DATAGRAM_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::{
     Error,
     config::ListenAddress,
-    listener::resolve,
+    listener::{bind_datagrams, resolve, some_of},
     memcached::{Access, Context, LargeValue, Session},
     ready::Ready,
     stats::{OpenConnection, ServerStats},
@@ -79,16 +79,11 @@ impl DatagramSocket {
     pub(crate) fn open_all(addresses: &[ListenAddress]) -> Result<Vec<Self>, Error> {
         let mut sockets = Vec::new();
         for address in addresses {
-            for address in resolve(address)? {
-                let failed = |source| Error::Listen {
-                    address: format!("udp:{address}"),
-                    what: "binding the address",
-                    source,
-                };
-                let socket = UdpSocket::bind(address).map_err(failed)?;
-                let address = socket.local_addr().map_err(failed)?;
-                sockets.push(Self { socket, address });
-            }
+            let all = resolve(address)?;
+            let opened = all.iter().map(|address| {
+                bind_datagrams(*address).map(|(socket, address)| Self { socket, address })
+            });
+            sockets.extend(some_of(opened)?);
         }
         Ok(sockets)
     }
@@ -132,9 +127,6 @@ impl Datagrams {
         let failed = |what: &'static str| {
             move |source: io::Error| Error::Thread { thread: NAME.to_owned(), what, source }
         };
-        for DatagramSocket { socket, .. } in &self.sockets {
-            socket.set_nonblocking(true).map_err(failed("set up"))?;
-        }
         let worker = self.cache.worker()?;
         let context = Context::new(worker, &self.stats, self.control).with_access(self.access);
         let mut desk = Desk::new(context, self.stats.open(NAME.to_owned(), NAME.to_owned()));

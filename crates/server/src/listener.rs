@@ -6,7 +6,7 @@
 
 use std::{
     io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
@@ -75,7 +75,7 @@ impl Listener {
             }
         };
         let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
-        let socket = new_socket(family).map_err(failed("creating a socket"))?;
+        let socket = new_socket(family, SocketType::STREAM).map_err(failed("creating a socket"))?;
         let options = failed("setting options");
         sockopt::set_socket_reuseaddr(&socket, true).map_err(&options)?;
         // Accepted sockets inherit both: replies are sent as one piece, so there is nothing to
@@ -103,7 +103,8 @@ impl Listener {
         };
         let address = SocketAddrUnix::new(path).map_err(failed("the path is too long"))?;
         remove_stale(path, &address)?;
-        let socket = new_socket(AddressFamily::UNIX).map_err(failed("creating a socket"))?;
+        let socket = new_socket(AddressFamily::UNIX, SocketType::STREAM)
+            .map_err(failed("creating a socket"))?;
         bind(&socket, &address).map_err(failed("creating the socket's file"))?;
         let stat = fs::lstat(path).map_err(failed("looking at the socket's file"))?;
         let file = UnixFile { path: path.to_owned(), identity: (stat.st_dev, stat.st_ino) };
@@ -144,14 +145,34 @@ impl Listener {
     }
 }
 
-fn new_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+fn new_socket(family: AddressFamily, kind: SocketType) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    socket_with(family, SocketType::STREAM, flags, None)
+    socket_with(family, kind, flags, None)
 }
 
-/// Those listeners that this machine can have: a name may stand for addresses of a protocol that it
+/// A socket for datagrams at `address`, and where it is bound.
+pub(crate) fn bind_datagrams(address: SocketAddr) -> Result<(UdpSocket, SocketAddr), Error> {
+    let failed = |what| {
+        move |source: Errno| Error::Listen {
+            address: format!("udp:{address}"),
+            what,
+            source: source.into(),
+        }
+    };
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = new_socket(family, SocketType::DGRAM).map_err(failed("creating a socket"))?;
+    if address.is_ipv6() {
+        // As for TCP.
+        sockopt::set_ipv6_v6only(&socket, true).map_err(failed("setting options"))?;
+    }
+    bind(&socket, &address).map_err(failed("binding the address"))?;
+    let bound = getsockname(&socket).ok().and_then(|bound| bound.try_into().ok());
+    Ok((socket.into(), bound.unwrap_or(address)))
+}
+
+/// Those sockets that this machine can have: a name may stand for addresses of a protocol that it
 /// does not speak. One there must be.
-fn some_of(opened: impl Iterator<Item = Result<Listener, Error>>) -> Result<Vec<Listener>, Error> {
+pub(crate) fn some_of<S>(opened: impl Iterator<Item = Result<S, Error>>) -> Result<Vec<S>, Error> {
     let mut listeners = Vec::new();
     let mut unavailable = None;
     for listener in opened {
@@ -210,7 +231,8 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), Error> {
             source: source.into(),
         }
     };
-    let probe = new_socket(AddressFamily::UNIX).map_err(failed("creating a socket"))?;
+    let probe =
+        new_socket(AddressFamily::UNIX, SocketType::STREAM).map_err(failed("creating a socket"))?;
     match connect(&probe, address) {
         Err(Errno::CONNREFUSED) => {
             tracing::info!(path = %path.display(), "removing the socket of a process that is gone");

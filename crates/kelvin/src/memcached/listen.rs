@@ -24,7 +24,9 @@ pub(super) struct Place {
 /// # Errors
 /// A place that memcached does not understand, or has no part for.
 pub(super) fn places(options: &Options) -> Result<Vec<Place>, Refusal> {
-    places_at(options, options.port)
+    // A port of UDP alone is meant for both.
+    let stands_for_both = options.udp_port_given && options.udp_port != 0 && !options.port_given;
+    places_at(options, if stands_for_both { options.udp_port } else { options.port })
 }
 
 /// Where datagrams are to be received: at the same places, if there is a port for them.
@@ -136,7 +138,7 @@ pub(super) fn port(number: i32) -> Result<u16, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, Place, Protocol, Refusal, places};
+    use super::{Options, Place, Protocol, Refusal, datagram_places, places};
 
     fn addresses(port: i32, listen: &[&str]) -> Result<Vec<String>, Refusal> {
         let listen = listen.iter().map(|&text| text.to_owned()).collect();
@@ -149,6 +151,22 @@ mod tests {
         assert_eq!(addresses(11211, &[]), Ok(vec!["*:11211".to_owned()]));
         assert_eq!(addresses(-1, &[]), Ok(vec!["*:0".to_owned()]));
         assert_eq!(addresses(0, &["127.0.0.1"]), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_port_of_udp_alone_is_for_tcp_as_well() {
+        let told = |options: &Options| -> [Vec<String>; 2] {
+            let [tcp, udp] = [places(options), datagram_places(options)];
+            [tcp, udp]
+                .map(|places| places.expect("places").into_iter().map(|p| p.address).collect())
+        };
+        let all = |tcp: &str, udp: &str| [vec![tcp.to_owned()], vec![udp.to_owned()]];
+        let given = Options { udp_port: 7, udp_port_given: true, ..Options::default() };
+        assert_eq!(told(&given), all("*:7", "*:7"));
+        let both = Options { port: 8, port_given: true, ..given };
+        assert_eq!(told(&both), all("*:8", "*:7"));
+        let off = Options { udp_port: 0, udp_port_given: true, ..Options::default() };
+        assert_eq!(told(&off), [vec!["*:11211".to_owned()], vec![]]);
     }
 
     #[test]

@@ -135,3 +135,11 @@ fn a_datagram_leaves_nothing_behind() {
 fn it_is_off_unless_asked_for() {
     on_both(&[], |server| server.stat("settings", "udpport"));
 }
+
+#[test]
+fn all_addresses_are_served_by_both() {
+    on_kelvin(&["-U", "-1", "-l", "*"], |server| {
+        assert_eq!(Client::of(server).ask(1, b"mn\r\n"), b"MN\r\n");
+        server.ask(b"mn\r\n", b"MN\r\n");
+    });
+}
