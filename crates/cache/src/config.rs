@@ -19,6 +19,8 @@ pub struct CacheConfig {
     pub value_share_divisor: u64,
     /// Which record goes when a slot is needed.
     pub policy: PolicyKind,
+    /// Whether records go to make room; if not, what finds no room is refused.
+    pub evicts: bool,
     /// Threads that will write at once; more of them get more shards.
     pub writers: usize,
     /// Secret of the key hash; equal seeds give equal layouts.
@@ -35,6 +37,7 @@ impl CacheConfig {
             value_size_max: 1 << 20,
             value_share_divisor: 4,
             policy: PolicyKind::default(),
+            evicts: true,
             writers: std::thread::available_parallelism().map_or(1, usize::from),
             hash_seed: random_seed(),
         }

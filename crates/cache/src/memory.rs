@@ -32,6 +32,8 @@ pub(crate) struct Memory {
     pub(crate) records: AtomicU64,
     /// Some sub-table may have a block's worth of free slots. A hint.
     pub(crate) has_spare_slots: AtomicBool,
+    /// Records go to make room.
+    pub(crate) evicts: bool,
     /// Bytes of the arena that hold values in parts, by sub-table.
     pub(crate) value_bytes: Box<[AtomicUsize]>,
     /// [`crate::record::HEARD`] or 0.

@@ -113,6 +113,7 @@ impl Table {
             records: AtomicU64::new(0),
             has_spare_slots: AtomicBool::new(false),
             value_bytes: sub_tables.iter().map(|_| AtomicUsize::new(0)).collect(),
+            evicts: config.evicts,
             heard: if config.policy.hears_hits() { HEARD } else { 0 },
             evicted: EvictionLog::default(),
             flushes: AtomicU64::new(0),
@@ -232,6 +233,11 @@ impl Table {
     #[inline(never)]
     fn allocate_anyhow(&self, number: usize, newcomer: Newcomer) -> Result<usize, NoSlot> {
         let sub_table = &self.sub_tables[number];
+        if !self.memory.evicts {
+            // Only what nobody uses can be had. It is free when all threads have been quiescent.
+            self.take_spare();
+            return Err(NoSlot);
+        }
         for _ in 1..ALLOCATE_ATTEMPTS {
             if let Some(block) = self.memory.blocks.take_reserved(&self.memory.qsbr) {
                 sub_table.supply(&self.memory, block, newcomer.now_ms);
@@ -354,6 +360,9 @@ impl Table {
             }
             if self.take_spare() {
                 continue;
+            }
+            if !self.memory.evicts {
+                return;
             }
             match self.donor(&except, floor_bytes, now_ms) {
                 Some(donor) if self.take_from(donor) => {}

@@ -34,7 +34,7 @@ use server::{
     config::{Config, Effective, Layer},
 };
 use signal_hook::{
-    consts::{SIGINT, SIGTERM, SIGUSR1},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
     iterator::Signals,
 };
 
@@ -124,7 +124,7 @@ fn code_of(status: ExitStatus) -> ExitCode {
 /// Serves from here to the end.
 fn serve(options: &Options, config: &Config) -> Result<(), Refusal> {
     // Signals are caught before anything starts, so that none is lost.
-    let signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])
+    let signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])
         .map_err(|error| Refusal::system(format!("catching signals: {error}")))?;
     let running = Running::start(config, &Clock::system()).map_err(|error| {
         let refuse = match error {
@@ -138,8 +138,7 @@ fn serve(options: &Options, config: &Config) -> Result<(), Refusal> {
         limits::lock_memory();
     }
     let pid_file = options.pid_file.as_deref().and_then(PidFile::write);
-    serve::stop_on(signals, running.control())
-        .map_err(|error| Refusal::failure(format!("{error:#}")))?;
+    serve::act_on(signals, &running).map_err(|error| Refusal::failure(format!("{error:#}")))?;
     if options.daemon {
         daemon::tell(options.verbosity > 0);
     }

@@ -5,9 +5,9 @@ use std::io::{IsTerminal, stderr};
 use anyhow::{Context, Result};
 use base::clock::Clock;
 use clap::{ArgMatches, Command};
-use server::{Running, Stop, StopControl, config::LogLevel};
+use server::{Running, Stop, config::LogLevel};
 use signal_hook::{
-    consts::{SIGINT, SIGTERM},
+    consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
 };
 use tracing::level_filters::LevelFilter;
@@ -28,9 +28,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
         tracing::warn!(name, "this environment variable sets nothing");
     }
     // Signals are caught before anything starts, so that none is lost.
-    let signals = Signals::new([SIGTERM, SIGINT]).context("catching signals")?;
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("catching signals")?;
     let running = Running::start(effective.config(), &Clock::system())?;
-    stop_on(signals, running.control())?;
+    act_on(signals, &running)?;
     running.wait()?;
     Ok(())
 }
@@ -53,15 +53,25 @@ pub(crate) fn log_to_stderr(level: LogLevel) {
         .init();
 }
 
-/// Stops the server on the first signal, gracefully, and on the second without waiting.
-pub(crate) fn stop_on(mut signals: Signals, control: StopControl) -> Result<()> {
-    let forward = move || {
+/// Has SIGHUP read the file of users again. Other signals stop the server: the first one when
+/// clients have their replies, a second one without waiting.
+pub(crate) fn act_on(mut signals: Signals, running: &Running) -> Result<()> {
+    let (control, users) = (running.control(), running.users().cloned());
+    let act = move || {
         for signal in signals.forever() {
-            tracing::info!(signal, "asked to stop");
-            control.stop(Stop::Graceful);
+            if signal != SIGHUP {
+                tracing::info!(signal, "asked to stop");
+                control.stop(Stop::Graceful);
+                continue;
+            }
+            let Some(users) = &users else { continue };
+            match users.reload() {
+                Ok(()) => tracing::info!(path = %users.path().display(), "users read again"),
+                Err(error) => tracing::error!(%error, "the users stay who they were"),
+            }
         }
     };
     let name = "signals".to_owned();
-    std::thread::Builder::new().name(name).spawn(forward).context("starting a thread")?;
+    std::thread::Builder::new().name(name).spawn(act).context("starting a thread")?;
     Ok(())
 }

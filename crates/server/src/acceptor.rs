@@ -1,8 +1,14 @@
 //! The acceptor: takes new connections and gives each to the data thread that has fewest.
 
-use std::{convert::Infallible, io, net::SocketAddr};
+use std::{convert::Infallible, io, net::SocketAddr, thread, time::Duration};
 
-use base::{clock::Clock, sync::Arc};
+use base::{
+    clock::Clock,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 use reactor::{
     Accepted, Connection, Control, Driver, Epoll, Handler, Loop, LoopConfig, Mailbox, Next, Pool,
     SendError, Sender,
@@ -20,6 +26,9 @@ use crate::{
 
 /// The acceptor's own event loop receives nothing, so it needs no buffers.
 const BUFFER_BYTES: usize = 0;
+
+/// How often a place is looked for when connections wait: this thread has nothing else to do.
+const PLACE_POLL: Duration = Duration::from_millis(5);
 
 /// The acceptor's name.
 pub(crate) const NAME: &str = "acceptor";
@@ -42,6 +51,10 @@ pub(crate) struct Acceptor {
     pub(crate) recipients: Vec<Recipient>,
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) connections_max: u64,
+    /// Connections beyond that wait instead of being turned away.
+    pub(crate) connections_wait: bool,
+    /// The server ends.
+    pub(crate) ends: Arc<AtomicBool>,
     pub(crate) mailbox: Mailbox<End>,
     pub(crate) clock: Clock,
 }
@@ -69,6 +82,8 @@ impl Acceptor {
             recipients: self.recipients,
             stats: self.stats,
             connections_max: self.connections_max,
+            connections_wait: self.connections_wait,
+            ends: self.ends,
         };
         ready.tell();
         Loop::new(LoopConfig::default(), driver, reception, self.mailbox, pool, self.clock)
@@ -85,10 +100,28 @@ struct Reception {
     recipients: Vec<Recipient>,
     stats: Arc<ServerStats>,
     connections_max: u64,
+    connections_wait: bool,
+    ends: Arc<AtomicBool>,
 }
 
 impl Reception {
+    /// Lets a connection wait until there is a place for it, and all others behind it.
+    fn await_place(&self) {
+        let is_full = || self.stats.connection_counts().0 >= self.connections_max;
+        if !is_full() {
+            return;
+        }
+        self.stats.set_accepting(false);
+        while is_full() && !self.ends.load(Ordering::Relaxed) {
+            thread::sleep(PLACE_POLL);
+        }
+        self.stats.set_accepting(true);
+    }
+
     fn give(&self, accepted: Accepted) {
+        if self.connections_wait {
+            self.await_place();
+        }
         let (open, _, _) = self.stats.connection_counts();
         if open >= self.connections_max {
             self.stats.refuse();
@@ -167,7 +200,8 @@ mod tests {
             })
             .unzip();
         let names = vec!["here".to_owned()];
-        (Reception { names, recipients, stats, connections_max }, inboxes)
+        let (connections_wait, ends) = (false, Arc::default());
+        (Reception { names, recipients, stats, connections_max, connections_wait, ends }, inboxes)
     }
 
     fn knock(reception: &Reception) -> UnixStream {

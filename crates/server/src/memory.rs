@@ -29,6 +29,7 @@ pub(crate) fn cache(
         let cache = CacheConfig {
             memory_max_bytes,
             policy: config.policy,
+            evicts: config.evictions,
             value_size_max: config.value_size_max.0,
             value_share_divisor: VALUE_SHARE_DIVISOR,
             writers: threads,

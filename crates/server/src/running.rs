@@ -17,7 +17,14 @@ use std::{
     time::Duration,
 };
 
-use base::{clock::Clock, size::ByteSize, sync::Arc};
+use base::{
+    clock::Clock,
+    size::ByteSize,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 use cache::Cache;
 use reactor::{Sender, mailbox};
 
@@ -97,6 +104,8 @@ pub struct Running {
     data: Vec<(Sender<Order>, Thread)>,
     datagrams: Option<(Sender<datagrams::End>, Thread)>,
     housekeeping: Option<(SyncSender<()>, Thread)>,
+    /// The acceptor is to end: it lets nobody wait any more.
+    ends: Arc<AtomicBool>,
     /// Where records go at the end, and where they are until then.
     keeps: Option<(PathBuf, Cache)>,
 }
@@ -147,6 +156,7 @@ impl Running {
             data: Vec::new(),
             datagrams: None,
             housekeeping: None,
+            ends: Arc::default(),
             keeps: config.restart_file.clone().map(|path| (path, cache.clone())),
         };
         let started = running
@@ -213,6 +223,8 @@ impl Running {
             recipients,
             stats: Arc::clone(&self.stats),
             connections_max: config.max_connections as u64,
+            connections_wait: config.connections_wait,
+            ends: Arc::clone(&self.ends),
             mailbox: inbox,
             clock: cache.clock().clone(),
         };
@@ -309,6 +321,7 @@ impl Running {
     fn end(mut self, how: Stop) -> Result<(), Error> {
         let mut outcome = Ok(());
         if let Some((end, handle)) = self.acceptor.take() {
+            self.ends.store(true, Ordering::Relaxed);
             // It fails if the acceptor has ended.
             let _ = end.send(End);
             outcome = outcome.and(join(handle));

@@ -16,6 +16,7 @@ pub mod memcached_binary;
 pub mod memcached_cuts;
 pub mod memcached_requests;
 pub mod memcached_session;
+pub mod restart_file;
 pub mod trace_file;
 
 macro_rules! targets {
@@ -43,6 +44,7 @@ targets! {
     memcached_cuts,
     memcached_requests,
     memcached_session,
+    restart_file,
     trace_file,
 }
 

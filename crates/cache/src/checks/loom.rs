@@ -40,6 +40,7 @@ fn cache(blocks: usize) -> Cache {
         value_size_max: 1024,
         value_share_divisor: 1,
         policy: PolicyKind::default(),
+        evicts: true,
         writers: 1,
         hash_seed: 7,
     };

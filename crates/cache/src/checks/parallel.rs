@@ -79,6 +79,7 @@ pub(super) fn cache(blocks: usize, seed: u64) -> Cache {
         value_size_max: memory_bytes / 2,
         value_share_divisor: 1,
         policy: policy(seed),
+        evicts: true,
         writers: 1,
         hash_seed: u128::from(seed) << 64 | 0x9e37_79b9_7f4a_7c15,
     };

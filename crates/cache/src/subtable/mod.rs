@@ -231,6 +231,9 @@ impl SubTable {
                 return Err(NoSlot);
             } else {
                 state.reclaim_expired(memory, newcomer.now_ms);
+                if !memory.evicts && state.runs.free_slots() == 0 {
+                    return Err(NoSlot);
+                }
             }
         }
         let mut remembered = None;

@@ -276,7 +276,9 @@ impl Worker {
             base::sync::thread::yield_now();
             return true;
         }
-        if self.table().memory.blocks.available() == 0 {
+        // What is not evicted is not on its way either.
+        let memory = &self.table().memory;
+        if memory.blocks.available() == 0 || !memory.evicts {
             return false;
         }
         // Offline, so that others who wait need not wait for this one.

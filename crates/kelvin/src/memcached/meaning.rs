@@ -58,6 +58,14 @@ pub(super) fn settings(options: &mut Options) -> Result<Settings, Refusal> {
     settings.insert("backlog", options.backlog.max(1).to_string());
     settings.insert("idle_timeout", format!("{}s", options.idle_timeout_s.max(0)));
     settings.insert("drain_timeout", DRAIN_TIMEOUT.to_owned());
+    settings.insert("connections_wait", (!options.refuses_connections).to_string());
+    settings.insert("evictions", options.evicts.to_string());
+    settings.insert("flush_command", options.flush.to_string());
+    settings.insert("dump_commands", options.dump.to_string());
+    settings.insert("watch_command", options.watch.to_string());
+    if let Some(most) = options.turn_commands_max {
+        settings.insert("turn_commands_max", most.to_string());
+    }
     settings.insert("shutdown_command", options.shutdown.to_string());
     let log = match options.verbosity {
         0 => "warn",
@@ -65,6 +73,9 @@ pub(super) fn settings(options: &mut Options) -> Result<Settings, Refusal> {
         _ => "debug",
     };
     settings.insert("log", log.to_owned());
+    if let Some(delimiter) = options.delimiter {
+        settings.insert("prefix_delimiter", delimiter.to_string());
+    }
     if let Some(path) = &options.memory_file {
         settings.insert("restart_file", path.clone());
     }

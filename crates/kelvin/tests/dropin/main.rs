@@ -9,8 +9,10 @@
 mod auth;
 mod binary;
 mod daemon;
+mod debian;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod limits;
 mod restart;
 mod sasl;
 mod servers;

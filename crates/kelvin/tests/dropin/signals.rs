@@ -1,6 +1,6 @@
 //! What ends a server, and how it ends then.
 
-use crate::servers::{Program, on_both};
+use crate::servers::{Directory, Program, Server, eventually, on_both};
 
 #[test]
 fn signals_end_it_well() {
@@ -15,6 +15,33 @@ fn signals_end_it_well() {
             code
         });
     }
+}
+
+#[test]
+fn a_hangup_reads_the_users_again_and_ends_nothing() {
+    on_both(&["-s", "{dir}/socket"], |server| {
+        server.signal("HUP");
+        server.ask(b"set key 0 0 1\r\nv\r\n", b"STORED\r\n");
+    });
+    let dir = Directory::new();
+    dir.file("users", "one:first\n");
+    let options = ["-Y", "{dir}/users", "-s", "{dir}/socket"];
+    let server = Server::start_in(dir, &Program::Kelvin, &options);
+    let login = |password: &str| {
+        let request = format!("set login 0 0 {}\r\none {password}\r\n", password.len() + 4);
+        let (reply, _) =
+            server.connect().exchange(&[request.as_bytes()], |got| got.ends_with(b"\r\n"));
+        reply == b"STORED\r\n"
+    };
+    assert!(login("first") && !login("second"));
+    server.dir().file("users", "one:second\n");
+    server.signal("HUP");
+    eventually("the new password is the right one", || login("second"));
+    // A file that cannot be understood changes nothing.
+    server.dir().file("users", "nobody");
+    server.signal("HUP");
+    eventually("it says so", || server.log().contains("the users stay who they were"));
+    assert!(login("second") && !login("first"));
 }
 
 #[test]

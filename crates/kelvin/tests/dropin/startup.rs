@@ -1,6 +1,8 @@
 //! How a server starts: ports, sockets, and what it says before it serves.
 
-use crate::servers::{Program, on_both, on_recent};
+use std::net::SocketAddr;
+
+use crate::servers::{Program, on_both, on_kelvin, on_recent};
 
 const SET: &[u8] = b"set key 5 0 5\r\nvalue\r\n";
 const GET: &[u8] = b"get key\r\n";
@@ -49,5 +51,79 @@ fn tells_its_version_and_its_options() {
     on_recent(&["-vv"], |server| {
         let mut conn = server.connect();
         conn.ask(b"mn\r\n", b"MN\r\n");
+    });
+}
+
+#[test]
+fn prefixes_end_where_they_are_told() {
+    on_both(&["-D", "/", "-s", "{dir}/socket"], |server| {
+        server.ask(b"set a/b:c 0 0 1\r\nx\r\n", b"STORED\r\n");
+        let dump = b"PREFIX a get 0 hit 0 set 1 del 0\r\nEND\r\n";
+        server.ask(b"stats detail dump\r\n", dump);
+        (server.stat("settings", "stat_key_prefix"), server.stat("settings", "detail_enabled"))
+    });
+}
+
+#[test]
+fn addresses_are_lists_with_and_without_ports() {
+    let options = ["-l", "127.0.0.1,127.0.0.2:-1", "-l", "proto[ascii]:tag[one]:127.0.0.3"];
+    on_recent(&options, |server| {
+        let ports =
+            std::fs::read_to_string(server.dir().path("ports")).expect("it tells its ports");
+        let ports: Vec<u16> = { ports.lines() }
+            .map(|line| line.strip_prefix("TCP INET: ").and_then(|port| port.parse().ok()))
+            .map(|port| port.expect("a line tells a port"))
+            .collect();
+        assert_eq!(ports.len(), 3);
+        for (last, port) in (1..).zip(ports) {
+            let stream = std::net::TcpStream::connect(SocketAddr::from(([127, 0, 0, last], port)));
+            let mut conn = crate::harness::conn::Conn::tcp(stream.expect("it listens there"));
+            conn.ask(b"mn\r\n", b"MN\r\n");
+        }
+    });
+}
+
+/// The same refusals, by exit code and a word of the message.
+#[test]
+fn wrong_options_are_refused() {
+    for (options, word) in [
+        (&["-c", "0"][..], "Maximum connections"),
+        (&["-t", "0"], "Number of threads"),
+        (&["-R", "0"], "Number of requests"),
+        (&["-f", "1"], "Factor"),
+        (&["-n", "0"], "Chunk size"),
+        (&["-D", ""], "No delimiter"),
+        (&["-B", "http"], "Invalid value for binding protocol"),
+        (&["-I", "1000"], "1024"),
+        (&["-I", "1025m", "-m", "8192"], "gigabyte"),
+        (&["-I", "1100k"], "evenly"),
+        (&["-o", "idle_timeout"], "idle_timeout"),
+        (&["-o", "hash_algorithm=md5"], "hash_algorithm"),
+        (&["-o", "slab_automove=3"], "slab_automove"),
+        (&["-o", "hashpower=11"], ""),
+        (&["-o", "no_such_option"], "Illegal suboption"),
+        (&["-p", "70000"], ""),
+        (&["-l", "no.such.host.invalid", "-p", "-1"], ""),
+        (&["-q"], "invalid option -- 'q'"),
+    ] {
+        let [ours, theirs] =
+            [Program::Kelvin, Program::installed()].map(|program| program.run(options));
+        assert_eq!(ours.0, theirs.0, "{options:?}: {} / {}", ours.2, theirs.2);
+        for (_, output, errors) in [ours, theirs] {
+            assert!(output.contains(word) || errors.contains(word), "{options:?}: {errors}");
+        }
+    }
+}
+
+#[test]
+fn what_has_no_effect_is_told_and_no_reason_not_to_serve() {
+    let options = ["-n", "64", "-C", "-o", "modern,hashpower=16,ext_path=/tmp/x:1G"];
+    on_kelvin(&[&options[..], &["-s", "{dir}/socket"]].concat(), |server| {
+        server.ask(b"mn\r\n", b"MN\r\n");
+        let log = server.log();
+        for name in ["-n has no effect", "-C has no", "-o hashpower has", "-o ext_path has"] {
+            assert_eq!(log.matches(name).count(), 1, "{name}: {log}");
+        }
+        assert_eq!(log.lines().count(), 4, "{log}");
     });
 }

@@ -42,6 +42,9 @@ impl Effective {
             let message = format!("must be from 1 to {CONNECTIONS_MAX}");
             return Err(self.wrong("max_connections", message));
         }
+        if config.turn_commands_max == 0 {
+            return Err(self.wrong("turn_commands_max", "must be at least 1"));
+        }
         if !(1..=i32::MAX as u32).contains(&config.backlog) {
             return Err(self.wrong("backlog", format!("must be from 1 to {}", i32::MAX)));
         }

@@ -20,13 +20,15 @@ use base::size::ByteSize;
 use cache::PolicyKind;
 use reactor::Spin;
 
+use crate::memcached::TURN_COMMANDS_MAX;
+
 pub use budget::Budget;
 pub(crate) use budget::RECORD_BYTES_MIN;
 pub(crate) use check::VALUE_SHARE_DIVISOR;
 pub use layers::{Effective, Layer, Origin};
 pub use value::{
-    Cpus, Duration, IoMode, ListenAddress, LogLevel, MemoryUse, Mode, Protocol, Spinning, Threads,
-    Value,
+    Cpus, Delimiter, Duration, IoMode, ListenAddress, LogLevel, MemoryUse, Mode, Protocol,
+    Spinning, Threads, Value,
 };
 
 /// Port that memcached clients expect.
@@ -150,6 +152,8 @@ settings! {
     /// Which record goes when memory is full: `htr`, or, for comparison, `fifo`, `lru`, `arc` or
     /// `paper`. With the last three a hit takes a lock, and a record 8 bytes more.
     policy: PolicyKind = PolicyKind::Htr, "NAME";
+    /// Whether records are evicted when memory is full; if not, storing fails.
+    evictions: bool = true, "BOOL";
     /// Longest value, at most 1GiB and a quarter of the memory for records.
     value_size_max: ByteSize = ByteSize(1 << 20), "SIZE";
     /// Threads that serve connections; `auto` is one for each CPU.
@@ -163,15 +167,25 @@ settings! {
     spin: Spinning = Spinning(Spin::Off), "US";
     /// Most connections at a time; one more is told so and closed.
     max_connections: usize = 1024, "N";
+    /// Whether connections beyond `max_connections` wait until others close, instead of being
+    /// turned away.
+    connections_wait: bool = false, "BOOL";
+    /// Most commands of a connection before others have their turn.
+    turn_commands_max: usize = TURN_COMMANDS_MAX, "N";
     /// Connections that may wait to be accepted, for each listener.
     backlog: u32 = 1024, "N";
     /// Closes connections on which no byte moved for so long; `0s` is never.
     idle_timeout: Duration = Duration(0), "TIME";
+    /// What ends the prefix of a key in `stats detail`, which counts from the start then; empty for
+    /// `:`, and for counting when a client asks for it.
+    prefix_delimiter: Delimiter = Delimiter(None), "CHAR";
     /// File that keeps records over a restart, best in memory (tmpfs); empty for none. It is
     /// written when the server ends in order, and read and removed when it starts.
     restart_file: Option<PathBuf> = None, "PATH";
     /// How long a stop waits for clients to take their last replies.
     drain_timeout: Duration = Duration(10_000), "TIME";
+    /// Whether the command `flush_all` is obeyed.
+    flush_command: bool = true, "BOOL";
     /// Whether a client's `shutdown` command is obeyed.
     shutdown_command: bool = false, "BOOL";
     /// Whether clients may list keys, by `lru_crawler metadump`, `mgdump` and `stats cachedump`.

@@ -1,5 +1,6 @@
 //! Types of settings: how each is read from text and written as TOML.
 
+mod delimiter;
 mod driver;
 mod memory_use;
 mod protocol;
@@ -16,6 +17,7 @@ use cache::PolicyKind;
 use serde::{Deserialize, Deserializer, de};
 
 use super::{DEFAULT_PORT, NET_THREADS_MAX};
+pub use delimiter::Delimiter;
 pub use driver::{IoMode, Spinning};
 pub use memory_use::MemoryUse;
 pub use protocol::Protocol;
@@ -77,8 +79,8 @@ macro_rules! plain_values {
 }
 
 text_values!(
-    ByteSize, Duration, Mode, Threads, Cpus, IoMode, Spinning, LogLevel, MemoryUse, PolicyKind,
-    Protocol
+    ByteSize, Delimiter, Duration, Mode, Threads, Cpus, IoMode, Spinning, LogLevel, MemoryUse,
+    PolicyKind, Protocol
 );
 plain_values!(
     u16: "a port", usize: "a whole number", u32: "a whole number", bool: "`true` or `false`"

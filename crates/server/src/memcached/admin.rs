@@ -47,8 +47,8 @@ pub(super) fn admin(context: &mut Context, request: &Request<'_>, replies: &mut 
             (&lines::LINE_END[..], false)
         }
         Request::FlushAll { at, noreply } => {
-            flush_all(context, at);
-            (lines::OK, noreply)
+            let reply = if flush_all(context, at) { lines::OK } else { lines::FLUSH_NOT_ALLOWED };
+            (reply, noreply)
         }
         Request::Verbosity { level, noreply } => {
             context.server.set_verbosity(level.min(VERBOSITY_MAX).into());
@@ -91,12 +91,17 @@ pub(super) fn admin(context: &mut Context, request: &Request<'_>, replies: &mut 
     Then::Continue
 }
 
-pub(super) fn flush_all(context: &mut Context, at: Expiry) {
+/// Makes all records dead, now or later. False if that is not allowed.
+pub(super) fn flush_all(context: &mut Context, at: Expiry) -> bool {
     context.counters.cmd_flush.add(1);
+    if context.server.settings().flush_refused {
+        return false;
+    }
     match at {
         Expiry::Never | Expiry::Past => context.worker.flush(),
         later => context.worker.cache().flush_at(context.deadline_ms(later)),
     }
+    true
 }
 
 /// Changes the memory of the whole server. What buffers and connections have of it stays theirs.

@@ -55,10 +55,8 @@ pub(super) fn execute(
             let key = known.unwrap_or_else(|| context.key(key));
             keyed::delete(context, key, token)
         }
-        Command::Flush { at } => {
-            admin::flush_all(context, at);
-            Status::Ok
-        }
+        Command::Flush { at } if admin::flush_all(context, at) => Status::Ok,
+        Command::Flush { .. } => Status::Unauthenticated,
         Command::Noop => Status::Ok,
         Command::Quit => {
             put_status(frame, Status::Ok, quiet, replies);

@@ -7,7 +7,7 @@ use cache::{Key, Worker};
 use reactor::ConnId;
 use wire::memcached::{Expiry, KeyRoom, Limits, MetaKey, limits::KEY_LEN_MAX};
 
-use super::{deadline::deadline_ms, dialect::Access};
+use super::{TURN_COMMANDS_MAX, deadline::deadline_ms, dialect::Access};
 use crate::{
     stats::{Counters, ServerStats},
     users::Login,
@@ -38,6 +38,8 @@ pub struct Context {
     /// Whether the session at work waits for memory to be unpinned that others' replies hold. One
     /// that has waited long enough misses instead.
     pub(super) waits_for_pins: bool,
+    /// Most commands of a connection before others have their turn.
+    pub(super) turn_commands_max: usize,
     /// What wakes sessions of this thread.
     pub(super) rouse: Arc<dyn Rouse>,
     /// Logs that somebody follows, as of when the group at work began.
@@ -69,6 +71,7 @@ impl Context {
             control,
             limits: Limits::default(),
             access: Access::default(),
+            turn_commands_max: server.settings().turn_commands_max.unwrap_or(TURN_COMMANDS_MAX),
             waits_for_pins: true,
             unsent_before: 0,
         }

@@ -159,7 +159,7 @@ impl Session {
         context.unsent_before = written_before;
         context.client = self.connection.id();
         self.choose_patience(context);
-        let mut turn = Turn { context, replies, commands_left: TURN_COMMANDS_MAX };
+        let mut turn = Turn { commands_left: context.turn_commands_max, context, replies };
         let advance = self.advance(&mut turn, input.bytes());
         let Turn { commands_left, .. } = turn;
         self.go_on(context, input, replies, Begun { advance, commands_left, written_before })
@@ -204,7 +204,7 @@ impl Session {
         context.unsent_before = written_before;
         context.client = self.connection.id();
         self.choose_patience(context);
-        let mut turn = Turn { context, replies, commands_left: TURN_COMMANDS_MAX };
+        let mut turn = Turn { commands_left: context.turn_commands_max, context, replies };
         let advance = self.perform_all(&mut turn, planned, end, input);
         Begun { advance, commands_left: turn.commands_left, written_before }
     }

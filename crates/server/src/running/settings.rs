@@ -36,6 +36,11 @@ pub(super) fn settings(
         idle_timeout_s: config.idle_timeout.0.div_ceil(1000),
         shutdown_enabled: config.shutdown_command,
         dumps_allowed: config.dump_commands,
+        prefix_delimiter: config.prefix_delimiter.0,
+        keeps_all: !config.evictions,
+        connections_wait: config.connections_wait,
+        turn_commands_max: Some(config.turn_commands_max),
+        flush_refused: !config.flush_command,
         watch_allowed: config.watch_command,
     }
 }

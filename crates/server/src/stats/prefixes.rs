@@ -1,7 +1,7 @@
 //! Counts by key prefix, for `stats detail`.
 //!
-//! Off until asked for; then every text command on a key with a `:` takes one lock. What memcached
-//! calls a prefix is what stands before the first `:`.
+//! Off until asked for; then every text command on a key with a delimiter takes one lock. What
+//! memcached calls a prefix is what stands before the first delimiter.
 
 use std::{collections::BTreeMap, ops::Bound};
 
@@ -16,7 +16,7 @@ use memchr::memchr;
 /// bytes the table stays under 8192 * (250 + 100) bytes = 3 MiB, which no budget has to know.
 pub const PREFIXES_MAX: usize = 8192;
 
-/// Ends a prefix.
+/// Ends a prefix, unless the configuration says otherwise.
 const DELIMITER: u8 = b':';
 
 /// What was done to the keys of one prefix.
@@ -33,13 +33,30 @@ pub struct PrefixCounts {
 }
 
 /// The prefixes and their counts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PrefixTable {
+    delimiter: u8,
     enabled: AtomicBool,
     counts: Mutex<BTreeMap<Box<[u8]>, PrefixCounts>>,
 }
 
 impl PrefixTable {
+    /// Nothing counted yet. With a delimiter of its own it counts from the start.
+    #[must_use]
+    pub fn new(delimiter: Option<u8>) -> Self {
+        Self {
+            delimiter: delimiter.unwrap_or(DELIMITER),
+            enabled: AtomicBool::new(delimiter.is_some()),
+            counts: Mutex::default(),
+        }
+    }
+
+    /// What ends a prefix.
+    #[must_use]
+    pub fn delimiter(&self) -> char {
+        self.delimiter.into()
+    }
+
     /// Starts or stops counting. What was counted stays.
     pub fn enable(&self, on: bool) {
         self.enabled.store(on, Ordering::Relaxed);
@@ -81,7 +98,7 @@ impl PrefixTable {
 
     #[cold]
     fn count_slowly(&self, key: &[u8], count: impl FnOnce(&mut PrefixCounts)) {
-        let Some(end) = memchr(DELIMITER, key) else { return };
+        let Some(end) = memchr(self.delimiter, key) else { return };
         let prefix = &key[..end];
         let mut table = lock(&self.counts);
         if let Some(counts) = table.get_mut(prefix) {

@@ -35,6 +35,14 @@ pub struct Settings {
     pub policy: cache::PolicyKind,
     /// Longest value in bytes.
     pub value_size_max: u64,
+    /// Whether records are refused instead of evicted when memory is full.
+    pub keeps_all: bool,
+    /// Whether connections wait beyond the limit.
+    pub connections_wait: bool,
+    /// Most commands of a connection before others have their turn, if that is set.
+    pub turn_commands_max: Option<usize>,
+    /// Whether `flush_all` is refused.
+    pub flush_refused: bool,
     /// Seconds after which an idle connection is closed; 0 is never.
     pub idle_timeout_s: u64,
     /// Which protocols are spoken.
@@ -43,6 +51,8 @@ pub struct Settings {
     pub users_path: Option<String>,
     /// The path of the file that keeps records over a restart, if there is one.
     pub restart_path: Option<String>,
+    /// What ends the prefix of a key, if prefixes are counted from the start.
+    pub prefix_delimiter: Option<u8>,
     /// Whether `shutdown` is obeyed.
     pub shutdown_enabled: bool,
     /// Whether clients may list keys.

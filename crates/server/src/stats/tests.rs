@@ -54,7 +54,7 @@ fn only_the_change_to_waiting_is_a_pause() {
 
 #[test]
 fn prefixes_are_counted_only_while_enabled_and_only_with_a_delimiter() {
-    let table = PrefixTable::default();
+    let table = PrefixTable::new(None);
     table.count(b"user:1", |counts| counts.gets += 1);
     assert_eq!(table.counts_after(None, 10), []);
     table.enable(true);
@@ -69,7 +69,7 @@ fn prefixes_are_counted_only_while_enabled_and_only_with_a_delimiter() {
 
 #[test]
 fn prefixes_are_listed_in_parts_and_the_empty_one_is_the_first() {
-    let table = PrefixTable::default();
+    let table = PrefixTable::new(None);
     table.enable(true);
     for key in [&b"b:1"[..], b":1", b"a:1", b"a\0:1"] {
         table.count(key, |counts| counts.gets += 1);
@@ -86,7 +86,7 @@ fn prefixes_are_listed_in_parts_and_the_empty_one_is_the_first() {
 
 #[test]
 fn the_prefix_table_is_bounded() {
-    let table = PrefixTable::default();
+    let table = PrefixTable::new(None);
     table.enable(true);
     for number in 0..PREFIXES_MAX + 10 {
         table.count(format!("{number}:x").as_bytes(), |counts| counts.gets += 1);

@@ -136,6 +136,8 @@ pub const DUMP_END: &[u8] = b"EN\r\n";
 pub const METADUMP_NOT_ALLOWED: &[u8] = b"ERROR metadump not allowed\r\n";
 /// `lru_crawler mgdump` is not allowed.
 pub const MGDUMP_NOT_ALLOWED: &[u8] = b"ERROR key dump not allowed\r\n";
+/// `flush_all` is not allowed.
+pub const FLUSH_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
 /// `watch` is not allowed.
 pub const WATCH_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
 

@@ -218,7 +218,13 @@ pub(in crate::memcached) const OPTIONS: &[Row] = &[
             Ok(())
         }),
     ),
-    row('C', "disable-cas", Nothing, "no CAS tokens", Set(|o, _| o.tokens = false)),
+    row(
+        'C',
+        "disable-cas",
+        Nothing,
+        "no effect",
+        Accepted(|_| Ok(()), "it would save tokens; they are part of every record"),
+    ),
     row(
         'b',
         "listen-backlog",

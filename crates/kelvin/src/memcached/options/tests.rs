@@ -20,7 +20,7 @@ fn names_are_unique() {
 #[test]
 fn options_change_what_is_asked_for() {
     let asked = options(
-        "-p 1 -U 2 -s s -a 0777 -A -d -r -u me -m 128 -M -c 9 -k -vv -P pid -D/ -t 3 -R 4 -C -b 5 \
+        "-p 1 -U 2 -s s -a 0777 -A -d -r -u me -m 128 -M -c 9 -k -vv -P pid -D/ -t 3 -R 4 -b 5 \
          -B ascii -I 2m -S -F -X -W -Y auth -e file -l a,b -l c -l b \
          -o no_maxconns_fast,idle_timeout=6",
     );
@@ -44,7 +44,6 @@ fn options_change_what_is_asked_for() {
         delimiter: Some('/'),
         threads: 3,
         turn_commands_max: Some(4),
-        tokens: false,
         backlog: 5,
         protocol: Some(Protocol::Ascii),
         value_bytes_max: 2 << 20,

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use super::Report;
-use crate::{config::Protocol, stats::ServerStats};
+use crate::{config::Protocol, memcached::TURN_COMMANDS_MAX, stats::ServerStats};
 
 /// What no option changes; mostly what memcached tunes and this server has no part for.
 const FIXED: [(&str, &str); 27] = [
@@ -50,7 +50,7 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("inter", &settings.listen.clone().unwrap_or_else(null));
     set("verbosity", &server.verbosity());
     set("oldest", &0);
-    set("evictions", &"on");
+    set("evictions", &if settings.keeps_all { "off" } else { "on" });
     set("policy", &settings.policy);
     set("domain_socket", &settings.unix_path.clone().unwrap_or_else(null));
     set("umask", &format_args!("{:o}", settings.unix_mode));
@@ -59,9 +59,9 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("chunk_size", &0);
     set("num_threads", &settings.threads);
     set("num_threads_per_udp", &u32::from(settings.udp_port > 0));
-    set("stat_key_prefix", &":");
+    set("stat_key_prefix", &server.prefixes().delimiter());
     set("detail_enabled", &yes(server.prefixes().enabled()));
-    set("reqs_per_event", &crate::memcached::TURN_COMMANDS_MAX);
+    set("reqs_per_event", &settings.turn_commands_max.unwrap_or(TURN_COMMANDS_MAX));
     set("cas_enabled", &"yes");
     set("tcp_backlog", &settings.backlog);
     let (name, ascii, binary) = match settings.protocol {
@@ -74,7 +74,7 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("auth_enabled_sasl", &yes(binary && users_path.is_some()));
     set("auth_enabled_ascii", &users_path.filter(|_| ascii).unwrap_or("no"));
     set("item_size_max", &settings.value_size_max);
-    set("maxconns_fast", &"yes");
+    set("maxconns_fast", &yes(!settings.connections_wait));
     set("hashpower_init", &0);
     set("slab_reassign", &"yes");
     set("slab_automove", &1);
@@ -85,7 +85,7 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("lru_crawler_sleep", &0);
     set("lru_crawler_tocrawl", &0);
     set("tail_repair_time", &0);
-    set("flush_enabled", &"yes");
+    set("flush_enabled", &yes(!settings.flush_refused));
     set("dump_enabled", &yes(settings.dumps_allowed));
     set("idle_timeout", &settings.idle_timeout_s);
     set("memory_file", &settings.restart_path.clone().unwrap_or_else(null));
