@@ -20,7 +20,7 @@ use std::{
 use base::sync::Arc;
 use cache::Cache;
 use reactor::{Connection, Mailbox, Next, Pool};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire::memcached::datagram::{self, DATAGRAM_BYTES_MAX, MESSAGE_BYTES_MAX};
 
 use crate::{
@@ -59,6 +59,9 @@ const TURNS_MAX: usize = 256;
 const WAITS_MAX: usize = 10;
 
 const WAIT: Duration = Duration::from_millis(1);
+
+/// How long room for one datagram is waited for: 1400 bytes take so long at 1 Mbit/s.
+const ROOM_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 11_000_000 };
 
 /// The order to end.
 #[derive(Clone, Copy, Debug)]
@@ -184,12 +187,24 @@ impl Desk {
             for (frame, part) in datagram::parts(request, &reply) {
                 let mut datagram = arrayvec::ArrayVec::<u8, DATAGRAM_BYTES_MAX>::new();
                 datagram.extend(frame.into_iter().chain(part.iter().copied()));
-                // Whoever asks by UDP does without a reply that cannot be sent now.
-                if socket.send_to(&datagram, from).is_err() {
+                if !self.send(socket, &datagram, from) {
                     break;
                 }
             }
         }
+    }
+
+    /// Sends a datagram, and waits a little until the system has room for it. Whoever asks by UDP
+    /// does without a reply that cannot be sent.
+    fn send(&mut self, socket: &UdpSocket, datagram: &[u8], to: SocketAddr) -> bool {
+        match socket.send_to(datagram, to) {
+            Ok(_) => return true,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => return false,
+        }
+        let mut awaited = [PollFd::new(socket, PollFlags::OUT)];
+        let has_room = self.context.worker().offline(|| poll(&mut awaited, Some(&ROOM_WAIT)));
+        has_room.is_ok_and(|ready| ready > 0) && socket.send_to(datagram, to).is_ok()
     }
 
     /// The replies to the requests in `message`; `None` if they are too long, or never ready.
@@ -202,7 +217,7 @@ impl Desk {
         for _ in 0..TURNS_MAX {
             let fed = input.feed(message, pool);
             message = &message[fed..];
-            context.worker().quiesce();
+            context.begin_group();
             let next = session.serve(context, input, output);
             let mut chain = output.launch();
             if reply.len() + chain.len() > REPLY_BYTES_MAX {
@@ -211,6 +226,7 @@ impl Desk {
             }
             reply.append(&mut chain.take_bytes());
             output.landed(chain);
+            context.log_evictions();
             match next {
                 Next::Finish | Next::Abort => return Some(reply),
                 Next::Read if message.is_empty() || fed == 0 => return Some(reply),

@@ -222,7 +222,9 @@ impl Running {
             listeners,
             recipients,
             stats: Arc::clone(&self.stats),
-            connections_max: config.max_connections as u64,
+            // The desk for datagrams is listed as a connection and takes nobody's place.
+            connections_max: config.max_connections as u64
+                + u64::from(!self.udp_addresses.is_empty()),
             connections_wait: config.connections_wait,
             ends: Arc::clone(&self.ends),
             mailbox: inbox,

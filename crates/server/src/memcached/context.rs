@@ -92,7 +92,7 @@ impl Context {
 
     /// Announces that the thread holds nothing of the cache, and looks which logs are followed. To
     /// be called before each group of requests.
-    pub(super) fn begin_group(&mut self) {
+    pub(crate) fn begin_group(&mut self) {
         self.worker.quiesce();
         self.watched = self.server.watchers().logs();
     }

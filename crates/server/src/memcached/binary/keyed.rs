@@ -5,6 +5,7 @@ use wire::memcached::{
     Expiry,
     binary::{Command, Frame, Get as Retrieval, Head, Request, Status},
     reply::Writer,
+    watch,
 };
 
 use super::replies::{put, put_status, put_value};
@@ -42,23 +43,32 @@ pub(super) fn get(
         None => context.worker.get(key, &mut record),
         Some(expiry_ms) => get_and_touch(context, key, expiry_ms, &mut record),
     };
-    let hit = match found {
+    let found = match found {
         Get::Busy if context.waits_for_pins => return false,
         Get::Busy | Get::Miss => {
             miss(request, given_back, replies);
-            false
+            None
         }
-        Get::Hit(_) => {
+        Get::Hit(meta) => {
             record.finish(&[]);
-            true
+            Some(meta.value_len)
         }
         Get::Large(pinned) => {
+            let len = pinned.meta().value_len;
             record.finish_large(pinned, &[]);
-            true
+            Some(len)
         }
     };
-    count_retrieval(context, key, touch_ms.is_some(), hit);
+    note_retrieval(context, key, touch_ms.is_some(), found);
     true
+}
+
+/// Counts a retrieval, or a touch, and logs it; `found` is the length of the value.
+fn note_retrieval(context: &mut Context, key: Key<'_>, touches: bool, found: Option<u32>) {
+    if context.watched & watch::FETCHERS != 0 {
+        context.log_fetch(key.bytes(), found);
+    }
+    count_retrieval(context, key, touches, found.is_some());
 }
 
 /// A miss: nothing if the client is quiet, the key if it asked for it, else words.
@@ -95,7 +105,7 @@ pub(super) fn touch(
             put(&Head { token, extras, ..Head::new(frame, Status::Ok) }, &[], replies);
         }
     }
-    count_retrieval(context, key, true, found.is_some());
+    note_retrieval(context, key, true, found.map(|meta| meta.value_len));
 }
 
 /// Deletes the record of `key` if it has `token`, or any for 0.
