@@ -350,29 +350,29 @@ impl Table {
     }
 
     /// Takes blocks from sub-tables until the reserve is full again, or nothing more can be had at
-    /// once. `needy` is taken from last.
+    /// once: first from those that have some, `needy` the last of them, then from whoever has one.
+    /// The only block of `needy` stays: it may be the one that it was just given.
     pub(crate) fn refill_reserve(&self, needy: Option<usize>, now_ms: u64) {
-        let mut except: ArrayVec<usize, DONORS_MAX> = needy.into_iter().collect();
-        let mut floor_bytes = FLOOR_BYTES;
-        for _ in 0..REFILL_STEPS_MAX {
-            if !self.memory.blocks.is_short() {
-                return;
-            }
-            if self.take_spare() {
-                continue;
-            }
-            if !self.memory.evicts {
-                return;
-            }
-            match self.donor(&except, floor_bytes, now_ms) {
-                Some(donor) if self.take_from(donor) => {}
-                Some(donor) if !except.is_full() => except.push(donor.number()),
-                None if floor_bytes > 0 => {
-                    // Not even two blocks anywhere: whoever has one.
-                    floor_bytes = 0;
-                    except.clear();
+        let mut steps = REFILL_STEPS_MAX;
+        for (floor_bytes, spared) in [(FLOOR_BYTES, needy), (FLOOR_BYTES, None), (0, needy)] {
+            let mut except: ArrayVec<usize, DONORS_MAX> = spared.into_iter().collect();
+            while steps > 0 {
+                steps -= 1;
+                if !self.memory.blocks.is_short() {
+                    return;
                 }
-                _ => return,
+                if self.take_spare() {
+                    continue;
+                }
+                if !self.memory.evicts {
+                    return;
+                }
+                match self.donor(&except, floor_bytes, now_ms) {
+                    Some(donor) if self.take_from(donor) => {}
+                    Some(donor) if !except.is_full() => except.push(donor.number()),
+                    Some(_) => return,
+                    None => break,
+                }
             }
         }
     }

@@ -15,7 +15,7 @@ use base::{
 
 use crate::{
     Cache, CacheConfig, Change, Digits, Edit, Get, INLINE_VALUE_MAX_BYTES, Meta, Pinned,
-    PolicyKind, Put, StoreError, Value, View, Worker,
+    PolicyKind, Put, Stats, StoreError, Value, View, Worker,
     geometry::{BLOCK_BYTES, WORD_BYTES},
     index::Merge,
 };
@@ -87,7 +87,7 @@ pub(super) fn cache(blocks: usize, seed: u64) -> Cache {
 }
 
 /// Runs a scenario to its end and looks everything over.
-pub(super) fn run(scenario: Scenario, seed: u64) {
+pub(super) fn run(scenario: Scenario, seed: u64) -> Stats {
     let cache = cache(scenario.blocks, seed);
     // Fixed shares evict from one partition while another has room.
     let lossy = scenario.lossy || policy(seed).limits_partitions();
@@ -108,14 +108,15 @@ pub(super) fn run(scenario: Scenario, seed: u64) {
         })
         .collect();
     first.play();
-    let mut ended = first.worker.offline(|| handles.into_iter().map(thread::JoinHandle::join));
-    assert!(ended.all(|ended| ended.is_ok()), "another thread has failed");
+    let ended = first.worker.offline(|| handles.into_iter().all(|one| one.join().is_ok()));
+    assert!(ended, "another thread has failed");
     first.finish();
     drop(first);
     // miri takes seconds for it, and has nothing to find there.
     if !cfg!(miri) {
         cache.table().validate();
     }
+    cache.stats()
 }
 
 /// One thread.

@@ -25,7 +25,9 @@ const PREEMPTIONS: usize = 4;
 const STEPS_MAX: usize = 20_000_000;
 
 fn explore(scenario: Scenario, schedules: usize) {
-    explore_body(schedules, move || run(scenario, thread_rng().gen_range(1..u64::MAX >> 1)));
+    explore_body(schedules, move || {
+        run(scenario, thread_rng().gen_range(1..u64::MAX >> 1));
+    });
 }
 
 fn explore_body(schedules: usize, body: impl Fn() + Copy + Send + Sync + 'static) {

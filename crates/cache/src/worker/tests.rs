@@ -47,10 +47,15 @@ fn set(worker: &mut Worker, key: &[u8], value: &[u8]) -> u64 {
     worker.set(worker.key(key), &Put::new(Value::Bytes(value))).expect("memory")
 }
 
+/// Bytes that differ from place to place and from seed to seed.
 fn pattern(len: usize, seed: u64) -> Vec<u8> {
-    (0..len as u64)
-        .map(|at| (at.wrapping_mul(31) ^ seed.wrapping_mul(97) ^ at >> 8) as u8)
-        .collect()
+    let mut words = Random(seed << 1 | 1);
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        bytes.extend_from_slice(&words.below(u64::MAX).to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
 }
 
 #[test]

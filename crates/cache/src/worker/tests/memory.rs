@@ -52,22 +52,22 @@ fn present(worker: &mut Worker, keys: std::ops::Range<u64>, len: usize) -> usize
 #[test]
 fn less_memory_keeps_what_fits_and_more_is_there_at_once() {
     for len in [20, 1000, 30_000] {
-        let cache = growable(32 * MIB, 64 * MIB);
+        let cache = growable(16 * MIB, 32 * MIB);
         let mut worker = cache.worker().expect("a place");
-        let keys = 0..35 * MIB / (len as u64 + 40);
+        let keys = 0..17 * MIB / (len as u64 + 40);
         fill(&mut worker, keys.clone(), len);
         let full = present(&mut worker, keys.clone(), len);
-        cache.set_memory(8 * MIB).expect("enough");
+        cache.set_memory(4 * MIB).expect("enough");
         fit(&mut worker);
         let small = cache.stats();
-        assert!(small.arena_bytes < 8 * MIB, "{small:?}");
+        assert!(small.arena_bytes < 4 * MIB, "{small:?}");
         assert!(small.arena_used_bytes <= small.arena_bytes, "{small:?}");
         let kept = present(&mut worker, keys.clone(), len);
         assert!(kept * 6 > full, "{kept} of {full} values of {len} bytes are left");
         assert!(kept * 3 < full, "{kept} of {full} values of {len} bytes are left");
         worker.quiesce();
         cache.table().validate();
-        cache.set_memory(64 * MIB).expect("reserved");
+        cache.set_memory(32 * MIB).expect("reserved");
         let others = keys.end..keys.end * 2;
         fill(&mut worker, others.clone(), len);
         assert_eq!(present(&mut worker, others, len) as u64, keys.end, "room for all");
@@ -119,17 +119,17 @@ fn what_is_pinned_above_a_lowered_limit_keeps_nobody_from_storing() {
 
 #[test]
 fn index_and_ghosts_of_small_records_make_room_for_large_ones() {
-    let cache = cache(32 * MIB);
+    let cache = cache(8 * MIB);
     let mut worker = cache.worker().expect("a place");
-    fill(&mut worker, 0..1_000_000, 0);
+    fill(&mut worker, 0..250_000, 0);
     let small = cache.stats();
-    assert!(small.index_bytes + small.ghost_bytes > 6 * MIB, "{small:?}");
+    assert!(small.index_bytes + small.ghost_bytes > 3 * MIB / 2, "{small:?}");
     // A key that was made when the index was large.
     let (name, absent) = (1u64.to_le_bytes(), u64::MAX.to_le_bytes());
     let keys = [worker.key(&name), worker.key(&absent)];
     for round in 0..4 {
         let from = 3_000_000 + round * 100_000;
-        fill(&mut worker, from..from + 35_000, 1000);
+        fill(&mut worker, from..from + 9_000, 1000);
         fit(&mut worker);
     }
     let large = cache.stats();
@@ -146,10 +146,31 @@ fn index_and_ghosts_of_small_records_make_room_for_large_ones() {
     cache.table().validate();
     // Three turnovers later there are as many small ones as at first.
     for round in 0..5 {
-        fill(&mut worker, round * 500_000..(round + 1) * 500_000, 0);
+        fill(&mut worker, round * 125_000..(round + 1) * 125_000, 0);
         fit(&mut worker);
     }
     assert!(cache.stats().records * 20 > small.records * 19, "{:?}", cache.stats());
     worker.quiesce();
+    cache.table().validate();
+}
+
+#[test]
+fn more_sizes_than_blocks_are_stored_in_turn() {
+    // 40 blocks or so, and records of some sixty classes and as many ranges of large values.
+    let config = CacheConfig { value_size_max: 300_000, writers: 1, ..CacheConfig::new(40 << 16) };
+    let config = CacheConfig { value_share_divisor: 1, ..config };
+    let cache = Cache::new(config, Clock::manual(1_000_000)).expect("a cache");
+    let mut worker = cache.worker().expect("a place");
+    for round in 0..20 {
+        let sizes =
+            (0..60).map(|step| 8 + step * 68).chain([5_000, 10_000, 20_000, 40_000, 200_000]);
+        for (number, len) in sizes.enumerate() {
+            let name = (round << 32 | number as u64).to_le_bytes();
+            set(&mut worker, &name, &pattern(len, round));
+            assert_eq!(read(&mut worker, &name), Some(pattern(len, round)), "{len}");
+            worker.quiesce();
+        }
+    }
+    assert_eq!(cache.stats().out_of_memory, 0);
     cache.table().validate();
 }
