@@ -15,8 +15,8 @@ mod sizes {
     pub(crate) const RUNS: [(usize, usize); 3] =
         [(256, 4 << 10), (1024, 16 << 10), (BLOCK_BYTES, BLOCK_BYTES)];
     /// Slot sizes: from the end of the row before to `to`, in steps of `step`.
-    pub(crate) const SLOT_STEPS: [(usize, usize); 7] =
-        [(128, 8), (256, 16), (512, 32), (1024, 64), (2048, 128), (4096, 256), (4368, 272)];
+    pub(crate) const SLOT_STEPS: [(usize, usize); 6] =
+        [(128, 8), (256, 16), (1024, 32), (2048, 64), (4096, 256), (4368, 272)];
     /// Pieces of a tail: how many of them share a block evenly. The last three are what a tail is
     /// cut into, the others, and the first of the three, what remains of it.
     pub(crate) const PIECES: [usize; 32] = [
