@@ -52,7 +52,7 @@ pub use error::{ConfigError, StoreError};
 pub use evicted::Evicted;
 pub use extent::{Pinned, Upload};
 pub use index::Step;
-pub use meta::{Get, Key, Meta, Output};
+pub use meta::{Dead, Get, Key, Meta, Output};
 pub use policy::{PaperRules, PolicyKind};
 pub use stats::Stats;
 pub use unit::UnitCache;

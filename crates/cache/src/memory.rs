@@ -6,6 +6,7 @@ use base::{
 };
 
 use crate::{
+    Dead,
     arena::Arena,
     blocks::{Blocks, Owner},
     evicted::EvictionLog,
@@ -103,6 +104,11 @@ impl Memory {
     pub(crate) fn is_dead(&self, slot: Slot<'_>, header: Header, now_ms: u64) -> bool {
         let expiry_ms = slot.expiry_ms(header);
         (expiry_ms != 0 && expiry_ms <= now_ms) || header.epoch() != self.epoch()
+    }
+
+    /// Why a record that is dead is.
+    pub(crate) fn why_dead(&self, header: Header) -> Dead {
+        if header.epoch() == self.epoch() { Dead::Expired } else { Dead::Flushed }
     }
 
     /// What a record that is written now carries in its header: the flush generation, and whether

@@ -101,6 +101,15 @@ impl Output for Vec<u8> {
     }
 }
 
+/// Why a record is not served any more, though it has not been removed yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dead {
+    /// Its time is over.
+    Expired,
+    /// It was stored before the last flush.
+    Flushed,
+}
+
 /// What a read found.
 #[derive(Debug)]
 pub enum Get {

@@ -35,6 +35,8 @@ pub struct Stats {
     pub evicted_unfetched: u64,
     /// Expired and flushed records whose memory was reclaimed.
     pub reclaimed: u64,
+    /// Of these, records that had expired and nobody had read.
+    pub expired_unfetched: u64,
     /// Stores that found no memory.
     pub out_of_memory: u64,
     /// Writes.
@@ -55,6 +57,7 @@ impl Stats {
                 evictions: sum.evictions + one.evictions,
                 evicted_unfetched: sum.evicted_unfetched + one.evicted_unfetched,
                 reclaimed: sum.reclaimed + one.reclaimed,
+                expired_unfetched: sum.expired_unfetched + one.expired_unfetched,
                 taken_bytes: sum.taken_bytes + one.taken_bytes,
                 table_bytes: sum.table_bytes + one.table_bytes,
             });
@@ -77,6 +80,7 @@ impl Stats {
             evictions: sum.evictions,
             evicted_unfetched: sum.evicted_unfetched,
             reclaimed: sum.reclaimed,
+            expired_unfetched: sum.expired_unfetched,
             out_of_memory: load(&counters.out_of_memory),
             writes: table.writes(),
         }

@@ -133,6 +133,9 @@ fn serve(options: &Options, config: &Config) -> Result<(), Refusal> {
         };
         refuse(chain(&error))
     })?;
+    let stats = running.stats();
+    stats.hide_names(options.maintainer);
+    stats.enable_crawler(options.crawler);
     ports::write(running.addresses(), running.udp_addresses());
     if options.lock_memory {
         limits::lock_memory();

@@ -69,13 +69,13 @@ impl Acceptor {
         // Their sockets' files are removed when this function returns.
         let mut files = Vec::new();
         for (number, listener) in (0..).zip(self.listeners) {
-            let name = listener.name().to_owned();
+            let (name, shown) = (listener.name().to_owned(), listener.shown());
             let (socket, file) = listener.into_parts();
             files.extend(file);
             Driver::<Infallible>::listen(&mut driver, number, socket).map_err(|source| {
                 Error::Listen { address: name.clone(), what: "watching the socket", source }
             })?;
-            names.push(name);
+            names.push(shown);
         }
         let reception = Reception {
             names,
@@ -130,7 +130,8 @@ impl Reception {
             return;
         }
         let local = self.names[accepted.listener as usize].clone();
-        let peer = accepted.peer.map_or_else(|| local.clone(), |peer: SocketAddr| peer.to_string());
+        let peer =
+            accepted.peer.map_or_else(|| local.clone(), |peer: SocketAddr| format!("tcp:{peer}"));
         let order = Order::Serve(accepted.socket, self.stats.open(peer, local));
         let fewest = { self.recipients.iter() }
             .min_by_key(|recipient| recipient.load.connections())

@@ -121,6 +121,15 @@ impl Listener {
         &self.name
     }
 
+    /// Its name with the kind of socket in front, as reports show it.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self.endpoint {
+            Endpoint::Tcp(_) => format!("tcp:{}", self.name),
+            Endpoint::Unix(_) => self.name.clone(),
+        }
+    }
+
     /// The address, if it is a TCP listener.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {

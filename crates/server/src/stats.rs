@@ -89,6 +89,10 @@ counters! {
     get_hits,
     /// Retrievals that found none.
     get_misses,
+    /// Of these, those that found a record that had expired.
+    get_expired,
+    /// Of these, those that found a record that was flushed.
+    get_flushed,
     /// Deletions that found nothing, or another token.
     delete_misses,
     /// Deletions.
@@ -140,6 +144,8 @@ pub struct Connection {
     pub local: String,
     /// When it last sent something, in milliseconds on the server's clock.
     pub last_command_ms: AtomicU64,
+    /// Whether a part of a value has come and the rest is waited for.
+    pub awaits_value: AtomicBool,
 }
 
 /// The connections of a server.
@@ -213,10 +219,14 @@ pub struct ServerStats {
     buffers: buffers::AllBuffers,
     accepting: AtomicBool,
     accept_pauses: AtomicU64,
+    /// When accepting paused, and how long it has been pausing before, in milliseconds.
+    paused: Mutex<(Option<u64>, u64)>,
     verbosity: AtomicU64,
     prefixes: PrefixTable,
     watchers: Watchers,
     crawler: AtomicBool,
+    maintainer: AtomicBool,
+    own_names: AtomicBool,
     io: Mutex<Vec<IoChoice>>,
 }
 
@@ -236,9 +246,12 @@ impl ServerStats {
             buffers: buffers::AllBuffers::default(),
             accepting: AtomicBool::new(true),
             accept_pauses: AtomicU64::new(0),
+            paused: Mutex::default(),
             verbosity: AtomicU64::new(0),
             watchers: Watchers::default(),
             crawler: AtomicBool::new(true),
+            maintainer: AtomicBool::new(true),
+            own_names: AtomicBool::new(true),
             io: Mutex::default(),
         })
     }
@@ -267,11 +280,15 @@ impl ServerStats {
     #[must_use]
     pub fn open(self: &Arc<Self>, peer: String, local: String) -> OpenConnection {
         let now_ms = self.clock.now_ms();
-        let connection =
-            Arc::new(Connection { peer, local, last_command_ms: AtomicU64::new(now_ms) });
+        let connection = Arc::new(Connection {
+            peer,
+            local,
+            last_command_ms: AtomicU64::new(now_ms),
+            awaits_value: AtomicBool::new(false),
+        });
         let mut connections = lock(&self.connections);
         connections.opened += 1;
-        let id = connections.opened;
+        let id = self.settings.listeners.len() as u64 + connections.opened;
         connections.open.insert(id, Arc::clone(&connection));
         drop(connections);
         let remote = Remote(&connection);
@@ -295,12 +312,25 @@ impl ServerStats {
         if self.accepting.swap(accepting, Ordering::Relaxed) && !accepting {
             self.accept_pauses.fetch_add(1, Ordering::Relaxed);
         }
+        let now_ms = self.clock.now_ms();
+        let mut paused = lock(&self.paused);
+        if !accepting {
+            paused.0.get_or_insert(now_ms);
+        } else if let Some(since_ms) = paused.0.take() {
+            paused.1 += now_ms.saturating_sub(since_ms);
+        }
     }
 
     /// Whether connections are accepted, and how often they had to wait.
     #[must_use]
     pub fn accepting(&self) -> (bool, u64) {
         (self.accepting.load(Ordering::Relaxed), self.accept_pauses.load(Ordering::Relaxed))
+    }
+
+    /// How long accepting has been pausing, in milliseconds, the present pause not counted.
+    #[must_use]
+    pub fn paused_ms(&self) -> u64 {
+        lock(&self.paused).1
     }
 
     /// Open, opened and refused connections.
@@ -311,7 +341,7 @@ impl ServerStats {
     }
 
     /// The first `count_max` open connections whose numbers are above `after`, with their numbers,
-    /// oldest first. The first number is 1.
+    /// oldest first. The first numbers are those of the listeners, from 1.
     #[must_use]
     pub fn connections_after(&self, after: u64, count_max: usize) -> Vec<(u64, Arc<Connection>)> {
         let connections = lock(&self.connections);
@@ -395,6 +425,25 @@ impl ServerStats {
     /// Lets `lru_crawler` be used or not. Returns whether that is a change.
     pub fn enable_crawler(&self, on: bool) -> bool {
         self.crawler.swap(on, Ordering::Relaxed) != on
+    }
+
+    /// Leaves names out of the general report that memcached would not send: this server's own, and
+    /// those of the maintainer of the LRU, if that is switched off.
+    pub fn hide_names(&self, maintainer: bool) {
+        self.own_names.store(false, Ordering::Relaxed);
+        self.maintainer.store(maintainer, Ordering::Relaxed);
+    }
+
+    /// Whether names of its own are shown.
+    #[must_use]
+    pub fn shows_own_names(&self) -> bool {
+        self.own_names.load(Ordering::Relaxed)
+    }
+
+    /// Whether names of the maintainer of the LRU are shown.
+    #[must_use]
+    pub fn shows_maintainer(&self) -> bool {
+        self.maintainer.load(Ordering::Relaxed)
     }
 
     /// Notes what a data thread reads and writes its sockets by.

@@ -62,6 +62,7 @@ pub(crate) struct Summary {
     pub(crate) evictions: u64,
     pub(crate) evicted_unfetched: u64,
     pub(crate) reclaimed: u64,
+    pub(crate) expired_unfetched: u64,
     /// Bytes of slots that hold records, now.
     pub(crate) taken_bytes: usize,
     /// Heap bytes of its tables, now.
@@ -74,6 +75,8 @@ struct Tally {
     evictions: u64,
     evicted_unfetched: u64,
     reclaimed: u64,
+    /// Of these, those that had expired and nobody had read.
+    expired_unfetched: u64,
     /// Bytes evicted since the last lap.
     evicted_bytes: usize,
 }
@@ -196,6 +199,7 @@ impl SubTable {
             evictions: state.tally.evictions,
             evicted_unfetched: state.tally.evicted_unfetched,
             reclaimed: state.tally.reclaimed,
+            expired_unfetched: state.tally.expired_unfetched,
             taken_bytes: state.runs.taken() * state.runs.slot_words() * WORD_BYTES,
             table_bytes: state.runs.table_bytes(),
         }

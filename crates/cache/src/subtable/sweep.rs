@@ -3,7 +3,7 @@
 use base::sync::lock;
 
 use super::{State, SubTable};
-use crate::{blocks::Owner, extent, geometry::BLOCK_WORDS, memory::Memory};
+use crate::{Dead, blocks::Owner, extent, geometry::BLOCK_WORDS, memory::Memory};
 
 /// Blocks whose earliest expiry is looked at before one record is evicted.
 const LOOK_BLOCKS_MAX: u32 = 64;
@@ -133,6 +133,9 @@ impl State {
         drop(lock);
         if won {
             self.tally.reclaimed += 1;
+            let unfetched = !found.entry.fetched();
+            let expired = memory.why_dead(header) == Dead::Expired;
+            self.tally.expired_unfetched += u64::from(unfetched && expired);
             if extent::unlinked(memory, location) {
                 self.give(memory, location);
             }

@@ -13,10 +13,12 @@ mod write;
 pub use take_out::{TakeOut, Taken};
 pub use view::View;
 
+use std::cell::Cell;
+
 use base::{clock::Clock, sync::Arc};
 
 use crate::{
-    CacheConfig, ConfigError, Evicted, Key, Meta, StoreError, Upload,
+    CacheConfig, ConfigError, Dead, Evicted, Key, Meta, StoreError, Upload,
     geometry::INLINE_VALUE_MAX_BYTES, stats::Stats, subtable::Newcomer, table::Table,
 };
 
@@ -47,6 +49,8 @@ pub struct Worker {
     cache: Cache,
     place: usize,
     now_ms: u64,
+    /// Why a read missed a record that was there.
+    dead: Cell<Option<Dead>>,
     /// For values that are put together: the present one and what comes to it.
     scratch: Box<[u8]>,
 }
@@ -73,6 +77,7 @@ impl Cache {
             cache: self.clone(),
             place,
             now_ms: self.table.clock.now_ms(),
+            dead: Cell::new(None),
             scratch: vec![0; INLINE_VALUE_MAX_BYTES].into(),
         })
     }

@@ -4,7 +4,7 @@ use base::sync::{Arc, atomic::Ordering};
 
 use super::{Worker, write::find_key};
 use crate::{
-    Get, Key, Meta, Output, Pinned, extent,
+    Dead, Get, Key, Meta, Output, Pinned, extent,
     index::{Entry, Found, Tag},
     memory::Memory,
     table::Table,
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Clone, Copy)]
 enum Seen {
     /// Expired or flushed.
-    Dead,
+    Dead(Dead),
     /// Copied to the output.
     Copied(Meta),
     /// The head of a value in parts.
@@ -59,9 +59,21 @@ impl Worker {
                 self.table().report_hit(key.hash, found.entry.location());
                 Get::Hit(meta)
             }
-            Seen::Dead => Get::Miss,
+            Seen::Dead(why) => self.died(why),
             Seen::Head(_) => self.get_locked(key, out),
         }
+    }
+
+    #[cold]
+    fn died(&self, why: Dead) -> Get {
+        self.dead.set(Some(why));
+        Get::Miss
+    }
+
+    /// Why the last [`Self::get`] missed, if it found a record that had died, and was not asked
+    /// before.
+    pub fn take_dead(&self) -> Option<Dead> {
+        self.dead.take()
     }
 
     /// Reads whatever the record looks like, several times if writers interfere.
@@ -88,7 +100,8 @@ impl Worker {
         let pair = memory.index.lock(&memory.arena, key.candidates, key.hash);
         let Some(found) = find_key(memory, &pair, &key) else { return Get::Miss };
         let get = match look(memory, found.entry, &key, self.now_ms, out) {
-            None | Some(Seen::Dead) => return Get::Miss,
+            None => return Get::Miss,
+            Some(Seen::Dead(why)) => return self.died(why),
             Some(Seen::Copied(meta)) => Get::Hit(meta),
             Some(Seen::Head(meta)) => pin(table, found.entry.location(), meta),
         };
@@ -117,7 +130,7 @@ fn look(
         return None;
     }
     if memory.is_dead(slot, header, now_ms) {
-        return Some(Seen::Dead);
+        return Some(Seen::Dead(memory.why_dead(header)));
     }
     let meta = slot.meta(header, entry.fetched());
     if header.in_parts() {

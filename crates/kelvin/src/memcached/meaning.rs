@@ -67,6 +67,8 @@ pub(super) fn settings(options: &mut Options) -> Result<Settings, Refusal> {
         settings.insert("turn_commands_max", most.to_string());
     }
     settings.insert("shutdown_command", options.shutdown.to_string());
+    settings.insert("dump_commands", options.dump.to_string());
+    settings.insert("watch_command", options.watch.to_string());
     let log = match options.verbosity {
         0 => "warn",
         1 => "info",

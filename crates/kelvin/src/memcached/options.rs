@@ -106,6 +106,8 @@ pub(super) struct Options {
     pub(super) warm_percent: i32,
     pub(super) temporary: bool,
     pub(super) maintainer: bool,
+    /// `lru_crawler` may be used.
+    pub(super) crawler: bool,
     /// What is asked for in vain.
     pub(super) warnings: Vec<String>,
 }
@@ -151,6 +153,7 @@ impl Default for Options {
             warm_percent: 40,
             temporary: false,
             maintainer: true,
+            crawler: true,
             warnings: Vec::new(),
         }
     }

@@ -171,8 +171,8 @@ pub(super) const SUBOPTIONS: &[Suboption] = &[
         ),
         "it would choose the hash of keys; there is one, with a key of its own",
     ),
-    given("lru_crawler"),
-    accepted("no_lru_crawler", Check::Anything, CRAWLER),
+    honoured("lru_crawler", Check::Anything, "", |options, _| options.crawler = true),
+    honoured("no_lru_crawler", Check::Anything, "", |options, _| options.crawler = false),
     accepted(
         "lru_crawler_sleep",
         Check::Number(
@@ -268,6 +268,7 @@ pub(super) const SUBOPTIONS: &[Suboption] = &[
     given("modern"),
     honoured("no_modern", Check::Anything, "", |options, _| {
         options.refuses_connections = false;
+        options.crawler = false;
         options.maintainer = false;
         options.chunk_bytes_max = PAGE_BYTES;
         options.warn(

@@ -191,7 +191,7 @@ fn report(context: &Context, stats: Stats, replies: &mut Replies) -> Then {
         Stats::Slabs => &reports::slabs(server, cache),
         Stats::Sizes => &reports::sizes(),
         Stats::Extstore => &reports::extstore(),
-        Stats::Connections => return Then::List(List::connections()),
+        Stats::Connections => return Then::List(List::connections(context.client)),
         Stats::DetailDump => return Then::List(List::prefixes()),
         Stats::DetailEnable { on } => {
             server.prefixes().enable(on);

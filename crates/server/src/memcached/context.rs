@@ -3,7 +3,7 @@
 use std::fmt;
 
 use base::sync::Arc;
-use cache::{Key, Worker};
+use cache::{Dead, Key, Worker};
 use reactor::ConnId;
 use wire::memcached::{Expiry, KeyRoom, Limits, MetaKey, limits::KEY_LEN_MAX};
 
@@ -88,6 +88,16 @@ impl Context {
     #[must_use]
     pub fn with_rouse(self, rouse: Arc<dyn Rouse>) -> Self {
         Self { rouse, ..self }
+    }
+
+    /// Counts a miss that was a record which had died.
+    #[inline]
+    pub(super) fn count_dead(&self) {
+        match self.worker.take_dead() {
+            None => {}
+            Some(Dead::Expired) => self.counters.get_expired.add(1),
+            Some(Dead::Flushed) => self.counters.get_flushed.add(1),
+        }
     }
 
     /// Announces that the thread holds nothing of the cache, and looks which logs are followed. To

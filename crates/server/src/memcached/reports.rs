@@ -75,11 +75,11 @@ pub(super) fn items(cache: &Cache) -> Vec<u8> {
         item("outofmemory", stats.out_of_memory);
         item("tailrepairs", 0);
         item("reclaimed", stats.reclaimed);
-        item("expired_unfetched", 0);
+        item("expired_unfetched", stats.expired_unfetched);
         item("evicted_unfetched", stats.evicted_unfetched);
+        item("crawler_reclaimed", stats.reclaimed);
         for name in [
             "evicted_active",
-            "crawler_reclaimed",
             "crawler_items_checked",
             "lrutail_reflocked",
             "moves_to_cold",
@@ -97,21 +97,23 @@ pub(super) fn items(cache: &Cache) -> Vec<u8> {
     report.end()
 }
 
-/// `stats slabs`: the arena, as one class whose chunks are its blocks.
+/// `stats slabs`: the arena, as one class whose pages are its blocks and whose chunks are its
+/// records, all of their mean size.
 pub(super) fn slabs(server: &ServerStats, cache: &Cache) -> Vec<u8> {
     let stats = cache.stats();
     let totals = server.totals();
     let mut report = Report::default();
-    let blocks = stats.arena_bytes / general::BLOCK_BYTES;
     let used = stats.arena_used_bytes.div_ceil(general::BLOCK_BYTES);
     if used > 0 {
         let mut slab = |name: &str, value: u64| report.stat(format_args!("{CLASS}:{name}"), value);
-        slab("chunk_size", general::BLOCK_BYTES);
-        slab("chunks_per_page", 1);
-        slab("total_pages", blocks);
-        slab("total_chunks", blocks);
-        slab("used_chunks", used);
-        slab("free_chunks", blocks.saturating_sub(used));
+        let chunk_bytes = stats.record_bytes.checked_div(stats.records).unwrap_or(0).max(1);
+        let chunks = (used * general::BLOCK_BYTES / chunk_bytes).max(stats.records);
+        slab("chunk_size", chunk_bytes);
+        slab("chunks_per_page", (general::BLOCK_BYTES / chunk_bytes).max(1));
+        slab("total_pages", used);
+        slab("total_chunks", chunks);
+        slab("used_chunks", stats.records);
+        slab("free_chunks", chunks - stats.records);
         slab("free_chunks_end", 0);
         slab("get_hits", totals.get_hits);
         slab("cmd_set", totals.cmd_set);

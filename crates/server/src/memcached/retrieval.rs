@@ -126,6 +126,9 @@ pub(super) fn send(
 /// Counts a retrieval, or a touch.
 #[inline]
 pub(super) fn count_retrieval(context: &Context, key: Key<'_>, touches: bool, hit: bool) {
+    if !hit {
+        context.count_dead();
+    }
     let counters = &context.counters;
     let (commands, hits, misses) = if touches {
         (&counters.cmd_touch, &counters.touch_hits, &counters.touch_misses)

@@ -223,8 +223,10 @@ impl Session {
         context.unsent_before = written_before;
         context.client = self.connection.id();
         let mut turn = Turn { context, replies, commands_left };
+        let mut awaits_value;
         let next = loop {
             input.consume(advance.consumed);
+            awaits_value = advance.needed.is_some();
             if let Some(needed) = advance.needed {
                 input.need(needed);
             }
@@ -243,6 +245,8 @@ impl Session {
             let heard = &self.connection.connection().last_command_ms;
             heard.store(now_ms, Ordering::Relaxed);
         }
+        awaits_value |= matches!(self.phase, Phase::Value(_));
+        self.connection.connection().awaits_value.store(awaits_value, Ordering::Relaxed);
         let counters = &context.counters;
         counters.bytes_read.add(read as u64);
         counters.bytes_written.add((replies.len() - written_before) as u64);

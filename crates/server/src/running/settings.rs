@@ -25,6 +25,7 @@ pub(super) fn settings(
         tcp_port: first.map_or(0, |address| address.port()),
         listen: first.map(|address| address.ip().to_string()),
         unix_path: config.unix.as_ref().map(|path| path.display().to_string()),
+        listeners: listeners.iter().map(Listener::shown).collect(),
         unix_mode: config.unix_mode.0,
         restart_path: config.restart_file.as_ref().map(|path| path.display().to_string()),
         threads,

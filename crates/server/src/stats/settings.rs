@@ -25,6 +25,8 @@ pub struct Settings {
     pub listen: Option<String>,
     /// The path of the Unix socket, if there is one.
     pub unix_path: Option<String>,
+    /// Addresses that are listened on, with the kind in front: `tcp:127.0.0.1:11211`.
+    pub listeners: Vec<String>,
     /// Permission bits of the Unix socket.
     pub unix_mode: u32,
     /// Data threads.

@@ -32,6 +32,7 @@ pub(in crate::memcached) fn get(
         Found::Missing => {
             counters.cmd_get.add(1);
             counters.get_misses.add(1);
+            context.count_dead();
         }
         Found::Here if command.expiry.is_some() => {
             counters.cmd_touch.add(1);

@@ -15,6 +15,9 @@ pub(in crate::memcached) const VERSION: &str = concat!("1.6.45-kelvin-", env!("C
 /// Bytes of a block of the arena, which the reports call a page.
 pub(super) const BLOCK_BYTES: u64 = 64 << 10;
 
+/// Microseconds of a millisecond.
+const US_PER_MS: u64 = 1000;
+
 /// Bytes of a slot of the index.
 const INDEX_SLOT_BYTES: u64 = 8;
 
@@ -24,18 +27,34 @@ pub(in crate::memcached) fn general(server: &ServerStats, cache: &Cache) -> Vec<
     let totals = server.totals();
     process(&mut report, server);
     connections(&mut report, server);
-    commands(&mut report, &totals);
+    commands(&mut report, server, &totals);
     report.stat("limit_maxbytes", server.memory_bytes());
     limits(&mut report, server, &totals);
-    memory(&mut report, cache, &totals);
+    memory(&mut report, server, cache, &totals);
+    if server.shows_own_names() {
+        own(&mut report, server, cache);
+    }
+    report.end()
+}
+
+/// What memcached has no names for.
+fn own(report: &mut Report, server: &ServerStats, cache: &Cache) {
     let settings = server.settings();
     let record_bytes = server.memory_bytes().saturating_sub(settings.other_bytes);
     report.stat("memory_for_records", record_bytes);
     report.stat("memory_for_buffers", settings.buffer_bytes);
     report.stat("memory_for_connections", settings.connection_bytes);
-    io(&mut report, server);
+    io(report, server);
     report.stat("open_to_network", u32::from(settings.exposed));
-    report.end()
+    let stats = cache.stats();
+    report.stat("arena_bytes", stats.arena_bytes);
+    report.stat("arena_used_bytes", stats.arena_used_bytes);
+    report.stat("index_bytes", stats.index_bytes);
+    report.stat("ghost_bytes", stats.ghost_bytes);
+    report.stat("table_bytes", stats.table_bytes);
+    report.stat("upload_bytes", stats.upload_bytes);
+    report.stat("pinned_bytes", stats.pinned_bytes);
+    report.stat("out_of_memory", stats.out_of_memory);
 }
 
 fn process(report: &mut Report, server: &ServerStats) {
@@ -71,7 +90,7 @@ fn connections(report: &mut Report, server: &ServerStats) {
     report.zeros(&["reserved_fds"]);
 }
 
-fn commands(report: &mut Report, totals: &Totals) {
+fn commands(report: &mut Report, server: &ServerStats, totals: &Totals) {
     report.stat("cmd_get", totals.cmd_get);
     report.stat("cmd_set", totals.cmd_set);
     report.stat("cmd_flush", totals.cmd_flush);
@@ -79,7 +98,8 @@ fn commands(report: &mut Report, totals: &Totals) {
     report.stat("cmd_meta", totals.cmd_meta);
     report.stat("get_hits", totals.get_hits);
     report.stat("get_misses", totals.get_misses);
-    report.zeros(&["get_expired", "get_flushed"]);
+    report.stat("get_expired", totals.get_expired);
+    report.stat("get_flushed", totals.get_flushed);
     report.stat("delete_misses", totals.delete_misses);
     report.stat("delete_hits", totals.delete_hits);
     report.stat("incr_misses", totals.incr_misses);
@@ -95,7 +115,9 @@ fn commands(report: &mut Report, totals: &Totals) {
     report.stat("store_no_memory", totals.store_no_memory);
     report.stat("auth_cmds", totals.auth_cmds);
     report.stat("auth_errors", totals.auth_errors);
-    report.stat("idle_kicks", totals.idle_kicks);
+    if server.settings().idle_timeout_s > 0 || server.shows_own_names() {
+        report.stat("idle_kicks", totals.idle_kicks);
+    }
     report.stat("bytes_read", totals.bytes_read);
     report.stat("bytes_written", totals.bytes_written);
 }
@@ -104,12 +126,12 @@ fn limits(report: &mut Report, server: &ServerStats, totals: &Totals) {
     let (accepting, pauses) = server.accepting();
     report.stat("accepting_conns", u32::from(accepting));
     report.stat("listen_disabled_num", pauses);
-    report.zeros(&["time_in_listen_disabled_us"]);
+    report.stat("time_in_listen_disabled_us", server.paused_ms() * US_PER_MS);
     report.stat("threads", server.settings().threads);
     report.stat("conn_yields", totals.conn_yields);
 }
 
-fn memory(report: &mut Report, cache: &Cache, totals: &Totals) {
+fn memory(report: &mut Report, server: &ServerStats, cache: &Cache, totals: &Totals) {
     let stats = cache.stats();
     report.stat("hash_power_level", (stats.index_bytes / INDEX_SLOT_BYTES).max(1).ilog2());
     report.stat("hash_bytes", stats.index_bytes);
@@ -123,49 +145,44 @@ fn memory(report: &mut Report, cache: &Cache, totals: &Totals) {
         "slab_reassign_busy_nomem",
     ]);
     report.stat("slab_reassign_last_busy_status", "none");
-    report.zeros(&[
-        "slab_reassign_running",
-        "slabs_moved",
-        "lru_crawler_running",
-        "lru_crawler_starts",
-        "lru_maintainer_juggles",
-        "malloc_fails",
-        "log_worker_dropped",
-        "log_worker_written",
-        "log_watcher_skipped",
-        "log_watcher_sent",
-        "log_watchers",
-        "unexpected_napi_ids",
-        "round_robin_fallback",
-    ]);
+    report.zeros(&["slab_reassign_running", "slabs_moved"]);
+    if server.crawler_enabled() {
+        report.zeros(&["lru_crawler_running", "lru_crawler_starts"]);
+    }
+    if server.shows_maintainer() {
+        report.zeros(&["lru_maintainer_juggles"]);
+    }
+    report.zeros(&["malloc_fails"]);
+    let logs = server.watchers().counts();
+    report.stat("log_worker_dropped", logs.lost);
+    report.stat("log_worker_written", logs.lines);
+    report.stat("log_watcher_skipped", logs.skipped);
+    report.stat("log_watcher_sent", logs.sent);
+    report.stat("log_watchers", logs.watchers);
+    report.zeros(&["unexpected_napi_ids", "round_robin_fallback"]);
     report.stat("bytes", stats.record_bytes);
     report.stat("curr_items", stats.records);
     report.stat("total_items", totals.total_items);
     let free_bytes = stats.arena_bytes.saturating_sub(stats.arena_used_bytes);
     report.stat("slab_global_page_pool", free_bytes / BLOCK_BYTES);
-    report.zeros(&["expired_unfetched"]);
+    report.stat("expired_unfetched", stats.expired_unfetched);
     report.stat("evicted_unfetched", stats.evicted_unfetched);
-    report.zeros(&["evicted_active"]);
+    if server.shows_maintainer() {
+        report.zeros(&["evicted_active"]);
+    }
     report.stat("evictions", stats.evictions);
     report.stat("reclaimed", stats.reclaimed);
-    report.zeros(&[
-        "crawler_reclaimed",
-        "crawler_items_checked",
-        "lrutail_reflocked",
-        "moves_to_cold",
-        "moves_to_warm",
-        "moves_within_lru",
-        "direct_reclaims",
-        "lru_bumps_dropped",
-    ]);
-    report.stat("arena_bytes", stats.arena_bytes);
-    report.stat("arena_used_bytes", stats.arena_used_bytes);
-    report.stat("index_bytes", stats.index_bytes);
-    report.stat("ghost_bytes", stats.ghost_bytes);
-    report.stat("table_bytes", stats.table_bytes);
-    report.stat("upload_bytes", stats.upload_bytes);
-    report.stat("pinned_bytes", stats.pinned_bytes);
-    report.stat("out_of_memory", stats.out_of_memory);
+    report.stat("crawler_reclaimed", stats.reclaimed);
+    report.zeros(&["crawler_items_checked", "lrutail_reflocked"]);
+    if server.shows_maintainer() {
+        report.zeros(&[
+            "moves_to_cold",
+            "moves_to_warm",
+            "moves_within_lru",
+            "direct_reclaims",
+            "lru_bumps_dropped",
+        ]);
+    }
 }
 
 /// How sockets are read and written. Without blanks, because clients split lines at blanks.

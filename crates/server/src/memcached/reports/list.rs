@@ -28,6 +28,8 @@ pub(in crate::memcached) enum List {
     Connections {
         /// The number of the last one that was written.
         after: u64,
+        /// The number of the one that asks.
+        asker: u64,
     },
     /// `stats detail dump`: counts by key prefix.
     Prefixes {
@@ -37,9 +39,9 @@ pub(in crate::memcached) enum List {
 }
 
 impl List {
-    /// All connections.
-    pub(in crate::memcached) fn connections() -> Self {
-        Self::Connections { after: 0 }
+    /// All listeners and connections, for connection number `asker`.
+    pub(in crate::memcached) fn connections(asker: u64) -> Self {
+        Self::Connections { after: 0, asker }
     }
 
     /// All prefixes.
@@ -51,25 +53,42 @@ impl List {
     pub(in crate::memcached) fn part(&mut self, server: &ServerStats) -> (Vec<u8>, bool) {
         let mut report = Report::default();
         let written = match self {
-            Self::Connections { after } => connections(&mut report, server, after),
+            Self::Connections { after, asker } => connections(&mut report, server, after, *asker),
             Self::Prefixes { after } => prefixes(&mut report, server, after),
         };
         if written == PART_ENTRIES { (report.0, false) } else { (report.end(), true) }
     }
 }
 
-fn connections(report: &mut Report, server: &ServerStats, after: &mut u64) -> usize {
+fn connections(report: &mut Report, server: &ServerStats, after: &mut u64, asker: u64) -> usize {
     let now_ms = server.clock().now_ms();
-    let listed = server.connections_after(*after, PART_ENTRIES);
+    let listeners = &server.settings().listeners;
+    let skipped = usize::try_from(*after).unwrap_or(usize::MAX);
+    let mut written = 0;
+    for (id, listener) in (1..).zip(listeners).skip(skipped).take(PART_ENTRIES) {
+        report.stat(format_args!("{id}:addr"), listener);
+        report.stat(format_args!("{id}:state"), "conn_listening");
+        report.stat(format_args!("{id}:secs_since_last_cmd"), server.uptime_ms() / SECOND_MS);
+        *after = id;
+        written += 1;
+    }
+    let listed = server.connections_after(*after, PART_ENTRIES - written);
     for (id, connection) in &listed {
         let idle_ms = now_ms.saturating_sub(connection.last_command_ms.load(Ordering::Relaxed));
         report.stat(format_args!("{id}:addr"), &connection.peer);
         report.stat(format_args!("{id}:listen_addr"), &connection.local);
-        report.stat(format_args!("{id}:state"), "conn_read");
+        let state = if *id == asker {
+            "conn_parse_cmd"
+        } else if connection.awaits_value.load(Ordering::Relaxed) {
+            "conn_nread"
+        } else {
+            "conn_read"
+        };
+        report.stat(format_args!("{id}:state"), state);
         report.stat(format_args!("{id}:secs_since_last_cmd"), idle_ms / SECOND_MS);
         *after = *id;
     }
-    listed.len()
+    written + listed.len()
 }
 
 fn prefixes(report: &mut Report, server: &ServerStats, after: &mut Option<Box<[u8]>>) -> usize {
