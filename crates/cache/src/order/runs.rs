@@ -8,6 +8,8 @@ use crate::policy::{Partition, Sizes};
 
 /// No run.
 pub(crate) const NO_RUN: u32 = u32::MAX;
+/// First word of the first run of a block that was given back.
+const NO_START: usize = usize::MAX;
 /// No slot.
 const NO_SLOT: u16 = u16::MAX;
 
@@ -246,13 +248,15 @@ impl Runs {
         runs.all(|run| usize::from(self.run(run).free) == self.slots_per_run)
     }
 
-    /// Whether every slot of a draining block has come home; its runs are then forgotten.
-    pub(crate) fn end_drain(&mut self, first_run: u32) -> bool {
-        let is_free = self.is_free_block(first_run);
-        if is_free {
-            self.vacant.push(first_run);
+    /// The first word of a draining block if every slot of it has come home; its runs are then
+    /// forgotten.
+    pub(crate) fn end_drain(&mut self, first_run: u32) -> Option<usize> {
+        let runs = first_run..first_run + index_u32(self.runs_per_block);
+        if runs.clone().any(|run| usize::from(self.run(run).free) < self.slots_per_run) {
+            return None;
         }
-        is_free
+        self.vacant.push(first_run);
+        Some(std::mem::replace(&mut self.table[first_run as usize].start, NO_START))
     }
 
     /// Takes a free slot of a partition.
@@ -419,7 +423,7 @@ impl Runs {
     /// The first word of the block whose runs start with this one, if there is one.
     pub(crate) fn start_of(&self, first_run: u32) -> Option<usize> {
         let run = self.table.get(first_run as usize)?;
-        (!self.vacant.contains(&first_run)).then_some(run.start)
+        (run.start != NO_START).then_some(run.start)
     }
 
     /// First run and first word of the block at a cursor that goes round all blocks in use and is

@@ -84,8 +84,8 @@ impl SubTable {
         let draining = std::mem::take(&mut state.draining);
         let mut retired = false;
         for first_run in draining {
-            if state.runs.end_drain(first_run) {
-                let block = state.runs.start(first_run) / BLOCK_WORDS;
+            if let Some(start) = state.runs.end_drain(first_run) {
+                let block = start / BLOCK_WORDS;
                 let block = u32::try_from(block).expect("invariant: fewer than 2^32 blocks");
                 memory.blocks.retire(&memory.qsbr, block);
                 self.blocks.fetch_sub(1, Ordering::Relaxed);

@@ -5,6 +5,9 @@ use base::sync::{atomic::Ordering, lock};
 use super::Worker;
 use crate::{blocks::Owner, record::EPOCHS};
 
+/// Blocks looked at without a sweep before other threads need not wait any longer: some 10 us.
+const LOOKS_PER_QUIESCENCE: usize = 4096;
+
 impl Worker {
     /// Reclaims expired and flushed records in at most `blocks_max` blocks that have some, going
     /// round the arena from call to call. Returns whether the round is not finished. To be called
@@ -35,6 +38,9 @@ impl Worker {
                 memory.qsbr.quiesce(self.place);
             }
             round.next += 1;
+            if round.next.is_multiple_of(LOOKS_PER_QUIESCENCE) {
+                memory.qsbr.quiesce(self.place);
+            }
         }
         if round.next < end {
             return true;
