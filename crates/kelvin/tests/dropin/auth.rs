@@ -1,6 +1,6 @@
 //! The login of the text protocol.
 
-use crate::servers::{Directory, Program, Server};
+use crate::servers::{Directory, Program, Server, eventually};
 
 const USERS: &str = "foo:bar\nbaaaz:quux\n";
 
@@ -60,6 +60,30 @@ fn logins_are_counted() {
         for line in ["STAT auth_cmds 2\r\n", "STAT auth_errors 1\r\n"] {
             assert!(text.contains(line), "{program:?}: {text}");
         }
+    }
+}
+
+#[test]
+fn users_are_read_again_on_sighup() {
+    for program in programs() {
+        let server = guarded(&program);
+        let login = |user: &str| {
+            let value = format!("{user} pass");
+            let request = format!("set k 0 0 {}\r\n{value}\r\n", value.len());
+            let (reply, _) =
+                server.connect().exchange(&[request.as_bytes()], |got| got.ends_with(b"\n"));
+            reply == b"STORED\r\n"
+        };
+        assert!(!login("new"));
+        server.dir().file("users", "new:pass\n");
+        server.signal("HUP");
+        eventually("the new user can log in", || login("new"));
+        server.dir().file("users", "newer:pass\nnobody\n");
+        server.signal("HUP");
+        server.dir().file("users", "newest:pass\n");
+        server.signal("HUP");
+        eventually("the newest user can log in", || login("newest"));
+        assert!(!login("new") && !login("newer"), "{program:?}");
     }
 }
 

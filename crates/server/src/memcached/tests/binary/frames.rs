@@ -109,6 +109,18 @@ fn version_quit_and_flush() {
 }
 
 #[test]
+fn a_flush_may_be_refused() {
+    let settings = Settings { flush_refused: true, ..Settings::default() };
+    let mut server = Server::with(CacheConfig::new(32 << 20), settings);
+    one(&mut server, Ask::store(0x01, "k", b"v"));
+    for opcode in [0x08, 0x18] {
+        let refused = one(&mut server, Ask::new(opcode, ""));
+        assert_eq!(refused.short(), failed(opcode, Status::Unauthenticated));
+    }
+    assert_eq!(one(&mut server, Ask::new(0x00, "k")).status, 0);
+}
+
+#[test]
 fn statistics_are_replies_with_an_empty_one_behind() {
     let mut server = Server::new();
     for (name, first) in [("", "pid"), ("settings", "maxbytes"), ("sizes", "sizes_status")] {
