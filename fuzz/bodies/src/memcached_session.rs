@@ -10,7 +10,7 @@ use server::{
     memcached::{Context, Control, LargeValue, Session},
     stats::{ServerStats, Settings},
 };
-use wire::memcached::limits::LINE_PROBE_BYTES;
+use wire::memcached::{binary::MAGIC_REQUEST, limits::LINE_PROBE_BYTES};
 
 /// The least that a cache takes.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -43,7 +43,9 @@ pub fn body(data: &[u8]) {
 /// Whether nothing in `input` asks for what changes from run to run, or may be refused according
 /// to how much of a line has come.
 fn depends_on_nothing_else(input: &[u8]) -> bool {
-    let asks_for_times = input.windows(5).any(|word| word == b"stats");
+    // In the binary protocol by the operation Stat.
+    let asks_for_times = input.windows(5).any(|word| word == b"stats")
+        || input.windows(2).any(|word| word == [MAGIC_REQUEST, 0x10]);
     let is_long = |line: &[u8]| line.len() >= LINE_PROBE_BYTES;
     !asks_for_times && !input.split(|&byte| byte == b'\n').any(is_long)
 }
