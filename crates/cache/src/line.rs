@@ -36,16 +36,16 @@ impl Deref for Line {
 pub(crate) const TOP_BITS: u32 = 24;
 
 impl Line {
-    /// A bit for each word whose highest bits are `top`, the first word's lowest.
+    /// A bit for each word behind the first whose highest bits are `top`, lowest first.
     #[inline(always)]
     pub(crate) fn topped(&self, top: u32) -> u32 {
-        looks::topped([self, self], top) & 0xff
+        looks::topped(self, top)
     }
 
-    /// The same for two lines, the second one's eight bits above the first one's.
+    /// The same for two lines, the second one's bits [`LINE_WORDS`] above the first one's.
     #[inline(always)]
     pub(crate) fn both_topped(&self, second: &Self, top: u32) -> u32 {
-        looks::topped([self, second], top)
+        looks::both_topped([self, second], top)
     }
 
     /// Whether one of the two halves of a word is `half`.
@@ -60,14 +60,18 @@ impl Line {
 mod scalar {
     use base::sync::atomic::Ordering;
 
-    use super::{Line, TOP_BITS};
+    use super::{LINE_WORDS, Line, TOP_BITS};
 
-    pub(super) fn topped(lines: [&Line; 2], top: u32) -> u32 {
-        let words = lines.into_iter().flat_map(|line| line.iter());
-        words.rev().fold(0, |places, word| {
+    pub(super) fn topped(line: &Line, top: u32) -> u32 {
+        line[1..].iter().rev().fold(0, |places, word| {
             let is_it = word.load(Ordering::Relaxed) >> (u64::BITS - TOP_BITS) == u64::from(top);
             places << 1 | u32::from(is_it)
         })
+    }
+
+    pub(super) fn both_topped(lines: [&Line; 2], top: u32) -> u32 {
+        let [first, second] = lines.map(|line| topped(line, top));
+        first | second << LINE_WORDS
     }
 
     pub(super) fn has_half(line: &Line, half: u32) -> bool {
@@ -94,7 +98,12 @@ mod looks {
     use super::{Line, TOP_BITS};
 
     #[inline(always)]
-    pub(super) fn topped(lines: [&Line; 2], top: u32) -> u32 {
+    pub(super) fn topped(line: &Line, top: u32) -> u32 {
+        both_topped([line, line], top) & 0x7f
+    }
+
+    #[inline(always)]
+    pub(super) fn both_topped(lines: [&Line; 2], top: u32) -> u32 {
         #[inline]
         #[target_feature(enable = "sse2")]
         fn topped([first, second]: [&Line; 2], top: u32) -> u32 {
@@ -104,7 +113,7 @@ mod looks {
                 _mm_packs_epi32(low, _mm_cmpeq_epi32(tops::<1>(line), top))
             };
             let bytes = _mm_packs_epi16(words_of(first), words_of(second));
-            _mm_movemask_epi8(bytes).cast_unsigned()
+            _mm_movemask_epi8(bytes).cast_unsigned() >> 1 & 0x7f7f
         }
         // SAFETY: every x86-64 has SSE2.
         unsafe { topped(lines, top) }
@@ -185,16 +194,16 @@ mod tests {
         let word = u64::from(top) << 40;
         let (below, above) = (word - 1, word | 0xff_ffff_ffff);
         let first = line([word, below, above, above + 1, 0, word, u64::MAX, word]);
-        let second = line([0, above, 0, 0, word, 0, below, 0]);
-        assert_eq!(first.topped(top), 0b1010_0101);
-        assert_eq!(first.both_topped(&second, top), 0b0001_0010_1010_0101);
-        assert_eq!(second.topped(0), 0b1010_1101, "an empty word's");
-        assert_eq!(first.topped(0xff_ffff), 0b0100_0000);
+        let second = line([word, above, 0, 0, word, 0, below, 0]);
+        assert_eq!(first.topped(top), 0b101_0010);
+        assert_eq!(first.both_topped(&second, top), 0b0000_1001_0101_0010);
+        assert_eq!(second.topped(0), 0b101_0110, "an empty word's");
+        assert_eq!(first.topped(0xff_ffff), 0b010_0000);
         for place in 0..LINE_WORDS {
             let alone = Line::default();
             alone[place].store(above, Ordering::Relaxed);
-            assert_eq!(alone.topped(top), 1 << place);
-            assert_eq!(Line::default().both_topped(&alone, top), 256 << place);
+            assert_eq!(alone.topped(top), 1 << place >> 1, "all but the first");
+            assert_eq!(Line::default().both_topped(&alone, top), 256 << place >> 1 & 0x7f00);
         }
     }
 
@@ -226,7 +235,7 @@ mod tests {
                 }))
             });
             for top in [0, 1, 0x80_0000, 0x80_0001] {
-                let places = scalar::topped([&first, &second], top);
+                let places = scalar::both_topped([&first, &second], top);
                 assert_eq!(first.both_topped(&second, top), places);
                 assert_eq!(second.topped(top), places >> 8);
             }

@@ -22,12 +22,6 @@ const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
 /// In a set of places of two lines, those of the second start with this bit.
 pub(crate) const OTHER_SHIFT: u32 = LINE_WORDS as u32;
 
-/// The places among the words of two lines, whose heads have none.
-#[inline(always)]
-fn places(words: u32) -> u32 {
-    words >> 1 & 0x7f7f
-}
-
 /// A bucket's head as a reader saw it before it read: odd while a writer was at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version(u64);
@@ -124,13 +118,13 @@ impl<'a> Bucket<'a> {
     /// is costs no misprediction.
     #[inline(always)]
     pub(crate) fn tagged(self, tag: Tag) -> u32 {
-        places(self.words.topped(tag.number() as u32))
+        self.words.topped(tag.number() as u32)
     }
 
     /// The same for two lines, those of the other starting with bit [`OTHER_SHIFT`].
     #[inline(always)]
     pub(crate) fn both_tagged(self, other: Self, tag: Tag) -> u32 {
-        places(self.words.both_topped(other.words, tag.number() as u32))
+        self.words.both_topped(other.words, tag.number() as u32)
     }
 
     /// The places without an entry.
