@@ -10,6 +10,7 @@ mod auth;
 mod binary;
 mod daemon;
 mod debian;
+mod dump;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod limits;
@@ -18,4 +19,6 @@ mod sasl;
 mod servers;
 mod signals;
 mod startup;
+mod stats;
 mod udp;
+mod watch;
