@@ -65,7 +65,7 @@ pub(crate) fn command() -> Command {
         .after_help(
             "kelvin import old-cache:11211 --into unix:/run/kelvin.sock\n\n\
              Values, flags and the time that is left are copied, the time to a second. The source \
-             must list its keys (memcached 1.5.4 or later, without -X) and goes on serving. To \
+             must list its keys (memcached 1.6.10 or later, without -X) and goes on serving. To \
              import again is harmless: only what the target lacks is copied.",
         )
 }

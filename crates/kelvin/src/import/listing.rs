@@ -141,7 +141,7 @@ fn refusal(name: &str, answer: &str) -> String {
     } else if answer.contains("try again") {
         "its hash table grows; try again later"
     } else {
-        "it may be too old: memcached lists them since 1.5.4"
+        "it may be too old: it must be a memcached from 1.6.10"
     };
     format!("{name} does not list its keys: {why} (it says `{answer}`)")
 }
