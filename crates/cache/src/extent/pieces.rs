@@ -126,9 +126,8 @@ impl Pieces {
     pub(super) fn set_head(&self, memory: &Memory, class: usize, location: usize, head: usize) {
         let (place, number) = place_of(memory, class, location);
         let mut state = lock(&self.classes[class]);
-        let block = state.block(place);
-        block.heads[number] = head as u64;
-        block.is_held = false;
+        state.set_head(place, number, head as u64);
+        self.note_spare(class, &state);
     }
 
     /// Chooses a block to be emptied. The caller gives it to [`Self::end_emptying`].
@@ -136,9 +135,9 @@ impl Pieces {
         let spare = self.spare.load(Ordering::Relaxed);
         (0..PIECE_CLASSES).filter(|class| spare >> class & 1 != 0).find_map(|class| {
             let mut state = lock(&self.classes[class]);
-            let place = state.begin_emptying()?;
+            let place = state.begin_emptying();
             self.note_spare(class, &state);
-            Some(Emptying { class, place })
+            place.map(|place| Emptying { class, place })
         })
     }
 

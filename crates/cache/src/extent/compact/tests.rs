@@ -96,6 +96,7 @@ fn miri_a_value_that_somebody_sends_stays_where_it_is() {
         assert!(!compact(memory), "a block was taken from under a reader");
     }
     assert_eq!(taken(&cache), before);
+    assert!(!memory.pieces.has_spare(), "others would wait for what cannot be had");
     // Who stores takes what is free, and not what is read.
     (0..FILLED).for_each(|block| set(&mut worker, block * PER_BLOCK + 1));
     for (block, pinned) in (0..FILLED).zip(&pins) {
@@ -104,6 +105,7 @@ fn miri_a_value_that_somebody_sends_stays_where_it_is() {
     drop(pins);
     // They can be moved from now on, as soon as something else happens in their blocks.
     (0..FILLED).for_each(|block| remove(&mut worker, block * PER_BLOCK + 1));
+    assert!(memory.pieces.has_spare());
     assert!(compact(memory));
 }
 

@@ -65,13 +65,15 @@ pub(super) struct Class {
     pub(super) lists: Box<[u32]>,
     /// Free pieces of the blocks in lists.
     pub(super) free: usize,
+    /// No block could be emptied, and nothing has happened since that changes that.
+    is_stuck: bool,
 }
 
 impl Class {
     pub(super) fn new(class: usize) -> Self {
         let per_block = pieces_per_block(class);
         let lists = vec![NO_PLACE; per_block + 1].into();
-        Self { per_block, blocks: Vec::new(), vacant: Vec::new(), lists, free: 0 }
+        Self { per_block, blocks: Vec::new(), vacant: Vec::new(), lists, free: 0, is_stuck: false }
     }
 
     pub(super) fn block(&mut self, place: u32) -> &mut PieceBlock {
@@ -126,12 +128,12 @@ impl Class {
         assert!(!block.free.has(number), "a piece was freed twice");
         block.free.toggle(number);
         block.free_count += 1;
-        block.heads[number] = 0;
-        block.is_held = false;
-        if block.being_emptied {
+        let is_whole = block.free_count as usize == self.per_block;
+        self.set_head(place, number, 0);
+        if self.block(place).being_emptied {
             return None;
         }
-        if block.free_count as usize == self.per_block {
+        if is_whole {
             return Some(self.forget(place));
         }
         self.link(place);
@@ -196,10 +198,13 @@ impl Class {
         if !self.has_spare() {
             return None;
         }
-        let place = self.emptiest()?;
-        self.unlink(place);
-        self.block(place).being_emptied = true;
-        Some(place)
+        let place = self.emptiest();
+        self.is_stuck = place.is_none();
+        if let Some(place) = place {
+            self.unlink(place);
+            self.block(place).being_emptied = true;
+        }
+        place
     }
 
     /// Returns the block if it is empty; if not, its free pieces can be had again.
@@ -214,9 +219,17 @@ impl Class {
         None
     }
 
-    /// Whether the free pieces would fill a block.
+    /// Notes where the head of a piece is, 0 for none. Its block may be emptied then.
+    pub(super) fn set_head(&mut self, place: u32, number: usize, head: u64) {
+        self.is_stuck = false;
+        let block = self.block(place);
+        block.heads[number] = head;
+        block.is_held = false;
+    }
+
+    /// Whether the free pieces would fill a block, and one may be emptied.
     pub(super) fn has_spare(&self) -> bool {
-        self.free >= self.per_block
+        self.free >= self.per_block && !self.is_stuck
     }
 
     /// Heap bytes of the tables.
