@@ -6,7 +6,7 @@
 //! pieces when the last one of their block is gone.
 
 use super::{View, Worker, write::find_key};
-use crate::{Change, Get, Meta, Pinned, blocks::Owner};
+use crate::{Change, Get, Meta, Pinned, blocks::Owner, geometry::BLOCK_BYTES};
 
 /// How far taking records out has come.
 #[derive(Debug, Default)]
@@ -94,7 +94,9 @@ impl Worker {
         while let Some((&len, rest)) = keys.split_first() {
             let (bytes, rest) = rest.split_at(len.into());
             keys = rest;
+            let mut has_blocks = false;
             if let Some((meta, pinned)) = self.read_anyhow(bytes, value) {
+                has_blocks = meta.value_len as usize >= BLOCK_BYTES;
                 let value = match pinned {
                     None => TakenValue::Inline(value),
                     Some(pinned) => TakenValue::Parts(pinned),
@@ -103,6 +105,11 @@ impl Worker {
             }
             let removed = self.update(self.key(bytes), |_| Change::Remove.into());
             debug_assert!(removed.is_ok(), "a removal needs no memory");
+            // The heads of one block may stand for a large part of the memory.
+            if has_blocks {
+                self.quiesce();
+                self.table().return_unused();
+            }
         }
         Ok(())
     }
