@@ -65,11 +65,6 @@ impl Memory {
         Slot(self.arena.from(location))
     }
 
-    /// Whether there may be a block's worth of free slots or pieces somewhere. A hint.
-    pub(crate) fn has_spare(&self) -> bool {
-        self.has_spare_slots.load(Ordering::Relaxed) || self.pieces.has_spare()
-    }
-
     /// Hash of the key at a location; of no meaning when the slot is changed meanwhile.
     #[inline]
     pub(crate) fn hash_at(&self, location: usize) -> Option<u64> {

@@ -39,6 +39,10 @@ const ALLOCATE_ATTEMPTS: usize = 4;
 /// Sub-tables with less than this are taken from last, so that rare sizes keep a place.
 const FLOOR_BYTES: usize = 2 * BLOCK_BYTES;
 
+/// Values in parts go before blocks of slots unless those stay half as long again, as a fraction:
+/// values go one by one and in the policy's order, a block with whatever lies in it.
+const VALUES_FIRST: (u64, u64) = (3, 2);
+
 /// Times that somebody gives something to refill the reserve, which has at most 64 blocks: values
 /// that readers hold, and pieces of blocks, free nothing at once.
 const REFILL_STEPS_MAX: usize = 256;
@@ -315,7 +319,10 @@ impl Table {
                 && !except.contains(&sub_table.number())
         });
         candidates.max_by_key(|sub_table| {
-            (sub_table.weighted_residence(&self.memory, now_ms), sub_table.bytes(&self.memory))
+            let of_heads = is_head_class(sub_table.number() >> self.shard_bits);
+            let favour = if of_heads { VALUES_FIRST.0 } else { VALUES_FIRST.1 };
+            let residence = sub_table.weighted_residence(&self.memory, now_ms);
+            (favour * residence, sub_table.bytes(&self.memory))
         })
     }
 

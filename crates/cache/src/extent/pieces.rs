@@ -91,7 +91,7 @@ impl Pieces {
     }
 
     /// Whether some class has free pieces for a whole block.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn has_spare(&self) -> bool {
         self.spare.load(Ordering::Relaxed) != 0
     }

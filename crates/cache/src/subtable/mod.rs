@@ -231,7 +231,12 @@ impl SubTable {
         if is_full {
             if let Some(block) = memory.blocks.take(&memory.qsbr) {
                 self.add_block(memory, &mut state, block, newcomer.now_ms);
-            } else if !may_evict && memory.has_spare() && state.runs.free_slots() == 0 {
+            } else if !may_evict
+                && memory.has_spare_slots.load(Ordering::Relaxed)
+                && state.runs.free_slots() == 0
+            {
+                // Free pieces are no reason: the next values need them, and what would then be
+                // taken from slots for those evicts what no policy has chosen.
                 return Err(NoSlot);
             } else {
                 state.reclaim_expired(memory, newcomer.now_ms);
