@@ -92,9 +92,10 @@ fn what_only_counts_keys_runs_no_whole_cache() {
     assert!(matches!(error, sim::Error::UnitOnly { policy } if policy == "s3fifo"));
 }
 
-/// With one copy of enough keys, whatever their sizes: the whole cache is near the units.
+/// With one copy of enough keys, whatever their sizes: the whole cache misses a little less than
+/// units do, because small records stay longer in it.
 #[test]
-fn a_whole_cache_misses_about_what_units_miss() {
+fn a_whole_cache_misses_less_than_units() {
     let source = ["zipf:keys=120000,requests=400000,exponent=0.8"];
     let ratio = |mode| {
         let plan = plan(&source, "htr", &["30%"], mode);
@@ -104,5 +105,6 @@ fn a_whole_cache_misses_about_what_units_miss() {
     };
     let units = ratio(UNITS);
     let whole = ratio(Mode::Whole { memory_min_bytes: 16 << 20, writers: 1 });
-    assert!((whole - units).abs() < 0.05, "{whole} in the whole cache, {units} in units");
+    let less = units - whole;
+    assert!((0.0..0.03).contains(&less), "{whole} in the whole cache, {units} in units");
 }
