@@ -123,7 +123,7 @@ fn a_datagram_leaves_nothing_behind() {
         client.send([3, 0, 1, 0], &Ask::new(0x00, "key").bytes()[..20]);
         assert_eq!(client.ask(4, b"mn\r\nmn\r\n"), b"MN\r\nMN\r\n");
         assert_eq!(client.ask(5, b"quit\r\nmn\r\n".as_slice().split_at(6).1), b"MN\r\n");
-        assert_eq!(server.stat("", "upload_bytes").as_deref(), Some("0"));
+        assert_eq!(server.stat("", "curr_items").as_deref(), Some("0"));
         client.0.set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
         client.send([6, 0, 1, 0], b"set k 0 0 1 noreply\r\nv\r\n");
         assert!(client.0.recv(&mut [0; 100]).is_err(), "there is nothing to be said");
