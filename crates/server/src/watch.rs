@@ -9,6 +9,7 @@
 
 use std::{collections::VecDeque, fmt, fmt::Write as _};
 
+use arrayvec::ArrayVec;
 use base::{
     clock::Clock,
     sync::{
@@ -94,22 +95,29 @@ impl Watchers {
     }
 
     /// One more watcher. `None` when there are as many as may be.
-    pub fn add(&self, logs: u16, rouse: Arc<dyn Rouse>) -> Option<Arc<Watcher>> {
+    /// `changed` is told which logs are followed then, before anybody else may change that.
+    pub fn add(
+        &self,
+        logs: u16,
+        rouse: Arc<dyn Rouse>,
+        changed: impl FnOnce(u16),
+    ) -> Option<Arc<Watcher>> {
         let mut watching = lock(&self.watching);
         if watching.len() == WATCHERS_MAX {
             return None;
         }
         let watcher = Arc::new(Watcher { logs, rouse, state: Mutex::default() });
         watching.push(Arc::clone(&watcher));
-        self.note_logs(&watching);
+        changed(self.note_logs(&watching));
         Some(watcher)
     }
 
-    /// Forgets a watcher. Returns the logs that are still followed.
-    pub fn remove(&self, watcher: &Arc<Watcher>) -> u16 {
+    /// Forgets a watcher. `changed` is told which logs are still followed, before anybody else may
+    /// change that.
+    pub fn remove(&self, watcher: &Arc<Watcher>, changed: impl FnOnce(u16)) {
         let mut watching = lock(&self.watching);
         watching.retain(|other| !Arc::ptr_eq(other, watcher));
-        self.note_logs(&watching)
+        changed(self.note_logs(&watching));
     }
 
     fn note_logs(&self, watching: &[Arc<Watcher>]) -> u16 {
@@ -123,16 +131,25 @@ impl Watchers {
         if self.logs() & log == 0 {
             return;
         }
+        let mut what = String::new();
+        write(&mut what);
+        let wall_ms = clock.wall_ms();
+        let mut to_rouse = ArrayVec::<_, WATCHERS_MAX>::new();
         // Under the lock, so that everybody sees the lines in the order of their numbers.
         let watching = lock(&self.watching);
         let number = self.lines.fetch_add(1, Ordering::Relaxed) + 1;
-        let wall_ms = clock.wall_ms();
-        let mut line = format!("ts={}.{:03}000 gid={number} ", wall_ms / 1000, wall_ms % 1000);
-        write(&mut line);
-        line.push('\n');
+        let (s, ms) = (wall_ms / 1000, wall_ms % 1000);
+        let line = format!("ts={s}.{ms:03}000 gid={number} {what}\n");
         for watcher in watching.iter().filter(|watcher| watcher.logs & log != 0) {
-            let counter = if watcher.push(line.as_bytes()) { &self.sent } else { &self.skipped };
+            let (fits, rouses) = watcher.push(line.as_bytes());
+            let counter = if fits { &self.sent } else { &self.skipped };
             counter.fetch_add(1, Ordering::Relaxed);
+            to_rouse.extend(rouses.map(|connection| (Arc::clone(&watcher.rouse), connection)));
+        }
+        drop(watching);
+        // That may be a system call.
+        for (rouse, connection) in to_rouse {
+            rouse.rouse(connection);
         }
     }
 
@@ -156,12 +173,12 @@ impl Watchers {
 }
 
 impl Watcher {
-    /// Adds a line if there is room, and wakes the session.
-    fn push(&self, line: &[u8]) -> bool {
+    /// Adds a line if there is room; returns whether there was, and who is to be woken.
+    fn push(&self, line: &[u8]) -> (bool, Option<ConnId>) {
         let mut state = lock(&self.state);
         if state.lines.len() + SKIPPED_LINE_BYTES + line.len() > LOG_BYTES_MAX {
             state.skipped += 1;
-            return false;
+            return (false, None);
         }
         if state.skipped > 0 {
             let mut skipped = String::new();
@@ -170,17 +187,7 @@ impl Watcher {
             state.skipped = 0;
         }
         state.lines.extend(line);
-        self.wake(&mut state);
-        true
-    }
-
-    fn wake(&self, state: &mut State) {
-        if let Some(connection) = state.connection
-            && !state.roused
-        {
-            state.roused = true;
-            self.rouse.rouse(connection);
-        }
+        (true, state.wakes())
     }
 
     /// Says which connection its session serves.
@@ -188,8 +195,10 @@ impl Watcher {
         let mut state = lock(&self.state);
         if state.connection.is_none() {
             state.connection = Some(connection);
-            if !state.lines.is_empty() {
-                self.wake(&mut state);
+            if !state.lines.is_empty()
+                && let Some(connection) = state.wakes()
+            {
+                self.rouse.rouse(connection);
             }
         }
     }
@@ -201,6 +210,15 @@ impl Watcher {
         state.roused = false;
         let count = state.lines.len().min(bytes_max);
         state.lines.drain(..count).collect()
+    }
+}
+
+impl State {
+    /// Who is to be woken for lines that have come.
+    fn wakes(&mut self) -> Option<ConnId> {
+        let asleep = self.connection.filter(|_| !self.roused);
+        self.roused |= asleep.is_some();
+        asleep
     }
 }
 
@@ -225,8 +243,8 @@ mod tests {
     fn each_watcher_gets_the_logs_it_asked_for() {
         let (watchers, clock) = (Watchers::default(), Clock::manual(1_700_000_000_007));
         watchers.log(LOG, &clock, |_| unreachable!("nobody watches"));
-        let one = watchers.add(LOG, Arc::new(Deaf)).expect("a place");
-        let both = watchers.add(LOG | 1, Arc::new(Deaf)).expect("a place");
+        let one = watchers.add(LOG, Arc::new(Deaf), drop).expect("a place");
+        let both = watchers.add(LOG | 1, Arc::new(Deaf), drop).expect("a place");
         assert_eq!(watchers.logs(), LOG | 1);
         watchers.log(LOG, &clock, |line| line.push_str("type=a"));
         watchers.log(1, &clock, |line| line.push_str("type=b"));
@@ -234,16 +252,16 @@ mod tests {
         assert_eq!(text(&one), "ts=1700000000.007000 gid=1 type=a\n");
         let start = "ts=1700000000.007000 gid=";
         assert_eq!(text(&both), format!("{start}1 type=a\n{start}2 type=b\n"));
-        assert_eq!(watchers.remove(&both), LOG);
+        watchers.remove(&both, |logs| assert_eq!(logs, LOG));
         let counts = WatchCounts { watchers: 1, lines: 2, sent: 3, skipped: 0, lost: 0 };
         assert_eq!(watchers.counts(), counts);
-        assert_eq!(watchers.remove(&one), 0);
+        watchers.remove(&one, |logs| assert_eq!(logs, 0));
     }
 
     #[test]
     fn who_does_not_read_loses_lines_and_is_told() {
         let (watchers, clock) = (Watchers::default(), Clock::manual(1_000));
-        let watcher = watchers.add(LOG, Arc::new(Deaf)).expect("a place");
+        let watcher = watchers.add(LOG, Arc::new(Deaf), drop).expect("a place");
         let long = "x".repeat(1_000);
         for _ in 0..100 {
             watchers.log(LOG, &clock, |line| line.push_str(&long));
@@ -261,10 +279,11 @@ mod tests {
     #[test]
     fn as_many_watch_as_may() {
         let watchers = Watchers::default();
-        let all: Vec<_> = (0..WATCHERS_MAX).map(|_| watchers.add(1, Arc::new(Deaf))).collect();
+        let all: Vec<_> =
+            (0..WATCHERS_MAX).map(|_| watchers.add(1, Arc::new(Deaf), drop)).collect();
         assert!(all.iter().all(Option::is_some));
-        assert!(watchers.add(1, Arc::new(Deaf)).is_none());
-        watchers.remove(all[3].as_ref().expect("a watcher"));
-        assert!(watchers.add(1, Arc::new(Deaf)).is_some());
+        assert!(watchers.add(1, Arc::new(Deaf), drop).is_none());
+        watchers.remove(all[3].as_ref().expect("a watcher"), drop);
+        assert!(watchers.add(1, Arc::new(Deaf), drop).is_some());
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Counts {
     pub(super) present: u64,
     /// Records that were gone when their turn came: expired, deleted, evicted.
     pub(super) gone: u64,
+    /// Records that are stale or that a client is making anew: as copies they would look fresh.
+    pub(super) renewed: u64,
     /// Records that one of the two servers refused.
     pub(super) refused: u64,
     /// What it said to the first of them.
@@ -33,11 +35,11 @@ pub(super) struct Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { listed, copied, present, gone, refused, .. } = self;
+        let Self { listed, copied, present, gone, renewed, refused, .. } = self;
         write!(
             f,
             "{listed} records: {copied} copied, {present} were there already, {gone} were \
-             gone, {refused} refused"
+             gone, {renewed} are being renewed, {refused} refused"
         )
     }
 }
@@ -49,6 +51,12 @@ struct Head {
     client_flags: u32,
     /// Seconds left; `None` for ever.
     ttl_s: Option<u64>,
+    /// Its token.
+    token: u64,
+    /// It is stale, or somebody makes it anew.
+    is_renewed: bool,
+    /// The source takes the one who asked for the one who makes it anew.
+    is_won: bool,
 }
 
 /// Copies batches of records.
@@ -58,6 +66,8 @@ pub(super) struct Copier {
     counts: Counts,
     value: Vec<u8>,
     clock: Clock,
+    /// Stale records that the source now waits for from here, with their tokens.
+    won: Vec<(Vec<u8>, u64)>,
 }
 
 impl Copier {
@@ -68,6 +78,7 @@ impl Copier {
             counts: Counts::default(),
             value: Vec::new(),
             clock: Clock::system(),
+            won: Vec::new(),
         }
     }
 
@@ -80,7 +91,8 @@ impl Copier {
         (self.counts, self.target)
     }
 
-    /// Copies those records of some keys that the target has not.
+    /// Copies those records of some keys that the target has not. What is not copied has been
+    /// counted before.
     ///
     /// # Errors
     /// As [`Self::copy`].
@@ -92,7 +104,12 @@ impl Copier {
                 missing.push(key);
             }
         }
-        self.copy(&missing)
+        let before = self.counts.clone();
+        self.copy(&missing)?;
+        let Counts { copied, present, .. } = self.counts;
+        let more = copied - before.copied;
+        self.counts = Counts { copied, present, listed: before.listed + more, ..before };
+        Ok(())
     }
 
     /// Copies the records of some keys.
@@ -100,7 +117,7 @@ impl Copier {
     /// # Errors
     /// When one of the servers has gone, or says what makes no sense.
     pub(super) fn copy(&mut self, keys: &Keys) -> Result<()> {
-        ask(&mut self.source, keys, b" v f t u\r\n")?;
+        ask(&mut self.source, keys, b" v f t c u\r\n")?;
         let mut sent = 0;
         for key in keys.iter() {
             self.counts.listed += 1;
@@ -109,6 +126,24 @@ impl Copier {
         self.target.flush()?;
         for _ in 0..sent {
             self.take_verdict()?;
+        }
+        self.give_back()
+    }
+
+    /// Marks records as stale again that were so before they were asked for: the next client that
+    /// asks is told to make them anew.
+    fn give_back(&mut self) -> Result<()> {
+        for (key, token) in &self.won {
+            let mut command = b"md ".to_vec();
+            let encoded = put_key(key, |bytes| command.extend_from_slice(bytes));
+            let base64 = if encoded { " b" } else { "" };
+            command.extend_from_slice(format!("{base64} I C{token}\r\n").as_bytes());
+            self.source.put(&command)?;
+        }
+        self.source.flush()?;
+        // If one is not what it was, somebody has made it anew already.
+        for _ in self.won.drain(..) {
+            self.source.line()?;
         }
         Ok(())
     }
@@ -129,6 +164,13 @@ impl Copier {
             return Ok(false);
         };
         self.source.value(head.len, &mut self.value)?;
+        if head.is_renewed {
+            self.counts.renewed += 1;
+            if head.is_won {
+                self.won.push((key.to_vec(), head.token));
+            }
+            return Ok(false);
+        }
         let mut command = b"ms ".to_vec();
         let encoded = put_key(key, |bytes| command.extend_from_slice(bytes));
         command.extend_from_slice(
@@ -179,7 +221,7 @@ fn ask(link: &mut Link, keys: &Keys, flags: &[u8]) -> Result<()> {
 
 /// What stands behind the key of `ms`.
 fn store_flags(head: &Head, encoded: bool, now_s: u64) -> String {
-    let Head { len, client_flags, ttl_s } = head;
+    let Head { len, client_flags, ttl_s, .. } = head;
     let base64 = if encoded { " b" } else { "" };
     let expiry = match ttl_s {
         None => String::new(),
@@ -193,7 +235,7 @@ fn store_flags(head: &Head, encoded: bool, now_s: u64) -> String {
 
 const RELATIVE_S_MAX_U64: u64 = RELATIVE_S_MAX as u64;
 
-/// Reads `VA <len> f<flags> t<seconds>`, and whatever flags stand behind.
+/// Reads `VA <len> f<flags> t<seconds> c<token>`, and the flags that the server puts behind.
 fn parse_head(line: &[u8]) -> Option<Head> {
     let mut words = str::from_utf8(line).ok()?.strip_prefix("VA ")?.split(' ');
     let len = words.next()?.parse().ok().filter(|&len| len <= VALUE_BYTES_MAX)?;
@@ -202,7 +244,10 @@ fn parse_head(line: &[u8]) -> Option<Head> {
         "-1" => None,
         seconds => Some(seconds.parse().ok()?),
     };
-    Some(Head { len, client_flags, ttl_s })
+    let token = words.next()?.strip_prefix('c')?.parse().ok()?;
+    let states: Vec<&str> = words.collect();
+    let is_renewed = states.iter().any(|state| ["W", "X", "Z"].contains(state));
+    Some(Head { len, client_flags, ttl_s, token, is_renewed, is_won: states.contains(&"W") })
 }
 
 #[cfg(test)]
@@ -210,10 +255,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_are_read_whatever_stands_behind() {
-        let head = |len, client_flags, ttl_s| Some(Head { len, client_flags, ttl_s });
-        assert_eq!(parse_head(b"VA 3 f7 t-1"), head(3, 7, None));
-        assert_eq!(parse_head(b"VA 0 f4294967295 t99 W X Z"), head(0, u32::MAX, Some(99)));
+    fn heads_tell_what_is_not_to_be_copied() {
+        let head = |len, client_flags, ttl_s| Head {
+            len,
+            client_flags,
+            ttl_s,
+            token: 5,
+            is_renewed: false,
+            is_won: false,
+        };
+        assert_eq!(parse_head(b"VA 3 f7 t-1 c5"), Some(head(3, 7, None)));
+        let largest = head(0, u32::MAX, Some(99));
+        assert_eq!(parse_head(b"VA 0 f4294967295 t99 c5"), Some(largest));
+        let renewed = Head { is_renewed: true, ..largest };
+        assert_eq!(parse_head(b"VA 0 f4294967295 t99 c5 X Z"), Some(renewed));
+        assert_eq!(parse_head(b"VA 0 f4294967295 t99 c5 Z"), Some(renewed));
+        let won = Head { is_won: true, ..renewed };
+        assert_eq!(parse_head(b"VA 0 f4294967295 t99 c5 W X"), Some(won));
         for line in [
             "EN",
             "HD f1 t1",
@@ -221,8 +279,9 @@ mod tests {
             "VA 3 t-1",
             "VA 3 f7",
             "VA 3 f7 t",
-            "VA -3 f7 t1",
-            "VA 1073741825 f0 t-1",
+            "VA 3 f7 t1",
+            "VA -3 f7 t1 c5",
+            "VA 1073741825 f0 t-1 c5",
         ] {
             assert_eq!(parse_head(line.as_bytes()), None, "{line}");
         }
@@ -230,13 +289,21 @@ mod tests {
 
     #[test]
     fn time_that_is_left_stays_what_it_is() {
-        let flags = |ttl_s| store_flags(&Head { len: 5, client_flags: 7, ttl_s }, false, 1000);
+        let head = Head {
+            len: 5,
+            client_flags: 7,
+            ttl_s: None,
+            token: 0,
+            is_renewed: false,
+            is_won: false,
+        };
+        let flags = |ttl_s| store_flags(&Head { ttl_s, ..head }, false, 1000);
         assert_eq!(flags(None), " 5 ME F7\r\n");
         assert_eq!(flags(Some(0)), " 5 ME F7 T1\r\n");
         assert_eq!(flags(Some(60)), " 5 ME F7 T60\r\n");
         assert_eq!(flags(Some(2_592_000)), " 5 ME F7 T2592000\r\n");
         assert_eq!(flags(Some(2_592_001)), " 5 ME F7 T2593001\r\n");
-        let head = Head { len: 0, client_flags: 0, ttl_s: None };
+        let head = Head { len: 0, client_flags: 0, ..head };
         assert_eq!(store_flags(&head, true, 1000), " 0 b ME F0\r\n");
     }
 }

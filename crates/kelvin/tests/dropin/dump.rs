@@ -124,6 +124,26 @@ fn take_times(text: &mut String) -> Vec<i64> {
 }
 
 #[test]
+fn what_is_stale_or_awaited_is_not_copied_and_stays_as_it_was() {
+    // To mark as stale is what a memcached of 1.6.18 can as well.
+    let source = Server::start(&Program::installed(), &[]);
+    let mut conn = source.connect();
+    conn.ask(b"ms stale 3 T100\r\nold\r\nmd stale I T30\r\n", b"HD\r\nHD\r\n");
+    conn.ask(b"ms won 3 T100\r\nold\r\nmd won I T30\r\nmg won\r\n", b"HD\r\nHD\r\nHD X W\r\n");
+    conn.ask(b"mg vivid N30 v\r\nms fresh 3\r\nnew\r\n", b"VA 0 W\r\n\r\nHD\r\n");
+    on_kelvin(&[], |target| {
+        let (succeeded, said) = import(&source, target);
+        let counts = "4 records: 1 copied, 0 were there already, 0 were gone, 3 are being renewed";
+        assert!(succeeded && said.starts_with(counts), "{said}");
+        target.ask(b"mg stale\r\nmg won\r\nmg vivid\r\n", b"EN\r\nEN\r\nEN\r\n");
+        target.ask(b"mg fresh v\r\n", b"VA 3\r\nnew\r\n");
+    });
+    // Who asks first still is the one to renew it; the others know that somebody does.
+    conn.ask(b"mg stale\r\nmg stale\r\n", b"HD X W\r\nHD Z X\r\n");
+    conn.ask(b"mg won\r\nmg vivid\r\n", b"HD Z X\r\nHD Z\r\n");
+}
+
+#[test]
 fn an_import_says_what_is_in_its_way() {
     let source = Server::start(&Program::installed(), &["-X"]);
     on_kelvin(&[], |target| {

@@ -47,9 +47,9 @@ impl Watch {
             return Err(lines::WATCH_PIPELINED);
         }
         let rouse: Arc<dyn Rouse> = context.rouse.clone();
-        let watcher = server.watchers().add(logs, rouse).ok_or(lines::WATCHERS_TOO_MANY)?;
         let cache = context.worker.cache().clone();
-        cache.follow_evictions(server.watchers().logs() & watch::EVICTIONS != 0);
+        let follow = |logs| cache.follow_evictions(logs & watch::EVICTIONS != 0);
+        let watcher = server.watchers().add(logs, rouse, follow).ok_or(lines::WATCHERS_TOO_MANY)?;
         Ok(Self { server, cache, watcher })
     }
 
@@ -73,8 +73,8 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let logs = self.server.watchers().remove(&self.watcher);
-        self.cache.follow_evictions(logs & watch::EVICTIONS != 0);
+        let follow = |logs| self.cache.follow_evictions(logs & watch::EVICTIONS != 0);
+        self.server.watchers().remove(&self.watcher, follow);
     }
 }
 
