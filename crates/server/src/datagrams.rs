@@ -8,7 +8,9 @@
 //!
 //! Invariants:
 //! 1. A datagram leaves nothing behind but records: the session begins anew with each.
-//! 2. Nothing is sent but replies to a whole request, and to whom it came from.
+//! 2. What is no command is not answered: a reply would be, and two servers, or one with itself,
+//!    would go on for ever about one datagram with a forged sender.
+//! 3. Nothing is sent but replies to a whole request, and to whom it came from.
 
 use std::{
     io::{self, ErrorKind},
@@ -21,7 +23,12 @@ use base::sync::Arc;
 use cache::Cache;
 use reactor::{Connection, Mailbox, Next, Pool};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use wire::memcached::datagram::{self, DATAGRAM_BYTES_MAX, MESSAGE_BYTES_MAX};
+use wire::memcached::{
+    Limits, Step,
+    binary::{MAGIC_REPLY, MAGIC_REQUEST},
+    datagram::{self, DATAGRAM_BYTES_MAX, MESSAGE_BYTES_MAX},
+    lines, parse,
+};
 
 use crate::{
     Error,
@@ -156,6 +163,17 @@ impl Datagrams {
     }
 }
 
+/// Whether a message is a reply of the binary protocol, or begins with a line that is no command,
+/// as all replies of text do but numbers: those are refused in a line that is none either.
+fn is_noise(message: &[u8]) -> bool {
+    let step = parse(message, &Limits::default());
+    match message.first() {
+        Some(&MAGIC_REQUEST) => false,
+        Some(&MAGIC_REPLY) => true,
+        _ => matches!(step, Step::Invalid { reply, .. } if reply == lines::ERROR),
+    }
+}
+
 /// One client after the other.
 struct Desk {
     context: Context,
@@ -180,6 +198,9 @@ impl Desk {
                 Err(_) => continue,
             };
             let Some((request, message)) = datagram::read(&room[..len]) else { continue };
+            if is_noise(message) {
+                continue;
+            }
             let Some(reply) = self.answer(message) else {
                 tracing::debug!(%from, "a reply over UDP is dropped");
                 continue;

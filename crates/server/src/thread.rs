@@ -159,7 +159,9 @@ impl Handler for Server {
 
     fn refused(&mut self, connection: &mut Connection<Session, LargeValue>, reason: &CloseReason) {
         tracing::debug!(?reason, "a connection is refused");
-        connection.output.put(OUT_OF_MEMORY_REQUEST);
+        if !connection.session.speaks_binary() {
+            connection.output.put(OUT_OF_MEMORY_REQUEST);
+        }
     }
 
     fn closed(&mut self, session: Session, reason: CloseReason) {

@@ -2,9 +2,9 @@
 //! is taken off the input in order, and what it turns out to be keeps its promises.
 
 use wire::memcached::{
-    LOGIN_VALUE_BYTES_MAX, LoginStep,
+    LOGIN_LINE_BYTES_MAX, LOGIN_VALUE_BYTES_MAX, LoginStep,
     binary::{BODY_BYTES_MAX, Command, HEADER_BYTES, Head, LOGIN_BYTES_MAX, Status, Step, parse},
-    limits::{KEY_LEN_MAX, LINE_PROBE_BYTES},
+    limits::KEY_LEN_MAX,
     parse_login,
     reply::{LINE_BYTES_MAX, Writer},
 };
@@ -69,7 +69,7 @@ fn logins(data: &[u8]) {
     loop {
         let consumed = match parse_login(rest) {
             LoginStep::Incomplete { needed: None } => {
-                return assert!(rest.len() <= LINE_PROBE_BYTES);
+                return assert!(rest.len() <= LOGIN_LINE_BYTES_MAX);
             }
             LoginStep::Incomplete { needed: Some(needed) } => {
                 let line_end = rest.iter().position(|&byte| byte == b'\n').map_or(0, |end| end + 1);

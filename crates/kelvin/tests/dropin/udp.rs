@@ -132,6 +132,22 @@ fn a_datagram_leaves_nothing_behind() {
 }
 
 #[test]
+fn replies_are_not_answered() {
+    on_kelvin(&UDP, |server| {
+        let client = Client::of(server);
+        let replies =
+            ["END", "ERROR", "STORED", "OK", "VALUE k 0 1", "MN", "HD", "1234", "VERSION 1"];
+        for reply in replies {
+            client.send([1, 0, 1, 0], format!("{reply}\r\n").as_bytes());
+        }
+        let noop = Ask::new(0x0a, "");
+        let answer = client.ask(2, &noop.bytes());
+        client.send([3, 0, 1, 0], &answer);
+        assert_eq!(client.ask(4, b"mn\r\n"), b"MN\r\n", "the only other thing to be answered");
+    });
+}
+
+#[test]
 fn it_is_off_unless_asked_for() {
     on_both(&[], |server| server.stat("settings", "udpport"));
 }

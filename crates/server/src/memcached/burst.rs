@@ -4,12 +4,13 @@
 use arrayvec::ArrayVec;
 use cache::{INLINE_VALUE_MAX_BYTES, Key, Worker};
 use wire::memcached::{
-    Get, Limits, Request, Step, Then, binary,
+    Get, Limits, Request, Step, Then,
+    binary::{self, Frame, HEADER_BYTES, Status},
     body::{self, TERMINATOR_LEN},
     parse,
 };
 
-use super::{binary::is_open_to_strangers, command::StoreCommand};
+use super::{binary::is_open_to_strangers, command::StoreCommand, dialect::Standing};
 
 /// Most requests of a burst, and most keys of a retrieval that are looked at together. More than
 /// the 10 to 16 lines that a core fetches at a time; a request takes about 250 bytes of stack.
@@ -51,7 +52,7 @@ pub(super) enum Work<'i> {
 impl Work<'_> {
     /// What to answer to a client that would have to log in first, if it has to.
     #[cold]
-    pub(super) fn closed_to_strangers(&self) -> Option<binary::Frame> {
+    pub(super) fn closed_to_strangers(&self) -> Option<Frame> {
         let frame = match self {
             Self::Binary(request) => request.frame,
             Self::Store(StoreCommand::Binary(command), _) => command.frame,
@@ -148,10 +149,17 @@ impl<'i> Plan<'i> {
         input: &'i [u8],
         worker: &Worker,
         requests_max: usize,
+        standing: Standing,
     ) -> End {
         let mut at = 0;
         let full = BURST_MAX.min(self.0.len() + requests_max);
         while self.0.len() < full && at < input.len() {
+            if standing != Standing::Known
+                && let Some(refusal) = refusal_of_stranger(&input[at..])
+            {
+                self.push(Work::Refused(refusal), HEADER_BYTES, None);
+                return End::Pause;
+            }
             let (request, consumed) = match binary::parse(&input[at..]) {
                 binary::Step::Request { request, consumed } => (request, consumed),
                 binary::Step::Incomplete { needed } => {
@@ -183,7 +191,13 @@ impl<'i> Plan<'i> {
             } else {
                 let key = binary_key(&request).map(|key| worker.key(key));
                 self.push(Work::Binary(request), consumed, key);
-                !matches!(request.command, binary::Command::Quit | binary::Command::Stat { .. })
+                !matches!(
+                    request.command,
+                    binary::Command::Quit
+                        | binary::Command::Stat { .. }
+                        | binary::Command::Login { .. }
+                        | binary::Command::Mechanisms
+                )
             };
             at += consumed;
             if !goes_on {
@@ -265,6 +279,22 @@ fn plain_key<'i>(request: &Request<'i>) -> Option<&'i [u8]> {
         | Request::MetaDelete(meta)
         | Request::MetaArithmetic { meta, .. } => meta.key.plain_bytes(),
         _ => None,
+    }
+}
+
+/// What to say to a client that has not logged in and asks for something else: as soon as its
+/// header is there, so that nobody holds memory for a stranger's value.
+#[cold]
+fn refusal_of_stranger(input: &[u8]) -> Option<binary::Refusal> {
+    let frame = Frame::of(input).filter(|frame| !is_open_to_strangers(frame.opcode))?;
+    match binary::parse(input) {
+        binary::Step::Refused { .. } | binary::Step::Foreign => None,
+        binary::Step::Request { .. } | binary::Step::Incomplete { .. } => Some(binary::Refusal {
+            frame,
+            status: Status::Unauthenticated,
+            swallow: None,
+            before_login: false,
+        }),
     }
 }
 

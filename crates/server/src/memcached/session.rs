@@ -139,6 +139,11 @@ impl Session {
         Self { connection, dialect, phase, keys_done: 0, waits_since_ms: None, is_wrong }
     }
 
+    /// Whether its client reads frames, which lines are not.
+    pub(crate) fn speaks_binary(&self) -> bool {
+        matches!(self.dialect, Dialect::Binary(_))
+    }
+
     /// Forgets what it was about: what comes next is from somebody else.
     pub(crate) fn begin_anew(&mut self) {
         self.dialect = Dialect::Undecided;
@@ -183,7 +188,9 @@ impl Session {
         let Context { limits, worker, .. } = context;
         match self.dialect {
             Dialect::TextLogin => None,
-            Dialect::Binary(_) => Some(plan.read_binary(input, worker, requests_max)),
+            Dialect::Binary(standing) => {
+                Some(plan.read_binary(input, worker, requests_max, standing))
+            }
             Dialect::Undecided | Dialect::Text => {
                 Some(plan.read(input, limits, worker, requests_max))
             }

@@ -9,12 +9,19 @@ use memchr::memchr;
 
 use super::{
     body::{self, Body, TERMINATOR_LEN},
-    limits::LINE_PROBE_BYTES,
     lines,
 };
 
-/// Longest value, in bytes.
-pub const LOGIN_VALUE_BYTES_MAX: u32 = 16 * 1024;
+/// Longest value, in bytes: name and password of 254 bytes each would take 509. It is waited for in
+/// full, of a client that nobody knows.
+pub const LOGIN_VALUE_BYTES_MAX: u32 = 1000;
+
+/// Longest line, in bytes without its LF. A longer one closes the connection.
+pub const LOGIN_LINE_BYTES_MAX: usize = 1000;
+
+// A stranger holds no more than the smallest buffer.
+const _: () =
+    assert!(LOGIN_LINE_BYTES_MAX + 1 + LOGIN_VALUE_BYTES_MAX as usize + TERMINATOR_LEN <= 2048);
 
 /// Shortest line, in bytes without its LF. A shorter one closes the connection.
 const LINE_BYTES_MIN: usize = 6;
@@ -53,14 +60,14 @@ pub enum LoginStep<'a> {
 /// Reads one login off the start of `input`.
 pub fn parse_login(input: &[u8]) -> LoginStep<'_> {
     let Some(end) = memchr(b'\n', input) else {
-        let is_foreign = input.len() > LINE_PROBE_BYTES;
+        let is_foreign = input.len() > LOGIN_LINE_BYTES_MAX;
         return if is_foreign {
             LoginStep::Foreign
         } else {
             LoginStep::Incomplete { needed: None }
         };
     };
-    if end < LINE_BYTES_MIN {
+    if !(LINE_BYTES_MIN..=LOGIN_LINE_BYTES_MAX).contains(&end) {
         return LoginStep::Foreign;
     }
     let line_bytes = end + 1;

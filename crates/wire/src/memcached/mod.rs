@@ -32,7 +32,7 @@ mod text;
 pub use expiry::{Expiry, RELATIVE_S_MAX};
 pub use keys::{Keys, KeysStep, parse_keys};
 pub use limits::Limits;
-pub use login::{LOGIN_VALUE_BYTES_MAX, LoginStep, parse_login};
+pub use login::{LOGIN_LINE_BYTES_MAX, LOGIN_VALUE_BYTES_MAX, LoginStep, parse_login};
 pub use meta::{FlagSet, KeyRoom, Meta, MetaKey, StoreMode};
 pub use request::{
     Direction, DumpFormat, Get, MetaStore, Request, ShutdownMode, Stats, Store, StoreVerb, Subject,

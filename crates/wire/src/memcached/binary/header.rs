@@ -7,7 +7,7 @@ pub const HEADER_BYTES: usize = 24;
 pub const MAGIC_REQUEST: u8 = 0x80;
 
 /// First byte of a reply.
-pub(super) const MAGIC_REPLY: u8 = 0x81;
+pub const MAGIC_REPLY: u8 = 0x81;
 
 /// What a reply has in common with its request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,13 @@ pub struct Frame {
     pub opcode: u8,
     /// The client's own mark.
     pub opaque: [u8; 4],
+}
+
+impl Frame {
+    /// What the request that `input` starts with has; `None` if its header is not complete.
+    pub fn of(input: &[u8]) -> Option<Self> {
+        Header::read(input).map(|header| header.frame)
+    }
 }
 
 /// The header of a request.

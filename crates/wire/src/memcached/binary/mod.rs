@@ -28,7 +28,7 @@ mod header;
 mod reply;
 mod request;
 
-pub use header::{Frame, HEADER_BYTES, MAGIC_REQUEST};
+pub use header::{Frame, HEADER_BYTES, MAGIC_REPLY, MAGIC_REQUEST};
 pub use reply::{Head, Status};
 pub use request::{Command, Create, Get, Request, Store, Verb};
 

@@ -32,7 +32,7 @@ fn what_is_no_login_is_refused_line_by_line() {
     ] {
         assert_eq!(refused(line.as_bytes()), (lines::UNAUTHENTICATED, line.len()), "{line}");
     }
-    let long = b"set foo 0 0 16385\r\n";
+    let long = b"set foo 0 0 1001\r\n";
     assert_eq!(refused(long), (lines::LOGIN_TOO_LONG, long.len()));
     assert_eq!(refused(b"set a 0 0 3\r\nabc\r\n"), (lines::BAD_LOGIN, 18));
     assert_eq!(refused(b"set a 0 0 3\r\na cxx"), (lines::BAD_TERMINATION, 18));
@@ -40,16 +40,19 @@ fn what_is_no_login_is_refused_line_by_line() {
 
 #[test]
 fn a_part_is_waited_for() {
-    let login = b"set foo 0 0 16384\r\n";
-    let needed = Some(login.len() + 16384 + 2);
+    let login = b"set foo 0 0 1000\r\n";
+    let needed = Some(login.len() + 1000 + 2);
     assert_eq!(parse_login(login), LoginStep::Incomplete { needed });
     assert_eq!(parse_login(b"set foo 0 0 1"), LoginStep::Incomplete { needed: None });
-    assert_eq!(parse_login(&[b'x'; 2048]), LoginStep::Incomplete { needed: None });
+    assert_eq!(parse_login(&[b'x'; 1000]), LoginStep::Incomplete { needed: None });
 }
 
 #[test]
 fn what_no_client_sends_closes_the_connection() {
-    assert_eq!(parse_login(&[b'x'; 2049]), LoginStep::Foreign);
+    assert_eq!(parse_login(&[b'x'; 1001]), LoginStep::Foreign);
+    let line = |len| [&vec![b'x'; len][..], b"\n"].concat();
+    assert_eq!(parse_login(&line(1001)), LoginStep::Foreign);
+    assert!(matches!(parse_login(&line(1000)), LoginStep::Refused { .. }));
     assert_eq!(parse_login(b"quit\r\n"), LoginStep::Foreign);
     assert_eq!(parse_login(b"\n"), LoginStep::Foreign);
 }

@@ -101,6 +101,20 @@ fn requests_behind_a_login_in_the_same_packet_count_on_it() {
 }
 
 #[test]
+fn nothing_of_a_strangers_request_is_waited_for() {
+    let mut server = guarded();
+    let set = Ask::store(0x01, "k", &[b'v'; 4000]).bytes();
+    let mut client = server.client();
+    let (replies, next) = server.send_until(&mut client, &set[..23]);
+    assert_eq!((replies.len(), next), (0, Next::Read));
+    let (replies, next) = server.send_until(&mut client, &set[23..24]);
+    assert_eq!(answers(&replies)[0].short(), failed(0x01, Status::Unauthenticated));
+    assert_eq!(next, Next::Finish);
+    let mut client = server.client();
+    assert_eq!(server.send_until(&mut client, b"set k 0 0 1001\r\n").0.len(), 34);
+}
+
+#[test]
 fn a_login_in_two_steps() {
     let mut server = guarded();
     let mut client = server.client();
