@@ -81,6 +81,7 @@ impl Table {
         let Ok(_turn) = self.fit.turn.try_lock() else { return false };
         self.memory.index.end_stalled_walk(now_ms);
         self.return_ghosts();
+        self.memory.pieces.begin_round();
         // What the index gives back need not be evicted.
         let more = self.compact() || self.merge_buckets() || self.lower_limit(now_ms);
         self.return_blocks() || more

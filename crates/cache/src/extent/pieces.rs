@@ -126,8 +126,16 @@ impl Pieces {
     pub(super) fn set_head(&self, memory: &Memory, class: usize, location: usize, head: usize) {
         let (place, number) = place_of(memory, class, location);
         let mut state = lock(&self.classes[class]);
-        state.set_head(place, number, head as u64);
-        self.note_spare(class, &state);
+        state.block(place).heads[number] = head as u64;
+    }
+
+    /// Has blocks tried again that could not be emptied. To be called now and then.
+    pub(crate) fn begin_round(&self) {
+        for (class, state) in self.classes.iter().enumerate() {
+            let mut state = lock(state);
+            state.begin_round();
+            self.note_spare(class, &state);
+        }
     }
 
     /// Chooses a block to be emptied. The caller gives it to [`Self::end_emptying`].

@@ -50,8 +50,8 @@ pub(super) struct PieceBlock {
     previous: u32,
     pub(super) next: u32,
     pub(super) being_emptied: bool,
-    /// It could not be emptied, and no piece of it has been freed or got a head since.
-    pub(super) is_held: bool,
+    /// The round in which it could not be emptied, if no piece of it has been freed since.
+    held_in: Option<u64>,
 }
 
 /// The pieces of one class.
@@ -67,13 +67,22 @@ pub(super) struct Class {
     pub(super) free: usize,
     /// No block could be emptied, and nothing has happened since that changes that.
     is_stuck: bool,
+    round: u64,
 }
 
 impl Class {
     pub(super) fn new(class: usize) -> Self {
         let per_block = pieces_per_block(class);
         let lists = vec![NO_PLACE; per_block + 1].into();
-        Self { per_block, blocks: Vec::new(), vacant: Vec::new(), lists, free: 0, is_stuck: false }
+        Self {
+            per_block,
+            blocks: Vec::new(),
+            vacant: Vec::new(),
+            lists,
+            free: 0,
+            is_stuck: false,
+            round: 0,
+        }
     }
 
     pub(super) fn block(&mut self, place: u32) -> &mut PieceBlock {
@@ -90,7 +99,7 @@ impl Class {
             previous: NO_PLACE,
             next: NO_PLACE,
             being_emptied: false,
-            is_held: false,
+            held_in: None,
         };
         let place = match self.vacant.pop() {
             Some(place) => {
@@ -128,12 +137,13 @@ impl Class {
         assert!(!block.free.has(number), "a piece was freed twice");
         block.free.toggle(number);
         block.free_count += 1;
-        let is_whole = block.free_count as usize == self.per_block;
-        self.set_head(place, number, 0);
-        if self.block(place).being_emptied {
+        block.heads[number] = 0;
+        if block.being_emptied {
             return None;
         }
-        if is_whole {
+        block.held_in = None;
+        self.is_stuck = false;
+        if self.block(place).free_count as usize == self.per_block {
             return Some(self.forget(place));
         }
         self.link(place);
@@ -182,7 +192,7 @@ impl Class {
             })
         };
         let mut places = self.lists.iter().rev().flat_map(|&first| of_list(first)).take(LOOKS_MAX);
-        places.find(|&place| !self.blocks[place as usize].is_held)
+        places.find(|&place| self.blocks[place as usize].held_in != Some(self.round))
     }
 
     /// Forgets a block, all of whose pieces are free and which is in no list.
@@ -214,17 +224,15 @@ impl Class {
         if block.free_count as usize == self.per_block {
             return Some(self.forget(place));
         }
-        self.block(place).is_held = true;
+        self.block(place).held_in = Some(self.round);
         self.link(place);
         None
     }
 
-    /// Notes where the head of a piece is, 0 for none. Its block may be emptied then.
-    pub(super) fn set_head(&mut self, place: u32, number: usize, head: u64) {
+    /// What could not be emptied may be tried again: nobody says when a value has been sent.
+    pub(super) fn begin_round(&mut self) {
+        self.round += 1;
         self.is_stuck = false;
-        let block = self.block(place);
-        block.heads[number] = head;
-        block.is_held = false;
     }
 
     /// Whether the free pieces would fill a block, and one may be emptied.
