@@ -440,6 +440,11 @@ impl Table {
         self.flush_at_ms.store(at_ms, Ordering::Relaxed);
     }
 
+    /// When a flush that was asked for is due; 0 if none waits.
+    pub(crate) fn flush_due_ms(&self) -> u64 {
+        self.flush_at_ms.load(Ordering::Relaxed)
+    }
+
     /// Whether a flush that was asked for is due; only one caller is told so.
     #[inline]
     pub(crate) fn take_due_flush(&self, now_ms: u64) -> bool {

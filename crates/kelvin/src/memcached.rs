@@ -107,6 +107,7 @@ fn serve_by(arguments: &[String]) -> Result<ExitCode, Refusal> {
     if options.core_files {
         limits::allow_core_files()?;
     }
+    server::provide_descriptors(effective.config());
     identity::assume(options.user.as_deref())?;
     if options.daemon {
         daemon::detach(options.core_files)?;

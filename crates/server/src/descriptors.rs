@@ -11,23 +11,27 @@ const PER_THREAD: usize = 2;
 /// that are about to be turned away.
 const REST: usize = 128;
 
-/// Raises the soft limit as far as `config` needs and the hard limit allows. When it does not
-/// suffice, accepting pauses at the limit.
-pub(crate) fn provide_for(config: &Config, threads: usize) {
-    let needed = (config.max_connections + threads * PER_THREAD + REST) as u64;
+/// Raises the limit on descriptors to what `config` needs: the soft one as far as the hard one
+/// allows, and the hard one, too, for who may, so call it before privileges are given up. When that
+/// does not suffice, accepting pauses at the limit.
+pub fn provide_for(config: &Config) {
+    let needed = (config.max_connections + config.threads() * PER_THREAD + REST) as u64;
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
     if current >= needed {
         return;
     }
-    let allowed = needed.min(limit.maximum.unwrap_or(u64::MAX));
-    let raised = Rlimit { current: Some(allowed), maximum: limit.maximum };
-    let outcome = setrlimit(Resource::Nofile, raised);
-    if outcome.is_err() || allowed < needed {
-        tracing::warn!(
-            needed,
-            allowed = if outcome.is_ok() { allowed } else { current },
-            "file descriptors do not suffice for max_connections"
-        );
+    let hard = limit.maximum.unwrap_or(u64::MAX);
+    let raise = |current, maximum| {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum }).is_ok()
+    };
+    if hard < needed && raise(needed, Some(needed)) {
+        return;
+    }
+    let allowed = needed.min(hard);
+    let is_raised = raise(allowed, limit.maximum);
+    if !is_raised || allowed < needed {
+        let allowed = if is_raised { allowed } else { current };
+        tracing::warn!(needed, allowed, "file descriptors do not suffice for max_connections");
     }
 }

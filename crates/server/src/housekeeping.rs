@@ -16,10 +16,12 @@ pub(crate) const NAME: &str = "housekeeping";
 /// Time between two rounds over the arena.
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Blocks that are swept without a pause: 64 of 64 KiB take about 2 ms.
+/// Blocks that are swept without a pause: 64 of 64 KiB take about 2 ms when little in them has
+/// expired.
 const BLOCKS_PER_STEP: usize = 64;
 
-/// Pause between two steps of a round: together with the above, at most half a core.
+/// Pause between two steps of a round: together with the above about half a core, and more of it
+/// only while much has expired.
 const STEP_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Sweeps and fits until the other end of `stop` is dropped.

@@ -31,6 +31,7 @@ pub mod users;
 pub mod watch;
 
 pub use abort::abort_on_panic;
+pub use descriptors::provide_for as provide_descriptors;
 pub use error::Error;
 pub use listener::Listener;
 pub use running::{Running, Stop, StopControl};

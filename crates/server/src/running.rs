@@ -119,7 +119,7 @@ impl Running {
         let threads = config.threads();
         let budget = Budget::new(config, threads)?;
         cpus::check(&config.cpus)?;
-        descriptors::provide_for(config, threads);
+        descriptors::provide_for(config);
         let users = config.users.as_deref().map(Users::load).transpose()?.map(Arc::new);
         let listeners = Listener::open_all(config)?;
         let sockets = DatagramSocket::open_all(&config.listen_udp)?;
@@ -168,8 +168,13 @@ impl Running {
                 Ok(running)
             }
             Err(error) => {
-                running.end(Stop::Now)?;
-                Err(error)
+                // What was read is not in the file any more.
+                let keeps = running.keeps.take();
+                let ended = running.end(Stop::Now);
+                if let Some((path, cache)) = keeps {
+                    restart::save(&path, &cache)?;
+                }
+                ended.and(Err(error))
             }
         }
     }

@@ -8,6 +8,10 @@ use crate::{Dead, blocks::Owner, extent, geometry::BLOCK_WORDS, memory::Memory};
 /// Blocks whose earliest expiry is looked at before one record is evicted.
 const LOOK_BLOCKS_MAX: u32 = 64;
 
+/// How many slots ahead of the sweep the index lines of dead records are asked for: they are cold,
+/// and one after the other they would be most of a sweep's time.
+const SWEEP_AHEAD: usize = 8;
+
 impl SubTable {
     /// Removes what is dead in one block, if it belongs to this sub-table with these runs.
     pub(crate) fn sweep_block(&self, memory: &Memory, first_run: u32, block: usize, now_ms: u64) {
@@ -99,7 +103,14 @@ impl State {
         memory.blocks.forget_expiry(block);
         let runs = u32::try_from(self.runs.runs_per_block).expect("invariant: at most 16");
         for run in first_run..first_run + runs {
+            let mut ahead = self.runs.slots(run);
+            for location in ahead.by_ref().take(SWEEP_AHEAD) {
+                ask_for_entry(memory, location, now_ms);
+            }
             for location in self.runs.slots(run) {
+                if let Some(later) = ahead.next() {
+                    ask_for_entry(memory, later, now_ms);
+                }
                 self.sweep_slot(memory, location, now_ms);
             }
         }
@@ -140,5 +151,18 @@ impl State {
                 self.give(memory, location);
             }
         }
+    }
+}
+
+/// Asks for the index lines that lead to a record, if it is dead.
+fn ask_for_entry(memory: &Memory, location: usize, now_ms: u64) {
+    let slot = memory.slot(location);
+    let header = slot.header();
+    if header.key_len() != 0
+        && slot.holds(header)
+        && memory.is_dead(slot, header, now_ms)
+        && let Some(hash) = memory.hash_at(location)
+    {
+        memory.index.prefetch(&memory.arena, memory.index.candidates(hash));
     }
 }

@@ -132,6 +132,13 @@ impl Cache {
         self.table.writes()
     }
 
+    /// When a flush that [`Cache::flush_at`] asked for is due, on the cache's clock; 0 if none
+    /// waits.
+    #[must_use]
+    pub fn flush_due_ms(&self) -> u64 {
+        self.table.flush_due_ms()
+    }
+
     /// Makes every record dead that was stored before `at_ms` (on the cache's clock) when that time
     /// has come and a worker is quiescent. A second call, or [`Worker::flush`], replaces one that
     /// waits.

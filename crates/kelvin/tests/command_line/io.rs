@@ -73,6 +73,31 @@ fn where_io_uring_is_forbidden_auto_serves_on_epoll_and_says_so() {
 }
 
 #[test]
+fn a_server_that_cannot_start_keeps_the_records_that_it_has_read() {
+    without(libc::SYS_io_uring_setup, || {
+        let directory = Directory::new("kept");
+        let (socket, file) = (directory.path("socket"), directory.path("records"));
+        let flags = ["--unix", &socket, "--restart-file", &file, "--io"];
+        let serve = || Serving::start(&[&flags[..], &["epoll"]].concat());
+        let mut serving = serve();
+        driver_of(&socket);
+        serving.signal("TERM");
+        assert_eq!(serving.wait(), Some(0));
+        let arguments = [&["serve"][..], &flags[..], &["uring"]].concat();
+        let output = kelvin(&arguments).output().expect("kelvin runs");
+        assert_eq!(output.status.code(), Some(1));
+        let serving = serve();
+        let mut client = UnixStream::connect(&socket).expect("it listens");
+        client.set_read_timeout(Some(crate::process::PATIENCE)).expect("a socket");
+        client.write_all(b"get a\r\n").expect("it reads");
+        let mut reply = [0; b"VALUE a 0 1\r\nx\r\nEND\r\n".len()];
+        client.read_exact(&mut reply).expect("the record is there");
+        assert_eq!(&reply, b"VALUE a 0 1\r\nx\r\nEND\r\n");
+        drop(serving);
+    });
+}
+
+#[test]
 fn where_a_ring_can_be_set_up_and_not_used_auto_serves_on_epoll_and_says_so() {
     for (number, failed) in [
         (libc::SYS_io_uring_register, "registering_buffers"),

@@ -24,6 +24,12 @@ pub(super) const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a record before its key.
 pub(super) const RECORD_HEAD_BYTES: usize = 28;
 
+/// Times are below this, as they are in a record: see `docs/formats/record.md`.
+const EXPIRY_END_MS: u64 = 1 << 48;
+
+/// A server gives out a token for each write, so none has come near this.
+const TOKEN_MAX: u64 = u64::MAX / 2;
+
 /// The marks of a record.
 const STALE: u8 = 1;
 const WIN_SENT: u8 = 2;
@@ -40,8 +46,8 @@ pub enum Flaw {
     /// It does not begin as such a file does.
     #[error("it is no restart file")]
     Foreign,
-    /// Whoever wrote it did not come to its end.
-    #[error("it is unfinished: its writer was stopped")]
+    /// Whoever wrote or read it did not come to its end.
+    #[error("it is unfinished: a server was killed while it wrote or read it")]
     Unfinished,
     /// Another version wrote it.
     #[error("it has version {0}, and only version 1 can be read")]
@@ -101,6 +107,9 @@ impl Header {
             VERSION => {}
             other => return Err(Flaw::Version(other)),
         }
+        if u64_at(bytes, 40) > TOKEN_MAX {
+            return Err(Flaw::Malformed(40));
+        }
         Ok(Self {
             records: u64_at(bytes, 16),
             payload_bytes: u64_at(bytes, 24),
@@ -153,6 +162,7 @@ impl RecordHead {
         let is_possible = (1..=cache::KEY_LEN_MAX).contains(&key_len.into())
             && marks <= STALE | WIN_SENT | FETCHED
             && bytes[2..4] == [0, 0]
+            && head.expiry_ms < EXPIRY_END_MS
             && u64::from(head.value_len) <= cache::VALUE_SIZE_MAX_LIMIT_BYTES;
         is_possible.then_some(head)
     }

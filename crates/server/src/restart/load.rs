@@ -3,13 +3,14 @@
 use std::{
     fs::{self, File},
     io,
+    os::unix::fs::MetadataExt,
     path::Path,
 };
 
 use cache::{Cache, Change, Decision, INLINE_VALUE_MAX_BYTES, Put, Token, Value, Worker};
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::{Flaw, Progress, Reader, Record};
+use super::{Flaw, Progress, Reader, Record, save};
 use crate::Error;
 
 /// Bytes that are read before their place in the file is given back to the system.
@@ -27,24 +28,37 @@ pub(super) struct Loaded {
 }
 
 /// Moves the records of the file at `path` to an empty cache, and removes the file. A file that is
-/// damaged gives what comes before the damage; one that is of another kind gives nothing and stays.
+/// damaged gives what comes before the damage.
+///
+/// # Errors
+/// When the file could not be written in the end, is of another kind or somebody else's, or cannot
+/// be read or removed.
 pub(crate) fn load(path: &Path, cache: &Cache) -> Result<(), Error> {
     let failed = |source| Error::Restart { path: path.to_owned(), what: "reading", source };
+    save::try_out(path).map_err(|source| Error::Restart {
+        path: path.to_owned(),
+        what: "writing",
+        source,
+    })?;
     let mut file = match File::options().read(true).write(true).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")));
+    if check(&file).map_err(failed)? == 0 {
+        return fs::remove_file(path).map_err(failed);
     }
     let shown = path.display();
     let place = file.try_clone().map_err(failed)?;
     let mut reader = match Reader::new(&mut file) {
         Ok(reader) => reader,
+        // It would be written over in the end, and is perhaps not meant to be.
+        Err(flaw @ (Flaw::Foreign | Flaw::Version(_))) => {
+            return Err(failed(io::Error::other(format!("{flaw}; move it away"))));
+        }
         Err(flaw) => {
             tracing::warn!(path = %shown, "no records are taken from the restart file: {flaw}");
-            return Ok(());
+            return fs::remove_file(path).map_err(failed);
         }
     };
     let mut worker = cache.worker()?;
@@ -65,6 +79,19 @@ pub(crate) fn load(path: &Path, cache: &Cache) -> Result<(), Error> {
         tracing::warn!(path = %shown, stored, all, "the rest of the restart file is lost: {flaw}");
     }
     fs::remove_file(path).map_err(failed)
+}
+
+/// Whether it is a file that this user's servers, or the superuser, have written: in a directory
+/// that others may write to, anybody could leave one. Returns its length.
+fn check(file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    }
+    if ![0, rustix::process::geteuid().as_raw()].contains(&metadata.uid()) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is another user's"));
+    }
+    Ok(metadata.len())
 }
 
 /// Stores all records of a reader; `done` hears up to where the file is not needed any more.

@@ -28,9 +28,7 @@ pub(crate) fn save(path: &Path, cache: &Cache) -> Result<(), Error> {
     let mut worker = cache.worker()?;
     let mut progress = Progress::new("records are being written");
     let unfinished = unfinished(path);
-    let mut options = File::options();
-    options.write(true).create(true).truncate(true).mode(MODE);
-    let file = options.open(&unfinished).map_err(failed)?;
+    let file = create(&unfinished).map_err(failed)?;
     let written = Writer::new(file).and_then(|mut writer| {
         let mut place = TakeOut::default();
         while worker.take_out(&mut place, |taken| writer.record(taken, cache))? {
@@ -52,6 +50,23 @@ pub(crate) fn save(path: &Path, cache: &Cache) -> Result<(), Error> {
             Err(failed(error))
         }
     }
+}
+
+/// Finds out whether the file can be written when the server ends. Takes away what a server that
+/// was killed has left of one.
+pub(super) fn try_out(path: &Path) -> io::Result<()> {
+    let unfinished = unfinished(path);
+    drop(create(&unfinished)?);
+    fs::remove_file(unfinished)
+}
+
+/// A new file, never what somebody else has put there: values are for its owner alone.
+fn create(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    File::options().write(true).create_new(true).mode(MODE).open(path)
 }
 
 /// Where the file is while it is being written.
@@ -82,10 +97,11 @@ impl<W: Write + Seek> Writer<W> {
 
     pub(super) fn record(&mut self, taken: &Taken<'_>, cache: &Cache) -> io::Result<()> {
         let (clock, meta) = (cache.clock(), taken.meta);
-        let expiry_ms = match meta.expiry_ms {
-            0 => 0,
-            at_ms => at_ms.saturating_sub(clock.now_ms()).saturating_add(clock.wall_ms()),
-        };
+        // What waits to be flushed must not come back for good.
+        let ends = [meta.expiry_ms, cache.flush_due_ms()].into_iter().filter(|at_ms| *at_ms != 0);
+        let expiry_ms = ends.min().map_or(0, |at_ms| {
+            at_ms.saturating_sub(clock.now_ms()).saturating_add(clock.wall_ms())
+        });
         let head = RecordHead {
             key_len: u8::try_from(taken.key.len()).expect("invariant: at most 250 bytes"),
             stale: meta.stale,

@@ -5,6 +5,7 @@ use cache::{Cache, CacheConfig, Get, Put, TakeOut, Token, Value, Worker};
 
 use super::{
     Flaw, HEADER_BYTES, Reader,
+    format::{Header, RecordHead, checksum},
     load::{Loaded, load, read_into},
     save::{Writer, save},
 };
@@ -186,7 +187,7 @@ fn whatever_becomes_of_a_file_no_value_is_wrong() {
 #[test]
 fn a_flaw_is_named() {
     let flaw = |bytes: &[u8]| Reader::new(bytes).expect_err("it is flawed").to_string();
-    assert_eq!(flaw(&[0; 100]), "it is unfinished: its writer was stopped");
+    assert_eq!(flaw(&[0; 100]), "it is unfinished: a server was killed while it wrote or read it");
     assert_eq!(flaw(&[b'x'; 100]), "it is no restart file");
     assert_eq!(flaw(b"short"), "it is no restart file");
     let mut whole = file(&mut worker(&Clock::manual(WALL_MS), 32 << 20));
@@ -195,14 +196,91 @@ fn a_flaw_is_named() {
     assert_eq!(flaw(&whole), "it is damaged: a checksum is wrong at byte 0");
 }
 
-#[test]
-fn a_file_of_another_kind_stays() {
-    let path = path("foreign");
-    fs::write(&path, b"somebody's notes").expect("it can be written");
+/// What a server that is to load `content` says; whether it is all there afterwards.
+fn refusal(name: &str, content: &[u8]) -> (Option<String>, bool) {
+    let path = path(name);
+    fs::write(&path, content).expect("it can be written");
     let worker = worker(&Clock::manual(WALL_MS), 32 << 20);
-    load(&path, worker.cache()).expect("it is no reason not to start");
-    assert_eq!(fs::read(&path).expect("it is there"), b"somebody's notes");
-    fs::remove_file(&path).expect("it is the test's own");
+    let said = load(&path, worker.cache())
+        .err()
+        .and_then(|error| std::error::Error::source(&error).map(std::string::ToString::to_string));
+    let stays = fs::read(&path).is_ok_and(|bytes| bytes == content);
+    let _ = fs::remove_file(&path);
+    (said, stays)
+}
+
+#[test]
+fn a_file_of_another_kind_is_not_written_over() {
+    let (said, stays) = refusal("foreign", b"somebody's notes");
+    assert_eq!(said.as_deref(), Some("it is no restart file; move it away"));
+    assert!(stays);
+    let mut later = file(&mut worker(&Clock::manual(WALL_MS), 32 << 20));
+    later[8] = 2;
+    let sum = checksum(&later[..HEADER_BYTES - 8]);
+    later[HEADER_BYTES - 8..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
+    let (said, stays) = refusal("later", &later);
+    let version = "it has version 2, and only version 1 can be read; move it away";
+    assert_eq!(said.as_deref(), Some(version));
+    assert!(stays);
+}
+
+#[test]
+fn what_is_of_no_use_does_not_stay_in_memory() {
+    for (name, content) in [("empty", &b""[..]), ("unfinished", &[0; 5_000])] {
+        assert_eq!(refusal(name, content), (None, false), "{name}");
+    }
+    let path = path("left");
+    let left = path.with_extension("new");
+    assert_eq!(left.extension(), Some("new".as_ref()));
+    fs::write(&left, b"half of a file").expect("it can be written");
+    let worker = worker(&Clock::manual(WALL_MS), 32 << 20);
+    load(&path, worker.cache()).expect("there is nothing to be read");
+    assert!(!left.exists());
+}
+
+#[test]
+fn a_file_that_could_not_be_written_in_the_end_is_refused_at_the_beginning() {
+    let worker = worker(&Clock::manual(WALL_MS), 32 << 20);
+    let path = path("no-such-directory").join("file");
+    let error = load(&path, worker.cache()).expect_err("its directory is missing");
+    assert!(error.to_string().contains("writing"), "{error}");
+}
+
+#[test]
+fn what_waits_to_be_flushed_does_not_come_back_for_good() {
+    let clock = Clock::manual(WALL_MS);
+    let mut first = worker(&clock, 32 << 20);
+    set(&mut first, 1, 0);
+    set(&mut first, 2, WALL_MS + 2_000);
+    set(&mut first, 3, WALL_MS + 9_000);
+    first.cache().flush_at(WALL_MS + 5_000);
+    let bytes = file(&mut first);
+    let mut second = worker(&clock, 32 << 20);
+    let (loaded, _) = restored(&bytes, &mut second);
+    assert_eq!(loaded.stored, 3);
+    let all = contents(&mut second);
+    let ends = |number: u32| all[format!("key {number}").as_bytes()].0.expiry_ms - WALL_MS;
+    assert_eq!([1, 2, 3].map(ends), [5_000, 2_000, 5_000]);
+}
+
+#[test]
+fn times_and_tokens_that_no_server_wrote_are_refused() {
+    let whole = |expiry_ms, last_token| {
+        let head = RecordHead {
+            key_len: 1,
+            stale: false,
+            win_sent: false,
+            fetched: false,
+            client_flags: 0,
+            value_len: 0,
+            expiry_ms,
+            token: 1,
+        };
+        let header = Header { last_token, ..Header::default() };
+        (RecordHead::read(&head.write()).is_some(), Header::read(&header.write()).is_ok())
+    };
+    assert_eq!(whole((1 << 48) - 1, u64::MAX / 2), (true, true));
+    assert_eq!(whole(1 << 48, u64::MAX / 2 + 1), (false, false));
 }
 
 /// The bytes of version 1: what one release writes, the next one reads.
