@@ -2,7 +2,7 @@
 //!
 //! A piece has no policy and no index entry; its head's eviction frees it. A block without pieces
 //! goes back at once. New pieces go to the fullest blocks, so that others become empty, and when
-//! the free pieces of a class would fill a block, one is emptied ([`super::compact`]): for that,
+//! the free pieces of a class would fill a block, one is emptied ([`super::compact()`]): for that,
 //! every piece knows its head.
 //!
 //! Thread safety: one lock a class, leaves among the locks but for the free blocks' one.
