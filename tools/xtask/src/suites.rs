@@ -112,22 +112,34 @@ pub(crate) fn shuttle(context: &Context) -> Result<()> {
     run(Suite::Shuttle, context)
 }
 
-/// Step `miri`.
+/// Step `miri`: what has one thread is run with fewer seeds, which then only move its memory about.
 ///
 /// # Errors
 /// When a test fails, or a package has none.
 pub(crate) fn miri_all(context: &Context) -> Result<()> {
-    run(Suite::Miri, context)
+    const THREADS: &str = "threads::miri_";
+    const FEW_SEEDS: u32 = 4;
+    run_tests_of(Suite::Miri, "cache", &mut Suite::Miri.command(context, "cache", THREADS))?;
+    for package in Suite::Miri.packages() {
+        let mut command = Suite::Miri.command(context, package, Suite::Miri.prefix());
+        command.args(["--", "--skip", THREADS]).env("MIRIFLAGS", miri_flags(FEW_SEEDS));
+        run_tests_of(Suite::Miri, package, &mut command)?;
+    }
+    Ok(())
 }
 
 fn run(suite: Suite, context: &Context) -> Result<()> {
+    for package in suite.packages() {
+        run_tests_of(suite, package, &mut suite.command(context, package, suite.prefix()))?;
+    }
+    Ok(())
+}
+
+fn run_tests_of(suite: Suite, package: &str, command: &mut Command) -> Result<()> {
     // The seeds run side by side and write into each other's lines.
     let show = if suite == Suite::Miri { Show::OnFailure } else { Show::Always };
-    for package in suite.packages() {
-        let start = Instant::now();
-        let mut command = suite.command(context, package, suite.prefix());
-        let count = process::run_tests(&mut command, show)?;
-        println!("{package}: {count} runs of tests in {:.1} s", start.elapsed().as_secs_f64());
-    }
+    let start = Instant::now();
+    let count = process::run_tests(command, show)?;
+    println!("{package}: {count} runs of tests in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
 }
