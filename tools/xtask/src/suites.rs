@@ -33,9 +33,18 @@ impl Suite {
     /// The packages that must have tests in this suite.
     pub(crate) fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Test => {
-                &["base", "bench", "cache", "chart", "reactor", "server", "sim", "trace", "wire"]
-            }
+            Self::Test => &[
+                "base",
+                "bench",
+                "cache",
+                "chart",
+                "kelvin-log",
+                "reactor",
+                "server",
+                "sim",
+                "trace",
+                "wire",
+            ],
             // The only crate with shared memory of its own.
             Self::Loom | Self::Shuttle => &["cache"],
             // The crates with unsafe code.

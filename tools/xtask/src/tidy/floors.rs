@@ -8,7 +8,7 @@ use crate::workspace::{Metadata, Package};
 /// The crates by floor, lowest first.
 const FLOORS: [&[&str]; 6] = [
     &["base", "chart"],
-    &["cache", "wire", "reactor", "log", "trace"],
+    &["cache", "wire", "reactor", "kelvin-log", "trace"],
     &["store", "cluster"],
     &["switch", "names", "client"],
     &["server", "bench", "sim"],
