@@ -38,6 +38,7 @@ impl Suite {
                 "bench",
                 "cache",
                 "chart",
+                "disk-sim",
                 "kelvin-log",
                 "reactor",
                 "server",

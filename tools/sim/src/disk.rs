@@ -1,0 +1,415 @@
+//! A disk in memory that keeps its promises to the letter, and no more.
+//!
+//! Owns files, names and faults. What a flush has answered is certain; of the rest a crash keeps
+//! any part: each sector written since is there, not there, or torn; each length and each name
+//! likewise; and no order holds between any two of them. One seed decides everything. For one
+//! thread. The rules are those of POSIX and of a device with a volatile cache, taken at their word;
+//! a failed flush is Linux's: its pages are dropped and marked clean.
+//!
+//! Invariants:
+//! 1. What was flushed changes by [`Kind`]s that [take it](Kind::takes_what_was_flushed) only.
+//! 2. A read that succeeds shows what was written last, but for those kinds and failed flushes.
+//! 3. Whatever happens is counted.
+
+mod directory;
+mod file;
+
+use base::random::Random;
+
+use crate::fault::{Counts, Kind, Rates};
+use directory::Directory;
+use file::File;
+pub use file::Moment;
+
+/// What a device writes whole or not at all, unless it is torn.
+pub const SECTOR_BYTES: usize = 512;
+
+/// A file, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub(crate) usize);
+
+/// A directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DirectoryId(pub usize);
+
+/// What a request ends with when it does not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The device failed (EIO).
+    Io,
+    /// There is no room (ENOSPC).
+    NoSpace,
+    /// There is no such name (ENOENT).
+    NotFound,
+    /// There is such a name already (EEXIST).
+    Exists,
+}
+
+/// The disk.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    random: Random,
+    rates: Rates,
+    counts: Counts,
+    files: Vec<Option<File>>,
+    directories: Vec<Directory>,
+    capacity_bytes: usize,
+}
+
+impl Disk {
+    /// An empty disk with this many directories, which are there for good.
+    #[must_use]
+    pub fn new(seed: u64, directories: usize, capacity_bytes: usize) -> Self {
+        Self {
+            random: Random::new(seed, DISK_STREAM),
+            rates: Rates::none(),
+            counts: Counts::default(),
+            files: Vec::new(),
+            directories: vec![Directory::default(); directories],
+            capacity_bytes,
+        }
+    }
+
+    /// From now on faults strike so often.
+    pub fn set_rates(&mut self, rates: Rates) {
+        self.rates = rates;
+    }
+
+    /// From now on there is so much room; what is there already stays.
+    pub fn set_capacity(&mut self, capacity_bytes: usize) {
+        self.capacity_bytes = capacity_bytes;
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Counts what happens beside the disk, such as a process that stops.
+    pub fn count(&mut self, kind: Kind) {
+        self.counts.add(kind);
+    }
+
+    /// Bytes that files may take.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> usize {
+        self.capacity_bytes
+    }
+
+    /// Whether a file still has a name, or may have one after a crash.
+    #[must_use]
+    pub fn is_there(&self, file: FileId) -> bool {
+        self.files.get(file.0).is_some_and(Option::is_some)
+    }
+
+    /// Bytes of all files.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.files.iter().flatten().map(File::len).sum()
+    }
+
+    /// The names in a directory, in their order, each with its file.
+    #[must_use]
+    pub fn list(&self, directory: DirectoryId) -> Vec<(String, FileId)> {
+        let names = self.directories[directory.0].names();
+        names.map(|(name, file)| (name.to_owned(), file)).collect()
+    }
+
+    /// The file of that name.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`].
+    pub fn open(&self, directory: DirectoryId, name: &str) -> Result<FileId, Refusal> {
+        self.directories[directory.0].find(name).ok_or(Refusal::NotFound)
+    }
+
+    /// A new, empty file of that name.
+    ///
+    /// # Errors
+    /// [`Refusal::Exists`], [`Refusal::NoSpace`].
+    pub fn create(&mut self, directory: DirectoryId, name: &str) -> Result<FileId, Refusal> {
+        if self.directories[directory.0].find(name).is_some() {
+            return Err(Refusal::Exists);
+        }
+        if self.strikes(Kind::NoSpace) {
+            return Err(Refusal::NoSpace);
+        }
+        let file = FileId(self.files.len());
+        self.files.push(Some(File::default()));
+        self.directories[directory.0].link(name, file);
+        Ok(file)
+    }
+
+    /// Gives a file another name and takes the name from whatever had it.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`], [`Refusal::NoSpace`].
+    pub fn rename(&mut self, at: DirectoryId, from: &str, to: &str) -> Result<(), Refusal> {
+        let file = self.open(at, from)?;
+        if self.strikes(Kind::NoSpace) {
+            return Err(Refusal::NoSpace);
+        }
+        self.directories[at.0].rename(from, to, file);
+        self.forget_nameless();
+        Ok(())
+    }
+
+    /// Takes a name away.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`].
+    pub fn remove(&mut self, directory: DirectoryId, name: &str) -> Result<(), Refusal> {
+        self.open(directory, name)?;
+        self.directories[directory.0].unlink(name);
+        self.forget_nameless();
+        Ok(())
+    }
+
+    /// Makes names certain.
+    ///
+    /// # Errors
+    /// [`Refusal::Io`]; then nobody knows which of them are.
+    pub fn flush_directory(&mut self, directory: DirectoryId) -> Result<(), Refusal> {
+        if self.strikes(Kind::DirectoryFlushError) {
+            return Err(Refusal::Io);
+        }
+        self.directories[directory.0].flush();
+        self.forget_nameless();
+        Ok(())
+    }
+
+    /// The length of a file in bytes.
+    #[must_use]
+    pub fn len(&self, file: FileId) -> usize {
+        self.file(file).len()
+    }
+
+    /// Makes the file at least so long, with zeros, and its bytes its own.
+    ///
+    /// # Errors
+    /// [`Refusal::NoSpace`]; then the file may have grown by a part of what was asked for.
+    pub fn allocate(&mut self, file: FileId, len: usize) -> Result<(), Refusal> {
+        let old = self.len(file);
+        if len <= old {
+            return Ok(());
+        }
+        let wanted = len - old;
+        let unlucky = self.strikes(Kind::NoSpace);
+        let room = self.capacity_bytes.saturating_sub(self.used_bytes());
+        if !unlucky && wanted <= room {
+            self.file_mut(file).set_len(len);
+            return Ok(());
+        }
+        if !unlucky {
+            self.counts.add(Kind::NoSpace);
+        }
+        let most = u32::try_from(wanted.min(room) / SECTOR_BYTES).unwrap_or(u32::MAX);
+        let kept = self.random.below(most + 1) as usize * SECTOR_BYTES;
+        if kept > 0 && kept < wanted {
+            self.counts.add(Kind::AllocationCut);
+            self.file_mut(file).set_len(old + kept);
+        }
+        Err(Refusal::NoSpace)
+    }
+
+    /// Makes the file so long: cuts it, or adds zeros that take no room yet.
+    ///
+    /// # Errors
+    /// [`Refusal::NoSpace`].
+    pub fn set_len(&mut self, file: FileId, len: usize) -> Result<(), Refusal> {
+        if len > self.len(file) && self.strikes(Kind::NoSpace) {
+            return Err(Refusal::NoSpace);
+        }
+        self.file_mut(file).set_len(len);
+        Ok(())
+    }
+
+    /// Reads into `bytes`, and says how many; none at the end of the file.
+    ///
+    /// # Errors
+    /// [`Refusal::Io`].
+    pub fn read(
+        &mut self,
+        file: FileId,
+        offset: usize,
+        bytes: &mut [u8],
+    ) -> Result<usize, Refusal> {
+        if self.strikes(Kind::ReadError) || self.file(file).is_bad(offset, bytes.len()) {
+            return Err(Refusal::Io);
+        }
+        let seen = self.file(file).seen();
+        let end = (offset + bytes.len()).min(seen.len());
+        let mut count = end.saturating_sub(offset);
+        if count > SECTOR_BYTES && self.strikes(Kind::ShortRead) {
+            count = self.fewer(count);
+        }
+        bytes[..count].copy_from_slice(&self.file(file).seen()[offset..][..count]);
+        Ok(count)
+    }
+
+    /// Writes `bytes`, and says how many of them.
+    ///
+    /// # Errors
+    /// [`Refusal::NoSpace`]; [`Refusal::Io`], and then some of them may be written.
+    pub fn write(&mut self, file: FileId, offset: usize, bytes: &[u8]) -> Result<usize, Refusal> {
+        let grows = (offset + bytes.len()).saturating_sub(self.len(file));
+        let room = self.capacity_bytes.saturating_sub(self.used_bytes());
+        if grows > room || self.strikes(Kind::NoSpace) {
+            if grows > room {
+                self.counts.add(Kind::NoSpace);
+            }
+            return Err(Refusal::NoSpace);
+        }
+        if self.strikes(Kind::WriteError) {
+            self.write_some(file, offset, bytes);
+            return Err(Refusal::Io);
+        }
+        if self.strikes(Kind::Vanished) {
+            return Ok(bytes.len());
+        }
+        if self.rates.of(Kind::Misdirected) > 0
+            && let Some((elsewhere, at)) = self.elsewhere(file, offset, bytes.len())
+            && self.strikes(Kind::Misdirected)
+        {
+            self.file_mut(elsewhere).write(at, bytes);
+            return Ok(bytes.len());
+        }
+        let mut count = bytes.len();
+        if count > SECTOR_BYTES && self.strikes(Kind::ShortWrite) {
+            count = self.fewer(count);
+        }
+        self.file_mut(file).write(offset, &bytes[..count]);
+        Ok(count)
+    }
+
+    /// Makes a file's content and length certain; its name is the directory's matter.
+    ///
+    /// # Errors
+    /// [`Refusal::Io`]; then some of it is certain, and the next flush will not speak of the rest.
+    pub fn flush(&mut self, file: FileId) -> Result<(), Refusal> {
+        self.flush_since(file, self.moment(file))
+    }
+
+    /// Where a flush begins that begins now.
+    #[must_use]
+    pub fn moment(&self, file: FileId) -> Moment {
+        self.file(file).moment()
+    }
+
+    /// As [`Self::flush`], for a flush that began some time ago: what was written since may be
+    /// certain or not.
+    ///
+    /// # Errors
+    /// As [`Self::flush`].
+    pub fn flush_since(&mut self, file: FileId, since: Moment) -> Result<(), Refusal> {
+        if self.file(file).is_dirty() && self.strikes(Kind::FlushError) {
+            let found = self.files[file.0].as_mut().expect("invariant: an open file is there");
+            found.fail_flush(since, &mut self.random, &mut self.counts);
+            return Err(Refusal::Io);
+        }
+        self.file_mut(file).flush(since);
+        Ok(())
+    }
+
+    /// The machine stops and starts: what was not flushed is kept, lost or torn.
+    pub fn crash(&mut self) {
+        const SURVIVES_OF_256: [u32; 5] = [0, 32, 128, 224, 256];
+        self.counts.add(Kind::MachineCrash);
+        let mut survives = || {
+            let which = self.random.below(SURVIVES_OF_256.len() as u32);
+            SURVIVES_OF_256[which as usize]
+        };
+        let (of_names, of_files) = (survives(), survives());
+        for directory in &mut self.directories {
+            directory.crash(of_names, &mut self.random, &mut self.counts);
+        }
+        self.forget_nameless();
+        for file in self.files.iter_mut().flatten() {
+            file.crash(of_files, &mut self.random, &mut self.counts);
+        }
+    }
+
+    /// Forgets what only a cache still has of pages that a failed flush has dropped: a process that
+    /// begins anew reads past that.
+    pub fn evict(&mut self) {
+        self.files.iter_mut().flatten().for_each(File::evict);
+    }
+
+    /// Changes a bit of a stored file.
+    pub fn flip(&mut self, file: FileId, offset: usize, bit: u32) {
+        self.counts.add(Kind::Flip);
+        self.file_mut(file).flip(offset, bit);
+    }
+
+    /// Makes the sector of this offset unreadable until it is written.
+    pub fn spoil(&mut self, file: FileId, offset: usize) {
+        self.counts.add(Kind::BadSector);
+        self.file_mut(file).make_bad(offset / SECTOR_BYTES);
+    }
+
+    /// What reads of the whole file would show, without any fault.
+    #[must_use]
+    pub fn content(&self, file: FileId) -> &[u8] {
+        self.file(file).seen()
+    }
+
+    /// Random sectors of the write, as a device that fails in its midst leaves them.
+    fn write_some(&mut self, file: FileId, offset: usize, bytes: &[u8]) {
+        for (at, sector) in (offset..).step_by(SECTOR_BYTES).zip(bytes.chunks(SECTOR_BYTES)) {
+            if self.random.below(2) == 0 {
+                self.file_mut(file).write(at, sector);
+            }
+        }
+    }
+
+    /// A place of that length, whole sectors apart, that is not the one meant.
+    fn elsewhere(&mut self, file: FileId, offset: usize, len: usize) -> Option<(FileId, usize)> {
+        let number = self.random.below(u32::try_from(self.files.len()).ok()?) as usize;
+        let room = self.files[number].as_ref()?.len().checked_sub(len)? / SECTOR_BYTES;
+        let sector = self.random.below(u32::try_from(room).ok()? + 1) as usize;
+        let at = sector * SECTOR_BYTES + offset % SECTOR_BYTES;
+        let fits = at + len <= self.files[number].as_ref()?.len();
+        (fits && (number, at) != (file.0, offset)).then_some((FileId(number), at))
+    }
+
+    /// Less than `count` and more than nothing; whole sectors.
+    fn fewer(&mut self, count: usize) -> usize {
+        let sectors = u32::try_from((count - 1) / SECTOR_BYTES).unwrap_or(u32::MAX);
+        (1 + self.random.below(sectors)) as usize * SECTOR_BYTES
+    }
+
+    fn strikes(&mut self, kind: Kind) -> bool {
+        let rate = self.rates.of(kind);
+        let strikes = rate > 0 && self.random.below(1_000_000) < rate;
+        if strikes {
+            self.counts.add(kind);
+        }
+        strikes
+    }
+
+    /// Files without a name, seen or possible, take no room any more. Nobody reads a file that
+    /// was removed: a log does not remove what it still uses.
+    fn forget_nameless(&mut self) {
+        for (number, file) in self.files.iter_mut().enumerate() {
+            let referred = || self.directories.iter().any(|it| it.refers_to(FileId(number)));
+            if file.is_some() && !referred() {
+                *file = None;
+            }
+        }
+    }
+
+    fn file(&self, file: FileId) -> &File {
+        self.files[file.0].as_ref().expect("invariant: an open file is there")
+    }
+
+    fn file_mut(&mut self, file: FileId) -> &mut File {
+        self.files[file.0].as_mut().expect("invariant: an open file is there")
+    }
+}
+
+/// The stream of random numbers that decides what the disk does.
+const DISK_STREAM: u64 = 1;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! What a store has promised: per key, the versions that a crash may still bring back.
+//!
+//! Each put and each remove is a version. A key's history lists its versions in the order in which
+//! they took effect, from the oldest that may still be seen after a crash. A promise cuts that
+//! list: once a version's flush was answered for, or a reply that rests on it was sent, nothing
+//! before it may ever be seen again. Live reads may show what was the newest version at some moment
+//! between question and answer; after a crash, any version of the history will do, and history
+//! begins anew with it.
+
+use std::collections::BTreeMap;
+
+/// The number of a version; no two versions of a run share one. 0 is "never written".
+pub type Number = u64;
+
+/// What a version leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Which put or remove it was.
+    pub number: Number,
+    /// The length of its value; none, when it removed the key.
+    pub value_len: Option<usize>,
+    /// When it expires, in the store's own time; 0 is never.
+    pub expires_ms: u64,
+}
+
+impl Version {
+    /// The key was never written.
+    pub const NEVER: Self = Self { number: 0, value_len: None, expires_ms: 0 };
+
+    /// Whether a read at this time finds nothing.
+    #[must_use]
+    pub fn is_absent(&self, now_ms: u64) -> bool {
+        self.value_len.is_none() || self.expires_ms != 0 && self.expires_ms <= now_ms
+    }
+
+    /// Whether a read at this time that found `seen` may have found this version.
+    #[must_use]
+    pub fn looks_like(&self, seen: Option<&[u8]>, now_ms: u64) -> bool {
+        match seen {
+            None => self.is_absent(now_ms),
+            Some(bytes) => {
+                !self.is_absent(now_ms)
+                    && self.value_len == Some(bytes.len())
+                    && is_value(self.number, bytes)
+            }
+        }
+    }
+}
+
+/// The value of a version: its number, and then what follows from number and place.
+#[must_use]
+pub fn value(number: Number, len: usize) -> Vec<u8> {
+    let words = len.div_ceil(8) as u64;
+    let mut bytes: Vec<u8> = (0..words).flat_map(|place| word(number, place)).collect();
+    bytes.truncate(len);
+    bytes
+}
+
+fn word(number: Number, place: u64) -> [u8; 8] {
+    let scattered = number.wrapping_add(place).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ place;
+    if place == 0 { number.to_le_bytes() } else { scattered.to_le_bytes() }
+}
+
+fn is_value(number: Number, bytes: &[u8]) -> bool {
+    bytes.chunks(8).zip(0..).all(|(chunk, place)| chunk == &word(number, place)[..chunk.len()])
+}
+
+/// A version that was acknowledged and is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Which one.
+    pub version: Version,
+    /// When it was acknowledged.
+    pub acknowledged_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    version: Version,
+    acknowledged_ms: Option<u64>,
+}
+
+/// The histories of all keys.
+#[derive(Clone, Debug, Default)]
+pub struct Promises {
+    histories: BTreeMap<u64, Vec<Entry>>,
+}
+
+impl Promises {
+    /// The keys that were ever written.
+    pub fn keys(&self) -> impl Iterator<Item = u64> {
+        self.histories.keys().copied()
+    }
+
+    /// A version takes effect.
+    pub fn publish(&mut self, key: u64, version: Version) {
+        let entry = Entry { version, acknowledged_ms: None };
+        self.history(key).push(entry);
+    }
+
+    /// What a read shows that begins and ends now.
+    #[must_use]
+    pub fn newest(&self, key: u64) -> Version {
+        let newest = self.histories.get(&key).and_then(|history| history.last());
+        newest.map_or(Version::NEVER, |entry| entry.version)
+    }
+
+    /// The write was answered as done, but not yet as safe from crashes.
+    pub fn acknowledge(&mut self, key: u64, number: Number, now_ms: u64) {
+        let mut history = self.history(key).iter_mut();
+        if let Some(entry) = history.find(|entry| entry.version.number == number) {
+            entry.acknowledged_ms = Some(now_ms);
+        }
+    }
+
+    /// From now on no crash may bring back anything older than this version of the key.
+    pub fn promise(&mut self, key: u64, number: Number) {
+        let history = self.history(key);
+        if let Some(at) = history.iter().position(|entry| entry.version.number == number) {
+            history.drain(..at);
+        }
+    }
+
+    /// From now on no crash may bring back anything older than what is newest.
+    pub fn promise_all(&mut self) {
+        for history in self.histories.values_mut() {
+            history.drain(..history.len() - 1);
+        }
+    }
+
+    /// The version that a reply showed which was asked for when `since` was the newest; the oldest
+    /// one, when several look alike.
+    ///
+    /// # Errors
+    /// When no version from `since` on looks like it: the store showed what it may not.
+    pub fn read(
+        &self,
+        key: u64,
+        since: Number,
+        seen: Option<&[u8]>,
+        asked_ms: u64,
+        now_ms: u64,
+    ) -> Result<Version, Wrong> {
+        let history = self.histories.get(&key).map_or(&[][..], Vec::as_slice);
+        let never = [Entry { version: Version::NEVER, acknowledged_ms: None }];
+        let history = if history.is_empty() { &never } else { history };
+        let from = history.iter().position(|entry| entry.version.number == since).unwrap_or(0);
+        let fits = |entry: &&Entry| {
+            entry.version.looks_like(seen, now_ms) || entry.version.looks_like(seen, asked_ms)
+        };
+        let found = history[from..].iter().find(fits);
+        found.map(|entry| entry.version).ok_or_else(|| self.wrong(key, seen))
+    }
+
+    /// What a store shows of a key after a crash. History begins anew with it.
+    ///
+    /// # Errors
+    /// When a crash may not bring that back.
+    pub fn recover(
+        &mut self,
+        key: u64,
+        seen: Option<&[u8]>,
+        now_ms: u64,
+    ) -> Result<Vec<Loss>, Wrong> {
+        let history = self.history(key);
+        let found = history.iter().rposition(|entry| entry.version.looks_like(seen, now_ms));
+        let Some(found) = found else { return Err(self.wrong(key, seen)) };
+        let lost = history[found + 1..].iter().filter_map(|entry| {
+            let acknowledged_ms = entry.acknowledged_ms?;
+            Some(Loss { version: entry.version, acknowledged_ms })
+        });
+        let lost = lost.collect();
+        let mut kept = history[found];
+        kept.acknowledged_ms = None;
+        *history = vec![kept];
+        Ok(lost)
+    }
+
+    /// The store has named the loss of this key: it may show nothing of it.
+    pub fn forget(&mut self, key: u64) {
+        self.histories.remove(&key);
+    }
+
+    /// The store has named a loss, and the key is what it once was.
+    pub fn restart(&mut self, key: u64, version: Version) {
+        self.histories.insert(key, vec![Entry { version, acknowledged_ms: None }]);
+    }
+
+    fn history(&mut self, key: u64) -> &mut Vec<Entry> {
+        let never = || vec![Entry { version: Version::NEVER, acknowledged_ms: None }];
+        self.histories.entry(key).or_insert_with(never)
+    }
+
+    fn wrong(&self, key: u64, seen: Option<&[u8]>) -> Wrong {
+        let history = self.histories.get(&key).map_or(&[][..], Vec::as_slice);
+        let seen = seen.map(|bytes| {
+            let mut number = [0; 8];
+            number[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
+            (Number::from_le_bytes(number), bytes.len())
+        });
+        Wrong { key, seen, allowed: history.iter().map(|entry| entry.version).collect() }
+    }
+}
+
+/// A key shows what it may not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// Which key.
+    pub key: u64,
+    /// The number that stands in the value, and its length; none when the key was absent.
+    pub seen: Option<(Number, usize)>,
+    /// What it might have shown, oldest first.
+    pub allowed: Vec<Version>,
+}
+
+#[cfg(test)]
+mod tests;
