@@ -17,6 +17,7 @@ mod error;
 mod outcome;
 mod plan;
 mod policy;
+mod pulse;
 mod report;
 mod run;
 mod units;

@@ -5,7 +5,7 @@
 
 use std::{
     sync::{
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
     thread,
@@ -19,29 +19,13 @@ use crate::{
     outcome::{Outcome, Replayed, Row, ratio},
     plan::{Mode, Percent, Plan},
     policy::Kind,
+    pulse::Pulse,
     units::Units,
     whole::{Setup, Whole},
 };
 
 /// How often progress is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
-
-/// What cells tell the one who waits for them, and what they are told.
-pub(crate) struct Pulse<'a> {
-    requests: AtomicU64,
-    stop: &'a AtomicBool,
-}
-
-impl Pulse<'_> {
-    /// Requests between two beats of a cell: well below a tenth of a second.
-    pub(crate) const EVERY: usize = 1 << 16;
-
-    /// So many more requests were replayed. Returns whether to go on.
-    pub(crate) fn beat(&self, requests: usize) -> bool {
-        self.requests.fetch_add(requests as u64, Ordering::Relaxed);
-        !self.stop.load(Ordering::Relaxed)
-    }
-}
 
 /// Replays every trace of a plan through every policy at every size.
 ///
@@ -154,7 +138,7 @@ fn cells(
         .collect();
     cells.sort_by_key(|(_, percent)| std::cmp::Reverse(subject.requests(*percent)));
     let all: u64 = cells.iter().map(|(_, percent)| subject.requests(*percent)).sum();
-    let pulse = Pulse { requests: AtomicU64::new(0), stop };
+    let pulse = Pulse::new(stop);
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
@@ -182,7 +166,7 @@ fn cells(
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(rows),
             }
-            let done = ratio(pulse.requests.load(Ordering::Relaxed), all) * 100.0;
+            let done = ratio(pulse.requests(), all) * 100.0;
             show(&format!("{} of {} cells, {done:.0} %", rows.len(), cells.len()));
         }
     })

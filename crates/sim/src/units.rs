@@ -2,7 +2,7 @@
 
 use trace::Trace;
 
-use crate::{outcome::Row, plan::Percent, policy::Kind, run::Pulse};
+use crate::{outcome::Row, plan::Percent, policy::Kind, pulse::Pulse};
 
 /// A trace, cut by shards.
 pub(crate) struct Units {

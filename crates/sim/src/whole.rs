@@ -23,7 +23,7 @@ use crate::{
     outcome::{Row, ratio},
     plan::Percent,
     policy::Kind,
-    run::Pulse,
+    pulse::Pulse,
 };
 
 /// Sizes of values.
