@@ -1,11 +1,18 @@
 //! Floor 1: the SSD tier. An append-only log of records, and the indexes over it.
 //!
+//! - [`engine`]: the log as a state machine that performs no I/O itself.
+//! - [`plan`]: the contract with whatever performs the I/O.
 //! - [`position`]: where a record lies and about how long it is; what an index stores.
-//! - [`plan`]: the contract with whatever performs the I/O. The log itself opens no file.
+//! - [`index`]: what leads from a key to a position.
+//! - [`format`]: bytes on disk.
 //!
 //! `docs/formats/log.md` describes every byte on disk, and the order of writes and flushes.
 #![forbid(unsafe_code)]
 
 mod buffer;
+pub mod engine;
+pub mod error;
+pub mod format;
+pub mod index;
 pub mod plan;
 pub mod position;

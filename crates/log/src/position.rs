@@ -13,15 +13,19 @@ pub const CLASS_BITS: u32 = 6;
 /// Bits of a size class beside a position of four bytes.
 pub const NARROW_CLASS_BITS: u32 = 2;
 
-/// Bits of a position in an index whose entries have `entry_bytes` bytes, 4 to 8: 30, 34, 42, 50
-/// or 58.
+/// Bits of a position in a flat index whose entries have `entry_bytes` bytes, 4 to 8: 30, 34, 42,
+/// 50 or 57; of eight bytes one bit is the lock.
 ///
 /// # Panics
 /// When `entry_bytes` is not 4 to 8.
 #[must_use]
 pub const fn position_bits(entry_bytes: u32) -> u32 {
     assert!(entry_bytes >= 4 && entry_bytes <= 8, "an entry has 4 to 8 bytes");
-    if entry_bytes == 4 { 32 - NARROW_CLASS_BITS } else { entry_bytes * 8 - CLASS_BITS }
+    match entry_bytes {
+        4 => 32 - NARROW_CLASS_BITS,
+        8 => 64 - CLASS_BITS - 1,
+        _ => entry_bytes * 8 - CLASS_BITS,
+    }
 }
 
 /// A record's place: units of [`UNIT_BYTES`] from the start of the log, all segments laid end to
@@ -198,7 +202,7 @@ mod tests {
 
     #[test]
     fn entries_come_back_from_their_words() {
-        for (entry_bytes, bits) in [(4, 30), (5, 34), (6, 42), (7, 50), (8, 58)] {
+        for (entry_bytes, bits) in [(4, 30), (5, 34), (6, 42), (7, 50), (8, 57)] {
             assert_eq!(position_bits(entry_bytes), bits);
             let position = Position::new((1 << bits) - 1).unwrap();
             let entry = Entry { position, class: SizeClass::TOMBSTONE };

@@ -1,0 +1,134 @@
+//! What to do next, and what came of it: writes and flushes of records.
+
+use std::sync::Arc;
+
+use super::{CLOSING_MAX, Engine, Job, Mode, tail::Tail};
+use crate::{
+    index::Index,
+    plan::{Outcome, Plan, SegmentId, Token},
+};
+
+impl<I: Index> Engine<I> {
+    /// The next action to perform; `None` until something is reported, written or due.
+    pub fn poll(&mut self, now_ms: u64) -> Option<Plan> {
+        self.now_ms = now_ms;
+        self.reclaim();
+        self.rewrite();
+        self.begin_sealing();
+        let records = self.poll_closing().or_else(|| self.poll_open());
+        records.or_else(|| self.poll_sealing()).or_else(|| self.poll_space())
+    }
+
+    /// Takes what came of an action.
+    ///
+    /// # Panics
+    /// When no action is out under `token`.
+    pub fn complete(&mut self, token: Token, outcome: Outcome) {
+        let job = self.jobs.remove(&token).expect("invariant: each token is reported once");
+        match (job, outcome) {
+            (Job::Chain, outcome) => self.report_space(outcome),
+            (Job::Sealing, outcome) => self.report_sealing(outcome),
+            (Job::Write { segment, chunk }, Outcome::Wrote(bytes)) => {
+                let wrote = self.tail_mut(segment).map(|tail| tail.wrote(chunk, bytes));
+                if wrote == Some(false) {
+                    self.fail_tail(segment);
+                }
+            }
+            (Job::Flush { segment }, Outcome::Done) => self.flushed(segment),
+            (Job::Flush { segment }, Outcome::Failed(..))
+                if cfg!(mutant = "log_failed_flush_tried_again") =>
+            {
+                self.tail_mut(segment).into_iter().for_each(Tail::forget_flush);
+            }
+            (Job::Write { segment, .. } | Job::Flush { segment }, _) => self.fail_tail(segment),
+        }
+    }
+
+    /// How many actions are out.
+    pub fn out(&self) -> usize {
+        self.jobs.len()
+    }
+
+    fn flushed(&mut self, segment: SegmentId) {
+        let mut buffers = Vec::new();
+        if let Some(tail) = self.tail_mut(segment) {
+            tail.flushed(&mut buffers);
+            self.counts.flushes += 1;
+        }
+        self.retired.append(&mut buffers);
+    }
+
+    /// Takes back the buffers that nobody writes from any more.
+    pub(super) fn reclaim(&mut self) {
+        for buffer in std::mem::take(&mut self.retired) {
+            match Arc::try_unwrap(buffer) {
+                Ok(buffer) => self.buffers.push(buffer),
+                Err(shared) => self.retired.push(shared),
+            }
+        }
+    }
+
+    /// The open segment is full: it is closed, and another may be opened. `false` when too many
+    /// are on their way to being sealed.
+    pub(super) fn close_tail(&mut self) -> bool {
+        if self.closing.len() + usize::from(self.sealing.is_some()) >= CLOSING_MAX {
+            return false;
+        }
+        self.close_chunk();
+        self.closing.extend(self.open.take());
+        true
+    }
+
+    fn poll_closing(&mut self) -> Option<Plan> {
+        for at in 0..self.closing.len() {
+            let segment = self.closing[at].segment;
+            let plan = self.poll_write(segment).or_else(|| self.poll_flush(segment));
+            if plan.is_some() {
+                return plan;
+            }
+        }
+        None
+    }
+
+    fn poll_open(&mut self) -> Option<Plan> {
+        let tail = self.open.as_ref()?;
+        let segment = tail.segment;
+        // A group is what has come while the one before was on its way.
+        let is_free = !tail.has_closed() && !tail.is_flushing();
+        if tail.is_filling() && is_free && self.wants_flush() {
+            self.close_chunk();
+        }
+        let write = self.poll_write(segment);
+        if write.is_some() || !self.wants_flush() { write } else { self.poll_flush(segment) }
+    }
+
+    /// Whether what is not flushed should be.
+    fn wants_flush(&self) -> bool {
+        let Some(tail) = &self.open else { return false };
+        let is_draining = tail.first_unflushed().is_some_and(|first| first < self.drain_below);
+        let bytes = tail.unflushed_bytes();
+        let since_ms = tail.waits_since_ms().unwrap_or(self.now_ms);
+        let settings = &self.settings;
+        settings.mode == Mode::Safe
+            || is_draining
+            || bytes >= settings.at_risk_bytes_max / 2
+            || bytes >= u64::from(settings.chunk_bytes) * u64::from(settings.chunks) / 2
+            || self.now_ms.saturating_sub(since_ms) >= settings.at_risk_ms_max / 2
+    }
+
+    fn poll_write(&mut self, segment: SegmentId) -> Option<Plan> {
+        let (chunk, action) = self.tail_mut(segment)?.next_write()?;
+        let token = self.token(Job::Write { segment, chunk });
+        Some(Plan { token, action })
+    }
+
+    fn poll_flush(&mut self, segment: SegmentId) -> Option<Plan> {
+        let tail = self.tail_mut(segment)?;
+        if tail.is_flushing() || !tail.has_written() {
+            return None;
+        }
+        let action = tail.begin_flush();
+        let token = self.token(Job::Flush { segment });
+        Some(Plan { token, action })
+    }
+}

@@ -1,0 +1,131 @@
+//! Values that are longer than a part.
+//!
+//! The parts are appended first, and found by nobody. The head, which names them, is appended when
+//! all of them are durable. A value that is never finished is dead bytes.
+
+use super::{
+    Engine, Mark, Settled,
+    write::{Purpose, Put, Room, Wrote},
+};
+use crate::{
+    error::Error,
+    format::{
+        KeyHash, PARTS_MAX, VALUE_BYTES_MAX,
+        record::{Kind, Parts, Record},
+    },
+    index::Index,
+    position::{Position, SizeClass},
+};
+
+/// A large value on its way.
+#[derive(Debug)]
+pub struct Upload {
+    hash: KeyHash,
+    number: u64,
+    value_bytes: u64,
+    left: u64,
+    parts: Vec<(Position, SizeClass)>,
+    /// The first part's, and the last one's.
+    marks: Option<(Mark, Mark)>,
+}
+
+impl Upload {
+    /// Bytes of the part that is to come next; 0 when all have.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// What the head waits for.
+    #[must_use]
+    pub fn mark(&self) -> Option<Mark> {
+        self.marks.map(|(_, last)| last)
+    }
+}
+
+impl<I: Index> Engine<I> {
+    /// Begins a value of `value_bytes` bytes, more than a part.
+    ///
+    /// # Errors
+    /// When there can be no such value.
+    pub fn begin_large(&mut self, key: &[u8], value_bytes: u64) -> Result<Upload, Error> {
+        let hash = self.check(&Put { key, ..Put::default() })?;
+        let part_bytes = u64::from(self.manifest.shape.part_bytes);
+        let max = VALUE_BYTES_MAX.min(part_bytes * PARTS_MAX as u64);
+        if !(part_bytes + 1..=max).contains(&value_bytes) {
+            return Err(Error::ValueBytes { got: value_bytes, max });
+        }
+        let number = self.draw()?;
+        Ok(Upload { hash, number, value_bytes, left: value_bytes, parts: Vec::new(), marks: None })
+    }
+
+    /// Appends the next part: as long as parts are, and the last one the rest. `Wait` as of a put.
+    ///
+    /// # Errors
+    /// When it is not as long, or cannot be stored.
+    pub fn put_part(
+        &mut self,
+        upload: &mut Upload,
+        part: &[u8],
+        now_ms: u64,
+    ) -> Result<Wrote, Error> {
+        self.now_ms = now_ms;
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        let bytes = upload.left.min(u64::from(self.manifest.shape.part_bytes));
+        if bytes == 0 || part.len() as u64 != bytes {
+            return Err(Error::Upload);
+        }
+        let key = upload.hash.0.to_le_bytes();
+        let number = u16::try_from(upload.parts.len()).map_err(|_| Error::Upload)?;
+        let record = Record::new(Kind::Part, upload.number, &key, part);
+        let record = Record { part: number, ..record };
+        if self.make_room(record.bytes(), Purpose::Put)? == Room::Wait {
+            return Ok(Wrote::Wait);
+        }
+        let mark = Mark(self.next_ticket);
+        let place = self.append_hidden(&record, upload.hash);
+        upload.parts.push(place);
+        upload.left -= bytes;
+        upload.marks = Some((upload.marks.map_or(mark, |(first, _)| first), mark));
+        Ok(Wrote::Done { sequence: upload.number, mark })
+    }
+
+    /// Appends the head, which makes the value the key's. The value of `put` is empty. `Wait` also
+    /// while parts are not durable.
+    ///
+    /// # Errors
+    /// When parts are missing or were lost, or the head cannot be stored.
+    pub fn put_head(
+        &mut self,
+        upload: &Upload,
+        put: &Put<'_>,
+        now_ms: u64,
+    ) -> Result<Wrote, Error> {
+        let hash = self.check(put)?;
+        if upload.left != 0 || hash != upload.hash || !put.value.is_empty() {
+            return Err(Error::Upload);
+        }
+        let parts =
+            upload.marks.map_or(Settled::Done, |(first, last)| self.all_durable(first, last));
+        match parts {
+            Settled::Pending if !cfg!(mutant = "log_head_before_parts") => {
+                self.drain_below = self.drain_below.max(self.next_ticket);
+                return Ok(Wrote::Wait);
+            }
+            Settled::Failed => return Err(Error::Unflushed),
+            Settled::Done | Settled::Pending => {}
+        }
+        let positions: Vec<Position> = upload.parts.iter().map(|(position, _)| *position).collect();
+        let value = Parts::encode(upload.value_bytes, upload.number, &positions);
+        let wrote = self.put_record(hash, &put.record(Kind::Head, &value), now_ms)?;
+        if let (Wrote::Done { .. }, Some(entry)) = (wrote, self.index.get(hash)) {
+            for (position, class) in &upload.parts {
+                self.add_live(*position, *class);
+            }
+            self.larges.insert(entry.position, upload.parts.clone());
+        }
+        Ok(wrote)
+    }
+}

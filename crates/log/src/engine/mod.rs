@@ -1,0 +1,347 @@
+//! The log as a state machine: it is told what to store and what came of its I/O, and says what to
+//! do next and what may be answered.
+//!
+//! One owner drives an engine; it has no thread, no clock, no lock and no random number. Waits are
+//! pulled: whoever waits keeps a [`Mark`] and asks whether it is durable.
+//!
+//! Invariants:
+//! 1. A record stands in the tail before the index shows it; sequence, place and entry are drawn,
+//!    filled and published in one step, so live reads and recovery agree on the newest.
+//! 2. Whatever is promised is durable first: acknowledgements in `safe`, and what a reply saw.
+//! 3. What is not flushed is in memory.
+//!
+//! Source: `docs/formats/log.md`, and the sources that it names.
+
+mod chain;
+mod commit;
+mod failure;
+mod large;
+mod read;
+mod recovery;
+mod sealing;
+mod space;
+mod stop;
+mod tail;
+mod write;
+
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
+
+use self::{
+    chain::Chain,
+    sealing::Sealing,
+    space::{Preparing, Segment},
+    tail::{Tail, Unflushed},
+};
+pub use self::{
+    large::Upload,
+    read::{Fetched, Get, Reading, Stored},
+    recovery::{Damage, New, Opening, Progress, Report, Torn, Wrong},
+    write::{Put, Removed, Wrote},
+};
+use crate::{
+    error::Error,
+    format::{PART_BYTES_MAX, manifest::Manifest},
+    index::Index,
+    plan::{Buffer, SegmentId, Token},
+    position::{Position, SizeClass},
+};
+
+/// When a write is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// When it is flushed.
+    Safe,
+    /// At once; [`Settings`] bound what may be lost.
+    Async,
+}
+
+/// How a log is run. May differ each time that it is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// When writes are answered.
+    pub mode: Mode,
+    /// Bytes of a chunk, the most that is written at once.
+    pub chunk_bytes: u32,
+    /// How many chunks there are. Three are kept: two for rewriting after a failed flush, and one.
+    pub chunks: u16,
+    /// In `Async`: records that may be acknowledged and not flushed, in bytes.
+    pub at_risk_bytes_max: u64,
+    /// In `Async`: how long a record may be acknowledged and not flushed, in milliseconds, unless
+    /// the disk takes longer than half of it for a flush; then writes wait.
+    pub at_risk_ms_max: u64,
+}
+
+impl Default for Settings {
+    /// 32 chunks of 1 MiB; in `Async` 16 MiB or a second may be lost.
+    fn default() -> Self {
+        Self {
+            mode: Mode::Safe,
+            chunk_bytes: 1 << 20,
+            chunks: 32,
+            at_risk_bytes_max: 16 << 20,
+            at_risk_ms_max: 1000,
+        }
+    }
+}
+
+/// Chunks that only rewriting after a failed flush may take: one that is filled and one that is
+/// on its way to the disk.
+const REWRITE_CHUNKS: usize = 2;
+
+/// Failed flushes after which a log goes on.
+const FAILURES_MAX: u32 = 1;
+
+/// Segments at a time that are full and not yet sealed: the footer of one is written while
+/// records of the next are.
+const CLOSING_MAX: usize = 2;
+
+/// Up to which record, in the order in which they were taken, something waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(u64);
+
+/// Whether what something waits for has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// Not yet.
+    Pending,
+    /// It has.
+    Done,
+    /// It never will: the flush failed.
+    Failed,
+}
+
+/// Everything that was written before a moment, on its way to the disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Drain {
+    below: u64,
+    failures: u32,
+}
+
+/// What an action that is out is for.
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    /// Of the chain.
+    Chain,
+    /// A write of the chunk at an offset.
+    Write { segment: SegmentId, chunk: u64 },
+    /// A flush of a tail.
+    Flush { segment: SegmentId },
+    /// Of the footer that is being written.
+    Sealing,
+}
+
+/// Counts since the log was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records appended, rewritten ones included.
+    pub records: u64,
+    /// Their bytes.
+    pub record_bytes: u64,
+    /// Chunks closed, each one write unless it was cut short.
+    pub commits: u64,
+    /// Their bytes, padding included.
+    pub commit_bytes: u64,
+    /// Flushes of records.
+    pub flushes: u64,
+    /// Reads handed out for gets.
+    pub reads: u64,
+    /// Records rewritten after a failed flush.
+    pub rewritten: u64,
+}
+
+/// A log.
+#[derive(Debug)]
+pub struct Engine<I> {
+    index: I,
+    settings: Settings,
+    manifest: Manifest,
+    directories: u16,
+    segments: Vec<Option<Segment>>,
+    units_of_segment: u64,
+    /// Empty segments that the manifest has, in the order in which they are taken.
+    free: Vec<SegmentId>,
+    preparing: Option<Preparing>,
+    chain: Chain,
+    /// No segment is prepared before this time: the last attempt failed.
+    retry_at_ms: u64,
+    /// The next number of a segment.
+    next_segment: u32,
+    /// A new manifest may or may not be there; no other is written.
+    is_manifest_unsure: bool,
+    /// Full segments, oldest first.
+    closing: Vec<Tail>,
+    open: Option<Tail>,
+    sealing: Option<Sealing>,
+    /// What failed flushes have left to be rewritten, oldest first.
+    stranded: Vec<Unflushed>,
+    failed_tickets: Vec<Range<u64>>,
+    failures: u32,
+    buffers: Vec<Buffer>,
+    /// Buffers that somebody may still be writing from.
+    retired: Vec<Arc<Buffer>>,
+    jobs: BTreeMap<Token, Job>,
+    next_token: u64,
+    next_ticket: u64,
+    next_sequence: u64,
+    /// Below this ticket everything shall be flushed, whatever the mode.
+    drain_below: u64,
+    now_ms: u64,
+    /// Where the parts of large values lie, by the position of the head.
+    larges: BTreeMap<Position, Vec<(Position, SizeClass)>>,
+    counts: Counts,
+}
+
+impl Settings {
+    fn check(&self, manifest: &Manifest) -> Result<(), Error> {
+        let shape = &manifest.shape;
+        let what = if !self.chunk_bytes.is_multiple_of(shape.block_bytes) || self.chunk_bytes == 0 {
+            "chunks have whole blocks"
+        } else if usize::from(self.chunks) <= REWRITE_CHUNKS {
+            "there are at least three chunks"
+        } else if u64::from(self.chunk_bytes) < u64::from(shape.part_bytes) + PART_FIELDS_BYTES {
+            "a chunk holds a part of a large value"
+        } else if shape.part_bytes as usize > PART_BYTES_MAX {
+            "a part is as large as the format has it"
+        } else {
+            return Ok(());
+        };
+        Err(Error::Settings { what })
+    }
+}
+
+/// What a part takes beside its bytes, rounded up.
+const PART_FIELDS_BYTES: u64 = 64;
+
+impl<I: Index> Engine<I> {
+    /// The index.
+    pub fn index(&self) -> &I {
+        &self.index
+    }
+
+    /// What the log was made with.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// When writes are answered.
+    pub fn mode(&self) -> Mode {
+        self.settings.mode
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Whether the log takes no writes because flushes have failed.
+    pub fn is_read_only(&self) -> bool {
+        self.failures > FAILURES_MAX || self.is_manifest_unsure
+    }
+
+    /// Changes when writes are answered. What was answered before is durable when a drain that
+    /// begins now is done.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.settings.mode = mode;
+    }
+
+    /// Whether what a write or a read waits for is durable.
+    pub fn durable(&self, mark: Mark) -> Settled {
+        self.all_durable(mark, mark)
+    }
+
+    /// Whether everything from `first` to `last` is durable.
+    fn all_durable(&self, first: Mark, last: Mark) -> Settled {
+        let has_failed = |range: &Range<u64>| range.start <= last.0 && first.0 < range.end;
+        if self.failed_tickets.iter().any(has_failed) {
+            Settled::Failed
+        } else if last.0 < self.durable_below() {
+            Settled::Done
+        } else {
+            Settled::Pending
+        }
+    }
+
+    /// Whether a reply that waits for `mark` may go out in the mode that counts now.
+    pub fn may_answer(&self, mark: Mark) -> Settled {
+        let is_early = cfg!(mutant = "log_answer_before_flush");
+        if self.settings.mode == Mode::Async || is_early {
+            return Settled::Done;
+        }
+        self.durable(mark)
+    }
+
+    /// Has everything that is written so far be flushed.
+    pub fn drain(&mut self) -> Drain {
+        self.drain_below = self.next_ticket;
+        Drain { below: self.next_ticket, failures: self.failures }
+    }
+
+    /// Whether a drain is done. What a failed flush has left counts when it is rewritten.
+    pub fn drained(&mut self, drain: &mut Drain) -> Settled {
+        if cfg!(mutant = "log_confirm_before_drain") {
+            return Settled::Done;
+        }
+        if self.failures > FAILURES_MAX {
+            return Settled::Failed;
+        }
+        if !self.stranded.is_empty() {
+            return Settled::Pending;
+        }
+        if drain.failures != self.failures {
+            *drain = self.drain();
+        }
+        if drain.below <= self.durable_below() { Settled::Done } else { Settled::Pending }
+    }
+
+    /// When [`Engine::poll`] has something to do at the latest, if nothing else happens.
+    pub fn wake_at_ms(&self) -> Option<u64> {
+        let oldest = self.tails().filter_map(Tail::waits_since_ms).min()?;
+        Some(oldest.saturating_add(self.settings.at_risk_ms_max / 2))
+    }
+
+    /// Below which ticket everything is durable, or has failed.
+    fn durable_below(&self) -> u64 {
+        self.tails().filter_map(Tail::first_unflushed).min().unwrap_or(self.next_ticket)
+    }
+
+    fn tails(&self) -> impl Iterator<Item = &Tail> {
+        let sealing = self.sealing.as_ref().map(Sealing::tail);
+        sealing.into_iter().chain(&self.closing).chain(&self.open)
+    }
+
+    fn tail_mut(&mut self, segment: SegmentId) -> Option<&mut Tail> {
+        self.closing.iter_mut().chain(&mut self.open).find(|tail| tail.segment == segment)
+    }
+
+    fn token(&mut self, job: Job) -> Token {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        self.jobs.insert(token, job);
+        token
+    }
+
+    /// The segment that a position lies in, and the offset there.
+    fn place(&self, position: Position) -> (SegmentId, u64) {
+        let segment = position.units() / self.units_of_segment;
+        let unit = position.units() % self.units_of_segment;
+        let segment = u32::try_from(segment).unwrap_or(u32::MAX);
+        (SegmentId(segment), unit * u64::from(crate::position::UNIT_BYTES))
+    }
+
+    fn position(&self, segment: SegmentId, offset: u64) -> Position {
+        let units = offset / u64::from(crate::position::UNIT_BYTES);
+        Position::new(u64::from(segment.0) * self.units_of_segment + units)
+            .expect("invariant: a record lies behind a header")
+    }
+
+    fn segment(&self, id: SegmentId) -> Option<&Segment> {
+        self.segments.get(id.0 as usize)?.as_ref()
+    }
+
+    fn segment_mut(&mut self, id: SegmentId) -> Option<&mut Segment> {
+        self.segments.get_mut(id.0 as usize)?.as_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests;

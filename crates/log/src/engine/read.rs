@@ -1,0 +1,308 @@
+//! Gets: what memory has is answered at once, the rest by one read.
+
+use super::{Engine, Mark, failure::Seen, tail::Tail};
+use crate::{
+    error::Error,
+    format::{
+        KeyHash, Seed,
+        record::{Flaw, Kind, PART_KEY_BYTES, Parts, Record},
+    },
+    index::Index,
+    plan::{Action, Buffer, File},
+    position::{Position, SizeClass},
+};
+
+/// What is stored under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The value; of a large one nothing.
+    pub value: Vec<u8>,
+    /// The sequence of the record.
+    pub sequence: u64,
+    /// The CAS token.
+    pub token: u64,
+    /// When it expires; 0 is never.
+    pub expiry_ms: u64,
+    /// Client flags.
+    pub flags: u32,
+    /// Whether the value is marked stale.
+    pub is_stale: bool,
+    /// Whether a client was told that it recaches the value.
+    pub is_recached: bool,
+    /// Tags, eight bytes each.
+    pub tags: Vec<u8>,
+    /// Of a large value: how long it is, and the read of each part.
+    pub parts: Option<(u64, Vec<Reading>)>,
+}
+
+/// What came of a get.
+#[derive(Debug)]
+pub enum Get {
+    /// The key is not there, or has expired.
+    Absent {
+        /// What the answer waits for: it saw a tombstone or a record that is not flushed.
+        wait: Option<Mark>,
+    },
+    /// It is in memory.
+    Memory {
+        /// What is stored.
+        stored: Stored,
+        /// What the answer waits for.
+        wait: Option<Mark>,
+    },
+    /// It is on the disk, and durable.
+    Read(Reading),
+    /// What is stored is to be written again after a failed flush: ask again when that is done.
+    Wait,
+}
+
+/// A read that fetches a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    file: File,
+    seed: Seed,
+    /// Where the record begins.
+    offset: u64,
+    /// Where to read from, on a block.
+    from: u64,
+    bytes: usize,
+    wanted: Wanted,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    Key(Vec<u8>),
+    /// The head of a large value, whatever its key.
+    Head,
+    /// A part of an upload: which, of which key, and how long.
+    Part {
+        hash: KeyHash,
+        upload: u64,
+        number: u16,
+        bytes: usize,
+    },
+}
+
+/// What a read has fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetched<'a> {
+    /// A value with what belongs to it.
+    Value(Record<'a>),
+    /// The head of a large value.
+    Head(Record<'a>, Parts<'a>),
+    /// A part of a large value.
+    Part(&'a [u8]),
+}
+
+impl<I: Index> Engine<I> {
+    /// Looks a key up. A read that comes of it is one of the whole record.
+    ///
+    /// # Errors
+    /// When the key is none of the log's, or its newest record is damaged or could not be written.
+    pub fn get(&mut self, key: &[u8], now_ms: u64) -> Result<Get, Error> {
+        self.now_ms = now_ms;
+        let hash = self.index.hash(key)?;
+        let Some(entry) = self.index.get(hash) else { return Ok(Get::Absent { wait: None }) };
+        let Seen::Until(wait) = self.wait_for(entry.position)? else { return Ok(Get::Wait) };
+        if entry.class.is_tombstone() {
+            return Ok(Get::Absent { wait });
+        }
+        if let Some(stored) = self.find_in_memory(entry.position, key)? {
+            let has_expired = stored.expiry_ms != 0 && stored.expiry_ms <= now_ms;
+            return Ok(if has_expired {
+                Get::Absent { wait }
+            } else {
+                Get::Memory { stored, wait }
+            });
+        }
+        let wanted = Wanted::Key(key.to_vec());
+        self.counts.reads += 1;
+        self.reading(entry.position, entry.class, wanted).map(Get::Read)
+    }
+
+    /// The reads of the parts of a large value whose head was fetched by `reading`.
+    ///
+    /// # Errors
+    /// When a part lies in a segment that is not there.
+    pub fn parts(&mut self, reading: &Reading, parts: &Parts<'_>) -> Result<Vec<Reading>, Error> {
+        let Wanted::Key(key) = &reading.wanted else { return Ok(Vec::new()) };
+        let hash = self.index.hash(key)?;
+        let readings = self.part_readings(hash, parts)?;
+        self.counts.reads += readings.len() as u64;
+        Ok(readings)
+    }
+
+    /// The read of a head whose size is not known: of the largest that there may be.
+    pub(super) fn head_reading(&self, position: Position) -> Result<Reading, Error> {
+        self.reading(position, SizeClass::LARGEST, Wanted::Head)
+    }
+
+    /// The size class of each part of a value.
+    pub(super) fn part_classes(
+        &self,
+        parts: &Parts<'_>,
+    ) -> impl Iterator<Item = SizeClass> + use<I> {
+        let part_bytes = u64::from(self.manifest.shape.part_bytes);
+        let mut left = parts.value_bytes;
+        std::iter::from_fn(move || {
+            let bytes = left.min(part_bytes);
+            left -= bytes;
+            Some(part_class(usize::try_from(bytes).unwrap_or(usize::MAX)))
+        })
+    }
+
+    fn part_readings(&self, hash: KeyHash, parts: &Parts<'_>) -> Result<Vec<Reading>, Error> {
+        let part_bytes = u64::from(self.manifest.shape.part_bytes);
+        let mut left = parts.value_bytes;
+        (0..)
+            .zip(parts.positions())
+            .map(|(number, position)| {
+                let bytes = usize::try_from(left.min(part_bytes)).unwrap_or(usize::MAX);
+                left -= left.min(part_bytes);
+                let wanted = Wanted::Part { hash, upload: parts.upload, number, bytes };
+                self.reading(position, part_class(bytes), wanted)
+            })
+            .collect()
+    }
+
+    fn find_in_memory(&self, position: Position, key: &[u8]) -> Result<Option<Stored>, Error> {
+        let (segment, offset) = self.place(position);
+        let Some(tail) = self.tails().find(|tail| tail.segment == segment) else { return Ok(None) };
+        let Some(found) = tail.in_memory(offset, self.next_ticket) else { return Ok(None) };
+        let (record, _) = Record::decode(found.bytes, tail.seed, offset)
+            .map_err(|flaw| damaged(tail, offset, flaw))?;
+        if record.key != key {
+            return Err(Error::OtherKey { file: tail.file, offset });
+        }
+        let mut stored = Stored::new(&record);
+        if let Some(parts) = Parts::parse(record.value).filter(|_| record.kind == Kind::Head) {
+            let hash = self.index.hash(key)?;
+            stored.parts = Some((parts.value_bytes, self.part_readings(hash, &parts)?));
+        }
+        Ok(Some(stored))
+    }
+
+    fn reading(
+        &self,
+        position: Position,
+        class: SizeClass,
+        wanted: Wanted,
+    ) -> Result<Reading, Error> {
+        let (id, offset) = self.place(position);
+        let shape = &self.manifest.shape;
+        let segment = self.segment(id).ok_or(Error::Unreachable { segment: id })?;
+        let block = u64::from(shape.block_bytes);
+        let from = offset - offset % block;
+        let end = (offset + u64::from(class.bytes())).next_multiple_of(block);
+        let bytes = end.min(shape.segment_bytes).saturating_sub(from);
+        Ok(Reading {
+            file: segment.file(id),
+            seed: segment.seed,
+            offset,
+            from,
+            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+            wanted,
+        })
+    }
+}
+
+/// The size class of a part's record.
+fn part_class(bytes: usize) -> SizeClass {
+    let record = crate::format::record::HEADER_BYTES + PART_KEY_BYTES + bytes;
+    u32::try_from(record).ok().and_then(SizeClass::of_bytes).unwrap_or(SizeClass::LARGEST)
+}
+
+fn damaged(tail: &Tail, offset: u64, flaw: Flaw) -> Error {
+    Error::Damaged { file: tail.file, offset, flaw }
+}
+
+impl Reading {
+    pub(super) fn file(&self) -> File {
+        self.file
+    }
+
+    pub(super) fn first_byte(&self) -> u64 {
+        self.from
+    }
+
+    /// How many bytes the buffer must have that it is read into.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The action. What of it is missing after a short read is read again as a whole.
+    #[must_use]
+    pub fn action(&self, buffer: Buffer) -> Action {
+        Action::Read { file: self.file, offset: self.from, buffer, bytes: self.bytes }
+    }
+
+    /// What was read: the first bytes of the buffer, as many as the disk gave.
+    ///
+    /// # Errors
+    /// When it is not what was looked for.
+    pub fn finish<'a>(&self, bytes: &'a [u8]) -> Result<Fetched<'a>, Error> {
+        let at = usize::try_from(self.offset - self.from).unwrap_or(usize::MAX);
+        let (file, offset) = (self.file, self.offset);
+        let bytes = bytes.get(at..).unwrap_or_default();
+        let (record, _) = Record::decode(bytes, self.seed, offset)
+            .map_err(|flaw| Error::Damaged { file, offset, flaw })?;
+        match &self.wanted {
+            Wanted::Key(key) => {
+                if record.key != key && !cfg!(mutant = "log_key_not_compared") {
+                    return Err(Error::OtherKey { file, offset });
+                }
+                match record.kind {
+                    Kind::Value => Ok(Fetched::Value(record)),
+                    Kind::Head => {
+                        let parts = Parts::parse(record.value);
+                        let parts = parts.ok_or(Error::OtherKey { file, offset })?;
+                        Ok(Fetched::Head(record, parts))
+                    }
+                    _ => Err(Error::OtherKey { file, offset }),
+                }
+            }
+            Wanted::Head => match Parts::parse(record.value) {
+                Some(parts) if record.kind == Kind::Head => Ok(Fetched::Head(record, parts)),
+                _ => Err(Error::OtherKey { file, offset }),
+            },
+            Wanted::Part { hash, upload, number, bytes } => {
+                let is_it = record.kind == Kind::Part
+                    && record.key == hash.0.to_le_bytes()
+                    && record.sequence == *upload
+                    && record.part == *number
+                    && record.value.len() == *bytes;
+                if is_it {
+                    Ok(Fetched::Part(record.value))
+                } else {
+                    Err(Error::OtherKey { file, offset })
+                }
+            }
+        }
+    }
+
+    /// An error of the disk as one of the log.
+    #[must_use]
+    pub fn failed(&self, failure: crate::plan::Failure) -> Error {
+        Error::Disk { doing: "read", file: self.file, failure }
+    }
+}
+
+impl Stored {
+    /// What a record stores, its value copied; that of a head is left out.
+    #[must_use]
+    pub fn new(record: &Record<'_>) -> Self {
+        let value = if record.kind == Kind::Head { &[][..] } else { record.value };
+        Self {
+            value: value.to_vec(),
+            sequence: record.sequence,
+            token: record.token,
+            expiry_ms: record.expiry_ms,
+            flags: record.flags,
+            is_stale: record.is_stale,
+            is_recached: record.is_recached,
+            tags: record.tags.to_vec(),
+            parts: None,
+        }
+    }
+}

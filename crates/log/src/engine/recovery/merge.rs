@@ -1,0 +1,191 @@
+//! Records of all segments, in the order in which they were written.
+//!
+//! A segment is looked into when its smallest sequence is the next, a block of its footer at a
+//! time: where segments follow one another, few blocks are in memory.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use super::{scan, scan::Span, source::Source};
+use crate::{
+    format::segment::{Listed, Trailer, decode_footer_block, entries_of_block, footer_blocks},
+    index::Index,
+    plan::SegmentId,
+};
+
+/// Footer blocks that are read at once: 64 KiB of the largest.
+const BLOCKS_AT_ONCE: u64 = 16;
+
+/// The records of one segment.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    pub(super) segment: SegmentId,
+    pub(super) span: Span,
+    trailer: Trailer,
+    /// The next block of the footer.
+    next: u64,
+    /// Entries that were read, the next one last.
+    entries: Vec<Listed>,
+    /// What was handed out last.
+    last: Option<(u64, bool, u32)>,
+    /// Whether the segment was read in full: it has no footer, or a damaged one.
+    pub(super) is_scanned: bool,
+    /// Of a segment without a footer: what one would list, if every block could be read.
+    to_seal: Option<Vec<Listed>>,
+    /// Where the last record ends.
+    pub(super) records_end: u64,
+}
+
+impl Cursor {
+    /// The records that a footer lists.
+    pub(super) fn of_footer(segment: SegmentId, span: Span, trailer: Trailer) -> Self {
+        Self {
+            segment,
+            span,
+            trailer,
+            next: 0,
+            entries: Vec::new(),
+            last: None,
+            is_scanned: false,
+            to_seal: None,
+            records_end: trailer.records_end,
+        }
+    }
+
+    /// The records that were found, the last of which ends at `records_end`.
+    pub(super) fn of_scan(
+        segment: SegmentId,
+        span: Span,
+        listed: Vec<Listed>,
+        records_end: u64,
+        is_whole: bool,
+    ) -> Self {
+        let trailer =
+            Trailer { records_end: 0, entries: 0, smallest_sequence: 0, greatest_sequence: 0 };
+        let mut entries = listed.clone();
+        entries.sort_unstable_by_key(|listed| Reverse(listed.order()));
+        Self {
+            segment,
+            span,
+            trailer,
+            next: 0,
+            entries,
+            last: None,
+            is_scanned: true,
+            to_seal: is_whole.then_some(listed),
+            records_end,
+        }
+    }
+
+    /// What its footer shall list; `None` when it has one, or must not have one.
+    pub(super) fn take_to_seal(&mut self) -> Option<Vec<Listed>> {
+        self.to_seal.take()
+    }
+
+    /// Whether such a footer has its place in the segment.
+    pub(super) fn is_possible(trailer: &Trailer, span: &Span) -> bool {
+        let block = u64::from(span.block_bytes);
+        let footer = usize::try_from(trailer.entries)
+            .ok()
+            .filter(|entries| (*entries as u64) < span.end)
+            .map(|entries| footer_blocks(entries, span.block_bytes) * block);
+        let end = footer.and_then(|bytes| trailer.records_end.checked_add(bytes + block));
+        trailer.records_end.is_multiple_of(block) && end.is_some_and(|end| end <= span.end)
+    }
+
+    /// Not more than the order of the next record; `None` when there is none.
+    fn bound(&self) -> Option<(u64, bool, u32)> {
+        if let Some(next) = self.entries.last() {
+            return Some(next.order());
+        }
+        self.has_blocks().then_some((self.trailer.smallest_sequence, false, 0))
+    }
+
+    fn blocks(&self) -> u64 {
+        footer_blocks(usize::try_from(self.trailer.entries).unwrap_or(0), self.span.block_bytes)
+    }
+
+    fn has_blocks(&self) -> bool {
+        !self.is_scanned && self.next < self.blocks() && self.trailer.smallest_sequence != 0
+    }
+
+    /// Reads on until there is a next record that decides.
+    fn load<I: Index>(&mut self, source: &mut Source<'_>, index: &I) {
+        while self.entries.is_empty() && self.has_blocks() {
+            if self.load_blocks(source).is_some() {
+                continue;
+            }
+            let mut listed = scan::scan(source, self.span, index).listed;
+            listed.retain(|listed| self.last.is_none_or(|last| listed.order() > last));
+            listed.sort_unstable_by_key(|listed| Reverse(listed.order()));
+            self.entries = listed;
+            self.is_scanned = true;
+        }
+    }
+
+    fn load_blocks(&mut self, source: &mut Source<'_>) -> Option<()> {
+        let block = u64::from(self.span.block_bytes);
+        let count = (self.blocks() - self.next).min(BLOCKS_AT_ONCE);
+        let offset = self.trailer.records_end + self.next * block;
+        let bytes = source.read(self.span.file, offset, (count * block) as usize).ok()?;
+        let mut entries = Vec::new();
+        for (at, bytes) in (0..count).zip(bytes.chunks_exact(block as usize)) {
+            let number = self.next + at;
+            let offset = offset + at * block;
+            let found = decode_footer_block(bytes, number, self.span.seed, offset)?;
+            let is_last = number + 1 == self.blocks();
+            let full = entries_of_block(self.span.block_bytes);
+            if !is_last && found.len() != full || found.is_empty() {
+                return None;
+            }
+            entries.extend(found);
+        }
+        let is_whole =
+            bytes.len() as u64 == count * block && entries.is_sorted_by_key(Listed::order);
+        if !is_whole {
+            return None;
+        }
+        entries.retain(|listed| listed.kind.decides());
+        entries.reverse();
+        self.entries = entries;
+        self.next += count;
+        Some(())
+    }
+}
+
+/// Hands every record that decides to `take`, in the order of sequences, a tombstone behind what is
+/// as old.
+///
+/// # Errors
+/// The first one of `take`.
+pub(super) fn merge<I: Index, E>(
+    source: &mut Source<'_>,
+    cursors: &mut [Cursor],
+    index: &I,
+    mut take: impl FnMut(SegmentId, &Listed) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut heap: BinaryHeap<_> = cursors
+        .iter()
+        .enumerate()
+        .filter_map(|(at, cursor)| Some(Reverse((cursor.bound()?, at))))
+        .collect();
+    while let Some(Reverse((_, at))) = heap.pop() {
+        let cursor = &mut cursors[at];
+        if cursor.entries.is_empty() {
+            cursor.load(source, index);
+        } else {
+            // Up to where another segment comes in.
+            let until = heap.peek().map(|Reverse((bound, _))| *bound);
+            while let Some(next) = cursor.entries.last()
+                && until.is_none_or(|until| next.order() <= until)
+            {
+                cursor.last = Some(next.order());
+                if next.kind.decides() {
+                    take(cursor.segment, next)?;
+                }
+                cursor.entries.pop();
+            }
+        }
+        heap.extend(cursor.bound().map(|bound| Reverse((bound, at))));
+    }
+    Ok(())
+}

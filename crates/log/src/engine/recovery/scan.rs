@@ -1,0 +1,153 @@
+//! Reading a segment record by record, because it has no footer.
+
+use super::{Damage, Wrong, source::Source};
+use crate::{
+    format::{
+        KeyHash, Seed,
+        record::{Kind, Record},
+        segment::{HEADER_COPIES, Listed},
+    },
+    index::Index,
+    plan::File,
+    position::{SizeClass, UNIT_BYTES},
+};
+
+const UNIT: u64 = UNIT_BYTES as u64;
+
+/// Bytes that are read at once: more than two of the largest record.
+const WINDOW_BYTES: u64 = 1 << 20;
+
+/// A segment to be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) file: File,
+    pub(super) seed: Seed,
+    pub(super) block_bytes: u32,
+    /// Where the file, or the segment, ends.
+    pub(super) end: u64,
+}
+
+/// What is in a segment.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// Its records, in their order.
+    pub(super) listed: Vec<Listed>,
+    /// Stretches without a record, in front of one.
+    pub(super) holes: Vec<(u64, u64)>,
+    /// How far the segment was flushed, as far as a padding record says.
+    pub(super) flushed: u64,
+    /// Where the last record ends.
+    pub(super) records_end: u64,
+    /// Blocks that could not be read.
+    pub(super) unreadable: Vec<Damage>,
+}
+
+/// The part of the file that is in memory.
+struct Window {
+    bytes: Vec<u8>,
+    offset: u64,
+}
+
+/// Reads the whole segment.
+pub(super) fn scan<I: Index>(source: &mut Source<'_>, span: Span, index: &I) -> Scan {
+    let begin = HEADER_COPIES * u64::from(span.block_bytes);
+    let mut scan = Scan { flushed: begin, records_end: begin, ..Scan::default() };
+    let mut window = Window { bytes: Vec::new(), offset: begin };
+    let mut at = begin;
+    let mut hole = None;
+    while at + UNIT <= span.end {
+        fill(source, &span, &mut window, at, &mut scan);
+        let bytes = &window.bytes[(at - window.offset) as usize..];
+        match Record::decode(bytes, span.seed, at) {
+            Ok((record, length)) => {
+                if let Some(from) = hole.take() {
+                    scan.holes.push((from, at - from));
+                }
+                scan.take(&record, length, at, index);
+                at += length as u64;
+            }
+            Err(_) => {
+                // Less than the smallest padding record is left as zeros.
+                let is_rest = (at + UNIT).is_multiple_of(u64::from(span.block_bytes))
+                    && bytes.iter().take(UNIT_BYTES as usize).all(|byte| *byte == 0);
+                if hole.is_none() && !is_rest {
+                    hole = Some(at);
+                }
+                at += UNIT;
+            }
+        }
+    }
+    scan
+}
+
+/// Sees to it that the window holds a whole record at `at`, unless the segment ends before.
+fn fill(source: &mut Source<'_>, span: &Span, window: &mut Window, at: u64, scan: &mut Scan) {
+    let window_end = window.offset + window.bytes.len() as u64;
+    let wanted = (at + u64::from(SizeClass::LARGEST.bytes())).min(span.end);
+    if at >= window.offset && wanted <= window_end {
+        return;
+    }
+    let block = u64::from(span.block_bytes);
+    let from = at - at % block;
+    let bytes = (span.end.next_multiple_of(block) - from).min(WINDOW_BYTES) as usize;
+    window.offset = from;
+    window.bytes.clear();
+    match source.read(span.file, from, bytes) {
+        Ok(read) => window.bytes.extend_from_slice(read),
+        Err(_) => fill_by_blocks(source, span, window, bytes, scan),
+    }
+    window.bytes.resize(bytes, 0);
+}
+
+/// Some of the blocks cannot be read; the others can.
+fn fill_by_blocks(
+    source: &mut Source<'_>,
+    span: &Span,
+    window: &mut Window,
+    bytes: usize,
+    scan: &mut Scan,
+) {
+    let block = span.block_bytes as usize;
+    for at in (0..bytes).step_by(block) {
+        let offset = window.offset + at as u64;
+        match source.read(span.file, offset, block) {
+            Ok(read) => window.bytes.extend_from_slice(read),
+            Err(failure) => {
+                let what = Wrong::Unreadable(failure);
+                let damage = Damage { file: span.file, offset, bytes: block as u64, what };
+                if !scan.unreadable.iter().any(|known| known.offset == offset) {
+                    scan.unreadable.push(damage);
+                }
+            }
+        }
+        window.bytes.resize(at + block, 0);
+    }
+}
+
+impl Scan {
+    fn take<I: Index>(&mut self, record: &Record<'_>, length: usize, at: u64, index: &I) {
+        self.records_end = at + length as u64;
+        let hash = match record.kind {
+            Kind::Padding => {
+                self.flushed = self.flushed.max(record.sequence);
+                return;
+            }
+            Kind::Part => record.key.try_into().ok().map(|key| KeyHash(u128::from_le_bytes(key))),
+            Kind::Value | Kind::Tombstone | Kind::Head => index.hash(record.key).ok(),
+        };
+        let class = u32::try_from(length).ok().and_then(SizeClass::of_bytes);
+        let unit = u32::try_from(at / UNIT).ok();
+        let (Some(hash), Some(class), Some(unit)) = (hash, class, unit) else {
+            self.holes.push((at, length as u64));
+            return;
+        };
+        self.listed.push(Listed {
+            hash,
+            sequence: record.sequence,
+            unit,
+            kind: record.kind,
+            class: class.bits(),
+            part: record.part,
+        });
+    }
+}

@@ -1,0 +1,232 @@
+//! Which segments there are, and which of them must be read in full.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Cursor, Damage, Found, Progress, Report, Torn, Wrong,
+    scan::{Span, scan},
+    source::Source,
+};
+use crate::{
+    engine::{
+        Engine,
+        space::{Role, Segment},
+    },
+    error::Error,
+    format::{
+        Seed,
+        manifest::{Manifest, Shape},
+        record::Record,
+        segment::{HEADER_COPIES, Header, HeaderFlaw, Trailer},
+    },
+    index::Index,
+    plan::{Action, DirectoryId, File, FileName, SegmentId},
+};
+
+/// What the header of a segment says.
+enum Headed {
+    /// Its generation.
+    Whole(u64),
+    /// Nothing that can be believed.
+    Damaged,
+}
+
+/// Removes the segments that were on their way when the log ended.
+///
+/// # Errors
+/// When one is not what such a segment is: it belongs to another log, or has records.
+pub(super) fn remove_unlisted<I: Index>(
+    source: &mut Source<'_>,
+    found: &Found,
+    manifest: &Manifest,
+    _: &I,
+) -> Result<(), Error> {
+    let listed: BTreeSet<SegmentId> = manifest.rows.iter().map(|row| row.segment).collect();
+    let mut directories = BTreeSet::new();
+    for (id, (directory, bytes)) in &found.segments {
+        if listed.contains(id) {
+            continue;
+        }
+        let file = File { directory: *directory, name: FileName::Segment(*id) };
+        if let Headed::Whole(generation) = read_header(source, file, *id, manifest, None)?
+            && has_record(source, file, *id, manifest, generation, *bytes)
+        {
+            return Err(Error::Unlisted { file });
+        }
+        source.perform(Action::Remove { file })?;
+        directories.insert(*directory);
+    }
+    for directory in directories {
+        source.perform(Action::FlushDirectory { directory })?;
+    }
+    Ok(())
+}
+
+/// Whether the first record of the segment is there.
+fn has_record(
+    source: &mut Source<'_>,
+    file: File,
+    id: SegmentId,
+    manifest: &Manifest,
+    generation: u64,
+    bytes: u64,
+) -> bool {
+    let offset = HEADER_COPIES * u64::from(manifest.shape.block_bytes);
+    let seed = Seed::new(manifest.log, id.0, generation);
+    let most = u64::from(crate::position::SizeClass::LARGEST.bytes());
+    let most = most.next_multiple_of(u64::from(manifest.shape.block_bytes));
+    let bytes = bytes.saturating_sub(offset).min(most) as usize;
+    bytes > 0
+        && source
+            .read(file, offset, bytes)
+            .is_ok_and(|bytes| Record::decode(bytes, seed, offset).is_ok())
+}
+
+fn read_header(
+    source: &mut Source<'_>,
+    file: File,
+    id: SegmentId,
+    manifest: &Manifest,
+    mut report: Option<&mut Report>,
+) -> Result<Headed, Error> {
+    let block = u64::from(manifest.shape.block_bytes);
+    let mut generation = None;
+    for copy in 0..HEADER_COPIES {
+        let offset = copy * block;
+        let decoded = match source.read(file, offset, block as usize) {
+            Ok(bytes) => Header::decode(bytes),
+            Err(_) => Err(HeaderFlaw::Damaged),
+        };
+        let is_of = |header: &Header| {
+            header.segment == id.0
+                && header.segment_bytes == manifest.shape.segment_bytes
+                && header.block_bytes == manifest.shape.block_bytes
+        };
+        match decoded {
+            Ok(header) if header.log != manifest.log => return Err(Error::OtherLog { file }),
+            Ok(header) if is_of(&header) => {
+                generation = generation.max(Some(header.generation));
+            }
+            Err(HeaderFlaw::Version(version)) => return Err(Error::Version { file, version }),
+            Ok(_) | Err(HeaderFlaw::Damaged) => {
+                if let Some(report) = &mut report {
+                    let what = Wrong::HeaderCopy;
+                    report.damage(Damage { file, offset, bytes: block, what });
+                }
+            }
+        }
+    }
+    Ok(generation.map_or(Headed::Damaged, Headed::Whole))
+}
+
+/// Flushes what was read and has no flushed footer: after the end of a process it may exist only
+/// in the device's cache, and a second crash would take what was served meanwhile.
+///
+/// # Errors
+/// When a flush fails.
+pub(super) fn flush_scanned(source: &mut Source<'_>, cursors: &[Cursor]) -> Result<(), Error> {
+    if cfg!(mutant = "log_serve_before_flush") {
+        return Ok(());
+    }
+    for cursor in cursors.iter().filter(|cursor| cursor.is_scanned) {
+        source.perform(Action::Flush { file: cursor.span.file })?;
+    }
+    Ok(())
+}
+
+impl<I: Index> Engine<I> {
+    /// Looks into every segment of the manifest.
+    pub(super) fn find_segments(
+        &mut self,
+        source: &mut Source<'_>,
+        found: &Found,
+        progress: &mut dyn FnMut(Progress),
+        report: &mut Report,
+    ) -> Result<Vec<Cursor>, Error> {
+        let manifest = self.manifest.clone();
+        let segments = manifest.rows.len();
+        let last = manifest.rows.last().map_or(0, |row| row.segment.0 + 1);
+        self.next_segment = last;
+        self.segments = vec![None; last as usize];
+        report.segments = segments;
+        let mut cursors = Vec::new();
+        for (done, row) in manifest.rows.iter().enumerate() {
+            progress(Progress { segments_done: done, segments, records: 0 });
+            let id = row.segment;
+            let name = FileName::Segment(id);
+            let Some((directory, bytes)) = found.segments.get(&id) else {
+                let file = File { directory: DirectoryId(0), name };
+                report.damage(Damage { file, offset: 0, bytes: 0, what: Wrong::Missing });
+                continue;
+            };
+            let file = File { directory: *directory, name };
+            note_size(file, *bytes, &manifest.shape, report);
+            match read_header(source, file, id, &manifest, Some(report))? {
+                Headed::Damaged => {
+                    report.damage(Damage { file, offset: 0, bytes: *bytes, what: Wrong::Header });
+                }
+                Headed::Whole(generation) => {
+                    let seed = Seed::new(manifest.log, id.0, generation);
+                    let span = Span {
+                        file,
+                        seed,
+                        block_bytes: manifest.shape.block_bytes,
+                        end: manifest.shape.segment_bytes.min(*bytes),
+                    };
+                    let (role, cursor) = self.look_into(source, id, span, report);
+                    self.segments[id.0 as usize] =
+                        Some(Segment { directory: *directory, seed, role, live_bytes: 0 });
+                    if role == Role::Free {
+                        self.free.push(id);
+                    }
+                    cursors.extend(cursor);
+                }
+            }
+        }
+        Ok(cursors)
+    }
+
+    fn look_into(
+        &self,
+        source: &mut Source<'_>,
+        id: SegmentId,
+        span: Span,
+        report: &mut Report,
+    ) -> (Role, Option<Cursor>) {
+        let shape = &self.manifest.shape;
+        let block = u64::from(shape.block_bytes);
+        let offset = shape.segment_bytes - block;
+        let trailer = source.read(span.file, offset, block as usize).ok();
+        let trailer = trailer.and_then(|bytes| Trailer::decode(bytes, span.seed, offset));
+        if let Some(trailer) = trailer.filter(|trailer| Cursor::is_possible(trailer, &span)) {
+            return (Role::Sealed, Some(Cursor::of_footer(id, span, trailer)));
+        }
+        report.tails += 1;
+        let mut scan = scan(source, span, &self.index);
+        let is_whole = scan.unreadable.is_empty() && span.end == shape.segment_bytes;
+        for (offset, bytes) in scan.holes.drain(..) {
+            if offset < scan.flushed {
+                report.damage(Damage { file: span.file, offset, bytes, what: Wrong::Records });
+            } else {
+                report.torn(Torn { file: span.file, offset, bytes });
+            }
+        }
+        let (offset, file) = (scan.records_end, span.file);
+        report.torn(Torn { file, offset, bytes: span.end.saturating_sub(offset) });
+        scan.unreadable.into_iter().for_each(|damage| report.damage(damage));
+        if scan.listed.is_empty() && is_whole {
+            return (Role::Free, None);
+        }
+        let cursor = Cursor::of_scan(id, span, scan.listed, scan.records_end, is_whole);
+        (Role::Unlisted, Some(cursor))
+    }
+}
+
+fn note_size(file: File, got: u64, shape: &Shape, report: &mut Report) {
+    let expected = shape.segment_bytes;
+    if got != expected {
+        let what = Wrong::Size { got, expected };
+        let offset = got.min(expected);
+        report.damage(Damage { file, offset, bytes: expected - offset, what });
+    }
+}

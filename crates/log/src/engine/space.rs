@@ -1,0 +1,242 @@
+//! Segments: which there are, which are empty, and how another is made.
+//!
+//! A segment is prepared ahead: it is created, allocated, given its header and its row in the
+//! manifest, each step flushed before the next, so that a put finds it empty and ready.
+
+use super::{
+    Engine, Job,
+    chain::{Broken, Chain, Progress},
+    tail::Tail,
+    write::Purpose,
+};
+use crate::{
+    error::Error,
+    format::{
+        Seed,
+        manifest::{Row, SEGMENTS_MAX},
+        segment::{HEADER_COPIES, Header},
+    },
+    index::Index,
+    plan::{Action, Buffer, DirectoryId, Failure, File, FileName, Outcome, Plan, SegmentId},
+    position::UNIT_BYTES,
+};
+
+/// Empty segments that values do not take: one for removes on a full disk, one for rewriting after
+/// a failed flush.
+const RESERVE: usize = 2;
+
+/// Empty segments beyond the reserve that are prepared ahead.
+const AHEAD: usize = 1;
+
+/// Milliseconds between attempts to prepare a segment when one has failed.
+const RETRY_MS: u64 = 100;
+
+/// What a segment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Nothing is in it.
+    Free,
+    /// Records are being put into it, or its footer is being written.
+    Open,
+    /// Its footer is flushed.
+    Sealed,
+    /// It has records and no footer: a flush of it failed, or it cannot be read in full.
+    Unlisted,
+}
+
+/// A segment of the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) directory: DirectoryId,
+    pub(super) seed: Seed,
+    pub(super) role: Role,
+    /// Bytes of records that are the newest of their keys, by size classes.
+    pub(super) live_bytes: u64,
+}
+
+/// A segment that is on its way.
+#[derive(Debug)]
+pub(super) enum Preparing {
+    Making(SegmentId, DirectoryId),
+    /// It could not be made; what there is of it is being removed.
+    Clearing(SegmentId),
+}
+
+/// What came of asking for a segment.
+pub(super) enum Taken {
+    /// One is open.
+    Taken,
+    /// One is on its way.
+    Wait,
+}
+
+impl Segment {
+    pub(super) fn file(&self, id: SegmentId) -> File {
+        File { directory: self.directory, name: FileName::Segment(id) }
+    }
+}
+
+impl<I: Index> Engine<I> {
+    /// Opens an empty segment.
+    pub(super) fn take_segment(&mut self, purpose: Purpose) -> Result<Taken, Error> {
+        let kept = match purpose {
+            Purpose::Put => RESERVE,
+            Purpose::Remove => RESERVE - 1,
+            Purpose::Rewrite => 0,
+        };
+        if self.free.len() <= kept {
+            return self.no_segment().map(|()| Taken::Wait);
+        }
+        let id = self.free.remove(0);
+        let shape = self.manifest.shape;
+        let segment = self.segment_mut(id).expect("invariant: free segments are segments");
+        segment.role = Role::Open;
+        let (file, seed) = (segment.file(id), segment.seed);
+        let mut tail = Tail::new(file, id, seed, shape.block_bytes, shape.segment_bytes);
+        tail.is_for_puts = purpose == Purpose::Put;
+        self.open = Some(tail);
+        Ok(Taken::Taken)
+    }
+
+    /// Whether a value may be put into the open segment: it was not taken from the reserve, or the
+    /// reserve is whole again.
+    pub(super) fn is_open_for_puts(&mut self) -> Result<bool, Error> {
+        let is_whole = self.free.len() >= RESERVE;
+        let Some(tail) = &mut self.open else { return Ok(false) };
+        tail.is_for_puts |= is_whole;
+        if tail.is_for_puts {
+            return Ok(true);
+        }
+        self.no_segment().map(|()| false)
+    }
+
+    /// Whether to wait for a segment.
+    fn no_segment(&self) -> Result<(), Error> {
+        if self.segments_left() == 0 && self.preparing.is_none() {
+            return Err(Error::PositionsUsedUp { segments: self.segments_max() });
+        }
+        // An attempt has failed, and the next one has not succeeded yet.
+        if self.retry_at_ms != 0 { Err(Error::NoRoom) } else { Ok(()) }
+    }
+
+    /// How many segments the index, and the manifest, can tell apart.
+    fn segments_max(&self) -> usize {
+        let reached = self.index.units_max() / self.units_of_segment;
+        usize::try_from(reached).unwrap_or(usize::MAX).min(SEGMENTS_MAX)
+    }
+
+    fn segments_left(&self) -> usize {
+        self.segments_max().saturating_sub(self.next_segment as usize)
+    }
+
+    /// The next action that prepares a segment.
+    pub(super) fn poll_space(&mut self) -> Option<Plan> {
+        let is_due = self.now_ms >= self.retry_at_ms;
+        let is_wanted = self.free.len() < RESERVE + AHEAD && self.segments_left() > 0;
+        if self.preparing.is_none() && is_wanted && is_due && !self.is_read_only() {
+            self.prepare_segment();
+        }
+        let action = self.chain.next()?;
+        let token = self.token(Job::Chain);
+        Some(Plan { token, action })
+    }
+
+    fn prepare_segment(&mut self) {
+        let id = SegmentId(self.next_segment);
+        let directory = u16::try_from(id.0 % u32::from(self.directories)).unwrap_or(0);
+        let directory = DirectoryId(directory);
+        let file = File { directory, name: FileName::Segment(id) };
+        let shape = self.manifest.shape;
+        let mut chain = Chain::default();
+        chain.push(Action::Create { file });
+        chain.push(Action::Allocate { file, bytes: shape.segment_bytes });
+        let bytes = (HEADER_COPIES * u64::from(shape.block_bytes)) as usize;
+        let mut buffer = Buffer::new(bytes);
+        let header = Header {
+            log: self.manifest.log,
+            segment: id.0,
+            block_bytes: shape.block_bytes,
+            generation: 1,
+            segment_bytes: shape.segment_bytes,
+        };
+        for block in buffer.as_mut_slice().chunks_exact_mut(shape.block_bytes as usize) {
+            header.encode(block);
+        }
+        chain.push(Action::Write { file, offset: 0, buffer: buffer.into(), from: 0, bytes });
+        chain.push(Action::Flush { file });
+        if !cfg!(mutant = "log_no_directory_flush") {
+            chain.push(Action::FlushDirectory { directory });
+        }
+        let mut manifest = self.manifest.clone();
+        manifest.rows.push(Row::of(id));
+        chain.push_manifest(&manifest.encode());
+        self.chain = chain;
+        self.preparing = Some(Preparing::Making(id, directory));
+    }
+
+    /// Takes what came of an action of the chain.
+    pub(super) fn report_space(&mut self, outcome: Outcome) {
+        let progress = self.chain.report(outcome);
+        match (progress, self.preparing.take()) {
+            (Progress::More, preparing) => self.preparing = preparing,
+            (Progress::Finished, Some(Preparing::Making(id, directory))) => {
+                self.manifest.rows.push(Row::of(id));
+                self.add_segment(id, directory);
+                self.next_segment = id.0 + 1;
+                self.retry_at_ms = 0;
+            }
+            // It is cleared away, and the number is free again.
+            (Progress::Finished, _) => {}
+            (Progress::Broken(broken), preparing) => self.break_chain(broken, preparing),
+        }
+    }
+
+    fn add_segment(&mut self, id: SegmentId, directory: DirectoryId) {
+        let seed = Seed::new(self.manifest.log, id.0, 1);
+        let at = id.0 as usize;
+        if self.segments.len() <= at {
+            self.segments.resize(at + 1, None);
+        }
+        self.segments[at] = Some(Segment { directory, seed, role: Role::Free, live_bytes: 0 });
+        self.free.push(id);
+    }
+
+    fn break_chain(&mut self, broken: Broken, preparing: Option<Preparing>) {
+        self.chain = Chain::default();
+        self.retry_at_ms = self.now_ms + RETRY_MS;
+        if broken.is_unsure {
+            self.is_manifest_unsure = true;
+            return;
+        }
+        match preparing {
+            // Somebody else's file has the number: it is passed over.
+            Some(Preparing::Making(id, _)) if is_taken(&broken, id) => {
+                self.next_segment = id.0 + 1;
+            }
+            Some(Preparing::Making(id, directory)) => {
+                let file = File { directory, name: FileName::Segment(id) };
+                let home = DirectoryId(0);
+                let manifest = File { directory: home, name: FileName::ManifestNew };
+                self.chain.push_tolerant(Action::Remove { file: manifest });
+                self.chain.push_tolerant(Action::Truncate { file, bytes: 0 });
+                self.chain.push_tolerant(Action::Remove { file });
+                self.preparing = Some(Preparing::Clearing(id));
+            }
+            // What is left of it is in the way of its number.
+            Some(Preparing::Clearing(id)) => self.next_segment = id.0 + 1,
+            None => {}
+        }
+    }
+
+    /// The first unit of the log that no segment has reached yet.
+    pub fn units_end(&self) -> u64 {
+        u64::from(self.next_segment) * self.manifest.shape.segment_bytes / u64::from(UNIT_BYTES)
+    }
+}
+
+fn is_taken(broken: &Broken, id: SegmentId) -> bool {
+    matches!(
+        &broken.error,
+        Error::Disk { file, failure: Failure::Exists, .. } if file.name == FileName::Segment(id)
+    )
+}

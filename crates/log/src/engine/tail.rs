@@ -1,0 +1,330 @@
+//! The end of an open segment: records in memory that are on their way to the disk.
+//!
+//! Invariants:
+//! 1. Records are put one behind the other into the chunk that is being filled. A chunk is closed,
+//!    padded to whole blocks, and from then on not changed; so no block is written twice.
+//! 2. A chunk stays in memory until a flush that was begun after its write was reported is
+//!    reported. Until then its records are read from here.
+//! 3. Tickets of a tail are one range without holes: a tail is the only one open while it grows.
+
+use std::{collections::VecDeque, ops::Range, sync::Arc};
+
+use crate::{
+    format::{
+        Seed,
+        record::{HEADER_BYTES, Kind, Record},
+        segment::{HEADER_COPIES, Listed, footer_blocks},
+    },
+    plan::{Action, Buffer, File, SegmentId},
+    position::UNIT_BYTES,
+};
+
+/// The fewest bytes of a padding record.
+const PADDING_BYTES_MIN: usize = HEADER_BYTES.next_multiple_of(UNIT_BYTES as usize);
+
+/// The chunk that records are put into.
+#[derive(Debug)]
+struct Filling {
+    offset: u64,
+    buffer: Buffer,
+    used: usize,
+    first_ticket: u64,
+    since_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Write {
+    Waits,
+    IsOut,
+    IsDone,
+}
+
+/// Records that no more are added to.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) offset: u64,
+    pub(super) bytes: usize,
+    pub(super) buffer: Arc<Buffer>,
+    /// Bytes in front that records, and padding, take.
+    written: usize,
+    write: Write,
+    tickets: Range<u64>,
+    since_ms: u64,
+}
+
+/// Where a record stands in memory, and what must be flushed for it to be durable.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InMemory<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) last_ticket: u64,
+}
+
+/// An open segment, or one that is full and on its way to being sealed.
+#[derive(Debug)]
+pub(super) struct Tail {
+    pub(super) segment: SegmentId,
+    pub(super) file: File,
+    pub(super) seed: Seed,
+    /// What the footer will list.
+    pub(super) listed: Vec<Listed>,
+    /// Whether values may be put into it, and not only what frees or saves others.
+    pub(super) is_for_puts: bool,
+    block_bytes: u32,
+    segment_bytes: u64,
+    filling: Option<Filling>,
+    chunks: VecDeque<Chunk>,
+    /// Where the next chunk begins.
+    end: u64,
+    flushed: u64,
+    /// How far the flush that is out reaches.
+    flush: Option<u64>,
+}
+
+impl Tail {
+    pub(super) fn new(
+        file: File,
+        segment: SegmentId,
+        seed: Seed,
+        block_bytes: u32,
+        segment_bytes: u64,
+    ) -> Self {
+        let end = HEADER_COPIES * u64::from(block_bytes);
+        Self {
+            segment,
+            file,
+            seed,
+            listed: Vec::new(),
+            is_for_puts: true,
+            block_bytes,
+            segment_bytes,
+            filling: None,
+            chunks: VecDeque::new(),
+            end,
+            flushed: end,
+            flush: None,
+        }
+    }
+
+    /// Where records end, once what is being filled is closed.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether the segment has room for one more record of `bytes` bytes and for the footer.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        let from = self.filling.as_ref().map_or(self.end, |it| it.offset + it.used as u64);
+        let records = (from + bytes as u64).next_multiple_of(u64::from(self.block_bytes));
+        let footer = footer_blocks(self.listed.len() + 1, self.block_bytes) + 1;
+        records + footer * u64::from(self.block_bytes) <= self.segment_bytes
+    }
+
+    /// Whether the chunk that is being filled takes `bytes` more; `None` when there is none.
+    pub(super) fn chunk_takes(&self, bytes: usize) -> Option<bool> {
+        let filling = self.filling.as_ref()?;
+        Some(filling.used + bytes <= filling.buffer.as_slice().len())
+    }
+
+    /// Begins to fill `buffer`.
+    pub(super) fn fill(&mut self, buffer: Buffer, first_ticket: u64, since_ms: u64) {
+        assert!(self.filling.is_none(), "one chunk is filled at a time");
+        self.filling = Some(Filling { offset: self.end, buffer, used: 0, first_ticket, since_ms });
+    }
+
+    /// Puts a record behind the others. Says where.
+    pub(super) fn append(&mut self, record: &Record<'_>) -> u64 {
+        let bytes = record.bytes();
+        let filling = self.filling.as_mut().expect("invariant: room was made");
+        let offset = filling.offset + filling.used as u64;
+        let place = &mut filling.buffer.as_mut_slice()[filling.used..filling.used + bytes];
+        record.encode(self.seed, offset, place);
+        filling.used += bytes;
+        offset
+    }
+
+    /// Closes the chunk that is being filled, if there is one. `next_ticket` is behind its last.
+    pub(super) fn close_chunk(&mut self, next_ticket: u64) {
+        let Some(Filling { offset, mut buffer, used, first_ticket, since_ms }) =
+            self.filling.take()
+        else {
+            return;
+        };
+        let bytes = used.next_multiple_of(self.block_bytes as usize);
+        let rest = bytes - used;
+        let place = &mut buffer.as_mut_slice()[used..bytes];
+        if rest >= PADDING_BYTES_MIN {
+            let zeros = &[0; 4096][..rest - HEADER_BYTES];
+            let padding = Record::new(Kind::Padding, self.flushed, &[], zeros);
+            padding.encode(self.seed, offset + used as u64, place);
+        } else {
+            place.fill(0);
+        }
+        self.end = offset + bytes as u64;
+        self.chunks.push_back(Chunk {
+            offset,
+            bytes,
+            buffer: Arc::new(buffer),
+            written: 0,
+            write: Write::Waits,
+            tickets: first_ticket..next_ticket,
+            since_ms,
+        });
+    }
+
+    /// The next write that waits, if there is one, and the chunk that it is of.
+    pub(super) fn next_write(&mut self) -> Option<(u64, Action)> {
+        let chunk = self.chunks.iter_mut().find(|chunk| chunk.write == Write::Waits)?;
+        chunk.write = Write::IsOut;
+        let action = Action::Write {
+            file: self.file,
+            offset: chunk.offset + chunk.written as u64,
+            buffer: Arc::clone(&chunk.buffer),
+            from: chunk.written,
+            bytes: chunk.bytes - chunk.written,
+        };
+        Some((chunk.offset, action))
+    }
+
+    /// `bytes` more of the chunk at `offset` are written. Says whether that is possible.
+    pub(super) fn wrote(&mut self, offset: u64, bytes: usize) -> bool {
+        let block_bytes = self.block_bytes as usize;
+        let Some(chunk) = self.chunks.iter_mut().find(|chunk| chunk.offset == offset) else {
+            return false;
+        };
+        // A write that stopped within a block has written the blocks before it.
+        chunk.written += bytes - bytes % block_bytes;
+        chunk.write = if chunk.written >= chunk.bytes { Write::IsDone } else { Write::Waits };
+        bytes >= block_bytes
+    }
+
+    /// How far everything is written.
+    fn written(&self) -> u64 {
+        let done = self.chunks.iter().take_while(|chunk| chunk.write == Write::IsDone);
+        done.last().map_or(self.flushed, |chunk| chunk.offset + chunk.bytes as u64)
+    }
+
+    /// Whether a flush would make more durable.
+    pub(super) fn has_written(&self) -> bool {
+        self.written() > self.flushed
+    }
+
+    /// Whether a flush is out.
+    pub(super) fn is_flushing(&self) -> bool {
+        self.flush.is_some()
+    }
+
+    /// Whether chunks are closed and not flushed.
+    pub(super) fn has_closed(&self) -> bool {
+        !self.chunks.is_empty()
+    }
+
+    /// Whether a chunk is being filled.
+    pub(super) fn is_filling(&self) -> bool {
+        self.filling.is_some()
+    }
+
+    /// Whether everything is flushed.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.chunks.is_empty() && self.filling.is_none()
+    }
+
+    /// Whether a mutant has the footer go to the disk together with the records.
+    pub(super) fn may_be_sealed_early(&self) -> bool {
+        let is_written = self.chunks.iter().all(|chunk| chunk.write == Write::IsDone);
+        cfg!(mutant = "log_footer_with_records") && is_written && self.filling.is_none()
+    }
+
+    /// The buffers, when nothing in them is needed any more.
+    pub(super) fn into_buffers(self) -> impl Iterator<Item = Arc<Buffer>> {
+        self.chunks.into_iter().map(|chunk| chunk.buffer)
+    }
+
+    /// A flush of what is written so far.
+    pub(super) fn begin_flush(&mut self) -> Action {
+        self.flush = Some(self.written());
+        Action::Flush { file: self.file }
+    }
+
+    /// The flush that was out is reported. Hands over the buffers that nobody needs any more.
+    pub(super) fn flushed(&mut self, buffers: &mut Vec<Arc<Buffer>>) {
+        let Some(upto) = self.flush.take() else { return };
+        self.flushed = upto;
+        let is_done = |chunk: &Chunk| chunk.offset + chunk.bytes as u64 <= upto;
+        while self.chunks.front().is_some_and(is_done) {
+            buffers.extend(self.chunks.pop_front().map(|chunk| chunk.buffer));
+        }
+    }
+
+    /// A flush that failed is as if it had not been; only a mutant does that.
+    pub(super) fn forget_flush(&mut self) {
+        self.flush = None;
+    }
+
+    /// The first ticket that is not flushed.
+    pub(super) fn first_unflushed(&self) -> Option<u64> {
+        let closed = self.chunks.front().map(|chunk| chunk.tickets.start);
+        closed.or_else(|| self.filling.as_ref().map(|filling| filling.first_ticket))
+    }
+
+    /// Since when something waits for its flush.
+    pub(super) fn waits_since_ms(&self) -> Option<u64> {
+        let closed = self.chunks.front().map(|chunk| chunk.since_ms);
+        closed.or_else(|| self.filling.as_ref().map(|filling| filling.since_ms))
+    }
+
+    /// Bytes of records that are not flushed.
+    pub(super) fn unflushed_bytes(&self) -> u64 {
+        let filled = self.filling.as_ref().map_or(0, |filling| filling.used as u64);
+        self.chunks.iter().map(|chunk| chunk.bytes as u64).sum::<u64>() + filled
+    }
+
+    /// The record at `offset`, when it is still in memory.
+    pub(super) fn in_memory(&self, offset: u64, next_ticket: u64) -> Option<InMemory<'_>> {
+        if let Some(filling) = self.filling.as_ref().filter(|filling| filling.offset <= offset) {
+            let from = usize::try_from(offset - filling.offset).ok()?;
+            let bytes = filling.buffer.as_slice().get(from..filling.used)?;
+            return Some(InMemory { bytes, last_ticket: next_ticket - 1 });
+        }
+        chunk_at(&self.chunks, offset)
+    }
+
+    /// Takes what is not flushed out of a tail that has failed.
+    pub(super) fn into_unflushed(mut self, next_ticket: u64) -> Unflushed {
+        self.close_chunk(next_ticket);
+        let first = self.first_unflushed().unwrap_or(next_ticket);
+        let last = self.chunks.back().map_or(first, |chunk| chunk.tickets.end);
+        Unflushed {
+            segment: self.segment,
+            seed: self.seed,
+            chunks: self.chunks,
+            at: 0,
+            tickets: first..last,
+        }
+    }
+}
+
+/// What a failed flush has left in memory.
+#[derive(Debug)]
+pub(super) struct Unflushed {
+    pub(super) segment: SegmentId,
+    pub(super) seed: Seed,
+    pub(super) chunks: VecDeque<Chunk>,
+    /// How much of the first chunk has been looked at.
+    pub(super) at: usize,
+    pub(super) tickets: Range<u64>,
+}
+
+impl Unflushed {
+    /// Whether the record at `offset` is among them.
+    pub(super) fn holds(&self, offset: u64) -> bool {
+        chunk_at(&self.chunks, offset).is_some()
+    }
+}
+
+fn chunk_at(chunks: &VecDeque<Chunk>, offset: u64) -> Option<InMemory<'_>> {
+    let chunk = chunks
+        .iter()
+        .find(|chunk| (chunk.offset..chunk.offset + chunk.bytes as u64).contains(&offset))?;
+    let from = usize::try_from(offset - chunk.offset).ok()?;
+    let bytes = chunk.buffer.as_slice().get(from..chunk.bytes)?;
+    Some(InMemory { bytes, last_ticket: chunk.tickets.end - 1 })
+}

@@ -1,0 +1,326 @@
+//! Puts and removes: room, sequence, record, entry.
+
+use super::{Engine, Mark, Mode, REWRITE_CHUNKS, failure::Seen, space::Taken, tail::Tail};
+use crate::{
+    error::Error,
+    format::{
+        KEY_BYTES_MAX, KeyHash, TAGS_MAX,
+        manifest::RUN_SEQUENCES,
+        record::{Kind, Record},
+        segment::Listed,
+    },
+    index::Index,
+    position::{Entry, Position, SizeClass, UNIT_BYTES},
+};
+
+/// What to store under a key.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Put<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+    /// When it expires, in milliseconds on the axis of the caller's clock; 0 is never.
+    pub expiry_ms: u64,
+    /// Client flags.
+    pub flags: u32,
+    /// The CAS token; the sequence when there is none.
+    pub token: Option<u64>,
+    /// Tags, eight bytes each.
+    pub tags: &'a [u8],
+    /// Whether the value is marked stale.
+    pub is_stale: bool,
+    /// Whether a client was told that it recaches the value.
+    pub is_recached: bool,
+}
+
+/// What came of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrote {
+    /// The value is the key's.
+    Done {
+        /// The sequence of the record.
+        sequence: u64,
+        /// What the answer waits for.
+        mark: Mark,
+    },
+    /// There is no room in memory, or a segment is on its way: ask again after I/O was reported.
+    Wait,
+}
+
+/// What came of a remove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// The key was there, or had expired, and is removed.
+    Done {
+        /// The sequence of the tombstone.
+        sequence: u64,
+        /// What the answer waits for.
+        mark: Mark,
+    },
+    /// The key was not there.
+    Absent {
+        /// What the answer waits for: it saw a tombstone that is not flushed.
+        wait: Option<Mark>,
+    },
+    /// As of a put.
+    Wait,
+}
+
+/// What a record is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Put,
+    Remove,
+    Rewrite,
+}
+
+/// Whether a record can be appended now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Ready,
+    Wait,
+}
+
+impl<I: Index> Engine<I> {
+    /// Stores a value that is at most a part long.
+    ///
+    /// # Errors
+    /// When it cannot be stored; nothing has changed then.
+    pub fn put(&mut self, put: &Put<'_>, now_ms: u64) -> Result<Wrote, Error> {
+        let value_max = u64::from(self.manifest.shape.part_bytes);
+        if put.value.len() as u64 > value_max {
+            return Err(Error::ValueBytes { got: put.value.len() as u64, max: value_max });
+        }
+        let hash = self.check(put)?;
+        self.put_record(hash, &put.record(Kind::Value, put.value), now_ms)
+    }
+
+    /// Removes a key. Reads nothing, so that an expired value counts as there.
+    ///
+    /// # Errors
+    /// When it cannot be removed; nothing has changed then.
+    pub fn remove(&mut self, key: &[u8], now_ms: u64) -> Result<Removed, Error> {
+        self.now_ms = now_ms;
+        let hash = self.check(&Put { key, ..Put::default() })?;
+        match self.index.get(hash) {
+            None => return Ok(Removed::Absent { wait: None }),
+            Some(entry) if entry.class.is_tombstone() => {
+                return Ok(match self.wait_for(entry.position)? {
+                    Seen::Until(wait) => Removed::Absent { wait },
+                    Seen::Stranded => Removed::Wait,
+                });
+            }
+            Some(_) => {}
+        }
+        let tombstone = Record::new(Kind::Tombstone, 0, key, &[]);
+        if self.make_room(tombstone.bytes(), Purpose::Remove)? == Room::Wait {
+            return Ok(Removed::Wait);
+        }
+        let sequence = self.draw()?;
+        let tombstone = Record { sequence, token: sequence, ..tombstone };
+        Ok(Removed::Done { sequence, mark: self.append(&tombstone, hash) })
+    }
+
+    pub(super) fn put_record(
+        &mut self,
+        hash: KeyHash,
+        record: &Record<'_>,
+        now_ms: u64,
+    ) -> Result<Wrote, Error> {
+        self.now_ms = now_ms;
+        self.index.prepare(hash)?;
+        if self.make_room(record.bytes(), Purpose::Put)? == Room::Wait {
+            return Ok(Wrote::Wait);
+        }
+        let sequence = self.draw()?;
+        // A token of 0 stands for the sequence: none is set to 0.
+        let token = if record.token == 0 { sequence } else { record.token };
+        let record = Record { sequence, token, ..*record };
+        Ok(Wrote::Done { sequence, mark: self.append(&record, hash) })
+    }
+
+    /// Refuses what the format has no place for.
+    pub(super) fn check(&self, put: &Put<'_>) -> Result<KeyHash, Error> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        let (got, tags) = (put.key.len(), put.tags.len());
+        if !(1..=KEY_BYTES_MAX).contains(&got) {
+            return Err(Error::KeyBytes { got, max: KEY_BYTES_MAX });
+        }
+        if tags > TAGS_MAX * 8 || !tags.is_multiple_of(8) {
+            return Err(Error::TagBytes { got: tags, max: TAGS_MAX * 8 });
+        }
+        if put.expiry_ms >> 48 != 0 {
+            return Err(Error::Expiry);
+        }
+        Ok(self.index.hash(put.key)?)
+    }
+
+    pub(super) fn draw(&mut self) -> Result<u64, Error> {
+        if self.next_sequence >= (self.manifest.run + 1).saturating_mul(RUN_SEQUENCES) {
+            return Err(Error::SequencesUsedUp);
+        }
+        self.next_sequence += 1;
+        Ok(self.next_sequence - 1)
+    }
+
+    /// Sees to it that a record of `bytes` bytes can be appended.
+    pub(super) fn make_room(&mut self, bytes: usize, purpose: Purpose) -> Result<Room, Error> {
+        let is_rewrite = purpose == Purpose::Rewrite;
+        if bytes > self.record_bytes_max() {
+            let max = self.record_bytes_max() as u64;
+            return Err(Error::ValueBytes { got: bytes as u64, max });
+        }
+        if !is_rewrite && (!self.stranded.is_empty() || self.is_at_risk(bytes)) {
+            return Ok(Room::Wait);
+        }
+        if self.open.as_ref().is_some_and(|tail| !tail.has_room(bytes)) && !self.close_tail() {
+            return Ok(Room::Wait);
+        }
+        if self.open.is_none() {
+            match self.take_segment(purpose)? {
+                Taken::Taken => {}
+                Taken::Wait => return Ok(Room::Wait),
+            }
+        }
+        if purpose == Purpose::Put && !self.is_open_for_puts()? {
+            return Ok(Room::Wait);
+        }
+        let next_ticket = self.next_ticket;
+        let Some(tail) = &mut self.open else { return Ok(Room::Wait) };
+        match tail.chunk_takes(bytes) {
+            Some(true) => return Ok(Room::Ready),
+            Some(false) => self.close_chunk(),
+            None => {}
+        }
+        self.reclaim();
+        let kept = if is_rewrite { 0 } else { REWRITE_CHUNKS };
+        if self.buffers.len() <= kept {
+            return Ok(Room::Wait);
+        }
+        // The chunk that was closed may have taken the segment's last block.
+        if self.open.as_ref().is_some_and(|tail| !tail.has_room(bytes)) {
+            return self.make_room(bytes, purpose);
+        }
+        let now_ms = self.now_ms;
+        if let (Some(tail), Some(buffer)) = (&mut self.open, self.buffers.pop()) {
+            tail.fill(buffer, next_ticket, now_ms);
+        }
+        Ok(Room::Ready)
+    }
+
+    /// The largest record: it fits into a chunk, and into an empty segment with its footer.
+    fn record_bytes_max(&self) -> usize {
+        let shape = &self.manifest.shape;
+        // Two blocks of header, one of footer, the trailer.
+        let segment = shape.segment_bytes - 4 * u64::from(shape.block_bytes);
+        let chunk = u64::from(self.settings.chunk_bytes);
+        let class = u64::from(SizeClass::LARGEST.bytes());
+        usize::try_from(segment.min(chunk).min(class)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether a record more would be more than may be lost.
+    fn is_at_risk(&self, bytes: usize) -> bool {
+        if self.settings.mode == Mode::Safe {
+            return false;
+        }
+        let unflushed: u64 = self.tails().map(Tail::unflushed_bytes).sum();
+        let is_too_much = unflushed + bytes as u64 > self.settings.at_risk_bytes_max;
+        let oldest = self.tails().filter_map(Tail::waits_since_ms).min();
+        let is_too_old =
+            oldest.is_some_and(|at| self.now_ms.saturating_sub(at) >= self.settings.at_risk_ms_max);
+        unflushed > 0 && (is_too_much || is_too_old)
+    }
+
+    pub(super) fn close_chunk(&mut self) {
+        let next_ticket = self.next_ticket;
+        if let Some(tail) = self.open.as_mut().filter(|tail| tail.is_filling()) {
+            let before = tail.end();
+            tail.close_chunk(next_ticket);
+            self.counts.commits += 1;
+            self.counts.commit_bytes += tail.end() - before;
+        }
+    }
+
+    /// Room was made: appends the record, and shows it to readers when it says what its key is.
+    pub(super) fn append(&mut self, record: &Record<'_>, hash: KeyHash) -> Mark {
+        let mark = Mark(self.next_ticket);
+        let (position, class) = self.append_hidden(record, hash);
+        if record.kind.decides() {
+            let is_tombstone = record.kind == Kind::Tombstone;
+            let class = if is_tombstone { SizeClass::TOMBSTONE } else { class };
+            let entry = Entry { position, class };
+            self.add_live(position, class);
+            if let Some(old) = self.index.publish(hash, entry) {
+                self.take_live(old);
+            }
+        }
+        mark
+    }
+
+    /// Room was made: appends a record that no entry leads to.
+    pub(super) fn append_hidden(
+        &mut self,
+        record: &Record<'_>,
+        hash: KeyHash,
+    ) -> (Position, SizeClass) {
+        let bytes = record.bytes();
+        let class = u32::try_from(bytes).ok().and_then(SizeClass::of_bytes);
+        let class = class.expect("invariant: no record is larger than the largest class");
+        let tail = self.open.as_mut().expect("invariant: room was made");
+        let offset = tail.append(record);
+        let unit = u32::try_from(offset / u64::from(UNIT_BYTES));
+        tail.listed.push(Listed {
+            hash,
+            sequence: record.sequence,
+            unit: unit.expect("invariant: a segment has at most 2^28 units"),
+            kind: record.kind,
+            class: class.bits(),
+            part: record.part,
+        });
+        let segment = tail.segment;
+        self.next_ticket += 1;
+        self.counts.records += 1;
+        self.counts.record_bytes += bytes as u64;
+        (self.position(segment, offset), class)
+    }
+
+    pub(super) fn add_live(&mut self, position: Position, class: SizeClass) {
+        let (segment, _) = self.place(position);
+        if let Some(segment) = self.segment_mut(segment) {
+            segment.live_bytes += u64::from(class.bytes());
+        }
+    }
+
+    /// The record of an old entry is dead, and the parts of its value with it.
+    pub(super) fn take_live(&mut self, old: Entry) {
+        let parts = self.larges.remove(&old.position).unwrap_or_default();
+        for (position, class) in parts.into_iter().chain([(old.position, old.class)]) {
+            let (segment, _) = self.place(position);
+            if let Some(segment) = self.segment_mut(segment) {
+                segment.live_bytes = segment.live_bytes.saturating_sub(class.bytes().into());
+            }
+        }
+    }
+}
+
+impl<'a> Put<'a> {
+    /// The record of it; the token is 0 when none is set.
+    pub(super) fn record(&self, kind: Kind, value: &'a [u8]) -> Record<'a> {
+        Record {
+            kind,
+            sequence: 0,
+            token: self.token.unwrap_or(0),
+            expiry_ms: self.expiry_ms,
+            flags: self.flags,
+            is_stale: self.is_stale,
+            is_recached: self.is_recached,
+            part: 0,
+            tags: self.tags,
+            key: self.key,
+            value,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What can go wrong, with what it concerns.
+
+use crate::{
+    format::{manifest, record},
+    index::{IndexFull, KeyFlaw},
+    plan::{Failure, File, SegmentId},
+};
+
+/// Why the log did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The index cannot have such a key.
+    #[error(transparent)]
+    Key(#[from] KeyFlaw),
+    /// A key is too long, or empty.
+    #[error("a key has 1 to {max} bytes, and this one has {got}")]
+    KeyBytes {
+        /// Its bytes.
+        got: usize,
+        /// The most.
+        max: usize,
+    },
+    /// A value is too long for what was asked, or a large one empty.
+    #[error("the value has {got} bytes, and at most {max} are possible")]
+    ValueBytes {
+        /// Its bytes.
+        got: u64,
+        /// The most.
+        max: u64,
+    },
+    /// Too many tags, or not whole ones.
+    #[error("the tags have {got} bytes: 8 each, and at most {max} are possible")]
+    TagBytes {
+        /// Their bytes.
+        got: usize,
+        /// The most.
+        max: usize,
+    },
+    /// An expiry that the format has no place for.
+    #[error("the expiry is beyond 2^48 ms")]
+    Expiry,
+    /// Parts of a large value that are not what was announced.
+    #[error("the parts of the value are not those that were announced")]
+    Upload,
+    /// The index is full.
+    #[error(transparent)]
+    IndexFull(#[from] IndexFull),
+    /// The disk is full, and what is left is for removes.
+    #[error("there is no room on the disk")]
+    NoRoom,
+    /// The log has as many segments as its index can tell apart.
+    #[error("the log has the {segments} segments that its positions reach")]
+    PositionsUsedUp {
+        /// How many.
+        segments: usize,
+    },
+    /// This run has drawn as many sequences as it may.
+    #[error("this run's sequences are used up: open the log anew")]
+    SequencesUsedUp,
+    /// Flushes have failed, and the log takes no writes until it is opened anew.
+    #[error("the log is read-only: flushes have failed")]
+    ReadOnly,
+    /// The newest value of the key could not be flushed.
+    #[error("the key's newest value could not be written to the disk")]
+    Unflushed,
+    /// A record is damaged.
+    #[error("damaged record at offset {offset} of {file}: {flaw}")]
+    Damaged {
+        /// Where it lies.
+        file: File,
+        /// At which byte.
+        offset: u64,
+        /// What is wrong.
+        flaw: record::Flaw,
+    },
+    /// The record of another key lies where this key's should: two keys have one hash, or the index
+    /// is damaged.
+    #[error("the record of another key at offset {offset} of {file}")]
+    OtherKey {
+        /// Where it lies.
+        file: File,
+        /// At which byte.
+        offset: u64,
+    },
+    /// A position that leads to a segment which is not there.
+    #[error("the key's newest record lies in segment {}, which is not there", segment.0)]
+    Unreachable {
+        /// The segment.
+        segment: SegmentId,
+    },
+    /// An action failed.
+    #[error("could not {doing} {file}: {failure}")]
+    Disk {
+        /// What was done.
+        doing: &'static str,
+        /// To which file; of a directory its manifest.
+        file: File,
+        /// Why it failed.
+        failure: Failure,
+    },
+    /// The manifest cannot be read.
+    #[error("{file}: {flaw}")]
+    Manifest {
+        /// The manifest.
+        file: File,
+        /// What is wrong.
+        flaw: manifest::Flaw,
+    },
+    /// There are segments, but nothing says which log they belong to.
+    #[error("there is {file}, but no manifest")]
+    NoManifest {
+        /// One of the segments.
+        file: File,
+    },
+    /// A segment of another log.
+    #[error("{file} belongs to another log")]
+    OtherLog {
+        /// The segment.
+        file: File,
+    },
+    /// A segment with records that the manifest does not have.
+    #[error("{file} has records, but is not in the manifest")]
+    Unlisted {
+        /// The segment.
+        file: File,
+    },
+    /// One segment in two directories.
+    #[error("{first} and {second} are one segment")]
+    Twice {
+        /// One.
+        first: File,
+        /// The other.
+        second: File,
+    },
+    /// A segment that a later program wrote.
+    #[error("{file} is of version {version}, which this program does not know")]
+    Version {
+        /// The segment.
+        file: File,
+        /// Its version.
+        version: u32,
+    },
+    /// What the log is to be made with, or its settings, are impossible.
+    #[error("impossible settings: {what}")]
+    Settings {
+        /// What is wrong.
+        what: &'static str,
+    },
+}

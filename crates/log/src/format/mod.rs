@@ -1,0 +1,80 @@
+//! Bytes on disk, as `docs/formats/log.md` describes them. Nothing here does I/O or keeps state.
+//!
+//! Every parser takes any bytes and answers with what they are or that they are nothing.
+
+pub mod manifest;
+pub mod record;
+pub mod segment;
+
+/// The most bytes of a key.
+pub const KEY_BYTES_MAX: usize = 65_535;
+
+/// The most tags of a record.
+pub const TAGS_MAX: usize = 4096;
+
+/// The most bytes of a value that is one record, and of a part of a larger one.
+pub const PART_BYTES_MAX: usize = 1 << 18;
+
+/// The most bytes of a value.
+pub const VALUE_BYTES_MAX: u64 = 1 << 30;
+
+/// The most parts of a value: 1 GiB in parts of 256 KiB.
+pub const PARTS_MAX: usize = 4096;
+
+/// The smallest and greatest block.
+pub const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=4096;
+
+/// Which log a file belongs to: random, and never shown to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogId(pub u128);
+
+/// The 128 bits that stand for a key in footers and in the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyHash(pub u128);
+
+/// What checksums within one generation of a segment begin with: the CRC32C of log, segment and
+/// generation, to be continued with the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seed(u32);
+
+impl Seed {
+    /// The seed of a generation of a segment.
+    #[must_use]
+    pub fn new(log: LogId, segment: u32, generation: u64) -> Self {
+        let crc = crc32c::crc32c(&log.0.to_le_bytes());
+        let crc = crc32c::crc32c_append(crc, &u64::from(segment).to_le_bytes());
+        Self(crc32c::crc32c_append(crc, &generation.to_le_bytes()))
+    }
+
+    /// The checksum of `head` and `tail` at `offset` of the segment.
+    fn checksum(self, offset: u64, head: &[u8], tail: &[u8]) -> u32 {
+        let crc = crc32c::crc32c_append(self.0, &offset.to_le_bytes());
+        checksum(crc, head, tail)
+    }
+}
+
+/// The checksum of `head`, of four zeros in the place of the checksum itself, and of `tail`.
+fn checksum(seed: u32, head: &[u8], tail: &[u8]) -> u32 {
+    let crc = crc32c::crc32c_append(seed, head);
+    crc32c::crc32c_append(crc32c::crc32c_append(crc, &[0; 4]), tail)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
+    Some(u128::from_le_bytes(bytes.get(at..at + 16)?.try_into().ok()?))
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}

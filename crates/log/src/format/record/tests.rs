@@ -1,0 +1,137 @@
+use proptest::{collection::vec, prelude::*};
+
+use super::{Flaw, Kind, Parts, Record};
+use crate::{
+    format::{LogId, Seed},
+    position::Position,
+};
+
+const LOG: LogId = LogId(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
+
+fn encode(record: &Record<'_>, seed: Seed, offset: u64) -> Vec<u8> {
+    let mut bytes = vec![0xAA; record.bytes()];
+    record.encode(seed, offset, &mut bytes);
+    bytes
+}
+
+fn sample() -> Record<'static> {
+    Record {
+        token: 99,
+        expiry_ms: (1 << 48) - 1,
+        flags: 7,
+        is_stale: true,
+        tags: &[1, 2, 3, 4, 5, 6, 7, 8],
+        ..Record::new(Kind::Value, 0x0102_0304_0506_0708, b"key", b"value")
+    }
+}
+
+#[test]
+fn a_record_lies_as_the_page_says() {
+    let bytes = encode(&sample(), Seed::new(LOG, 3, 1), 8192);
+    assert_eq!(bytes.len(), 64);
+    assert_eq!(&bytes[..4], b"Kr\x01\x0f");
+    assert_eq!(&bytes[8..16], &[3, 0, 1, 0, 5, 0, 0, 0]);
+    assert_eq!(&bytes[16..24], &[8, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(&bytes[24..32], &99u64.to_le_bytes());
+    assert_eq!(&bytes[32..38], &[0xff; 6]);
+    assert_eq!(&bytes[38..42], &[7, 0, 0, 0]);
+    assert_eq!(&bytes[42..58], b"\x01\x02\x03\x04\x05\x06\x07\x08keyvalue");
+    assert_eq!(&bytes[58..], &[0; 6]);
+    // An integer key and a value of four bytes each.
+    assert_eq!(Record::new(Kind::Value, 1, &[0; 4], &[0; 4]).bytes(), 32);
+}
+
+#[test]
+fn only_its_own_place_makes_a_record_valid() {
+    let seed = Seed::new(LOG, 3, 1);
+    let bytes = encode(&sample(), seed, 8192);
+    assert_eq!(Record::decode(&bytes, seed, 8192), Ok((sample(), 64)));
+    let others = [
+        (Seed::new(LOG, 3, 2), 8192),
+        (Seed::new(LOG, 4, 1), 8192),
+        (Seed::new(LogId(LOG.0 + 1), 3, 1), 8192),
+        (seed, 8208),
+    ];
+    for (seed, offset) in others {
+        assert_eq!(Record::decode(&bytes, seed, offset), Err(Flaw::Checksum));
+    }
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_is_noticed() {
+    let seed = Seed::new(LOG, 3, 1);
+    let bytes = encode(&sample(), seed, 8192);
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(
+            Record::decode(&flipped, seed, 8192).is_err(),
+            "a record with bit {bit} flipped was believed"
+        );
+    }
+    for cut in 0..bytes.len() {
+        assert!(Record::decode(&bytes[..cut], seed, 8192).is_err(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn what_no_record_is_written_like_is_refused_in_spite_of_its_checksum() {
+    let seed = Seed::new(LOG, 0, 1);
+    let of = |kind| Record::new(kind, 5, b"key", b"");
+    let part_key = [1; 16];
+    for record in [
+        Record { value: b"v", ..of(Kind::Tombstone) },
+        Record { tags: &[0; 8], ..of(Kind::Tombstone) },
+        Record { key: b"", ..of(Kind::Value) },
+        Record { value: &[0; 17], ..of(Kind::Head) },
+        Record { key: &part_key, ..of(Kind::Part) },
+        Record { key: b"short", value: b"v", ..of(Kind::Part) },
+        Record { key: &part_key, value: b"v", part: 4096, ..of(Kind::Part) },
+        Record { key: &part_key, value: b"v", is_stale: true, ..of(Kind::Part) },
+        Record { key: b"", value: b"1", ..of(Kind::Padding) },
+        Record { key: b"k", ..of(Kind::Padding) },
+    ] {
+        let bytes = encode(&record, seed, 0);
+        assert_eq!(Record::decode(&bytes, seed, 0), Err(Flaw::Form), "{record:?}");
+    }
+    // Fields that are there and say what absent ones would.
+    let mut bytes = encode(&Record { flags: 1, ..of(Kind::Value) }, seed, 0);
+    bytes[24..28].fill(0);
+    let crc = seed.checksum(0, &bytes[..4], &bytes[8..]);
+    bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(Record::decode(&bytes, seed, 0), Err(Flaw::Form));
+}
+
+#[test]
+fn a_head_says_where_the_parts_lie() {
+    let positions: Vec<Position> = [5, 1 << 40].into_iter().filter_map(Position::new).collect();
+    let value = Parts::encode(300_000, 42, &positions);
+    let parts = Parts::parse(&value).unwrap();
+    assert_eq!((parts.value_bytes, parts.upload), (300_000, 42));
+    assert_eq!(parts.positions().collect::<Vec<_>>(), positions);
+    assert_eq!(Parts::parse(&value[..16]), None);
+    assert_eq!(Parts::parse(&value[..31]), None);
+    assert_eq!(Parts::parse(&Parts::encode(0, 42, &positions)), None);
+    assert_eq!(Parts::parse(&Parts::encode((1 << 30) + 1, 42, &positions)), None);
+}
+
+proptest! {
+    #[test]
+    fn records_come_back(
+        sequence: u64, token: u64, expiry_ms in 0..1u64 << 48, flags: u32, is_stale: bool,
+        is_recached: bool, tags in 0usize..4, key in vec(any::<u8>(), 1..300),
+        value in vec(any::<u8>(), 0..600), segment: u32, generation: u64, unit in 0u64..1 << 28,
+    ) {
+        let tags = vec![3; tags * 8];
+        let record = Record {
+            token, expiry_ms, flags, is_stale, is_recached, tags: &tags,
+            ..Record::new(Kind::Value, sequence, &key, &value)
+        };
+        let seed = Seed::new(LOG, segment, generation);
+        let mut bytes = encode(&record, seed, unit * 16);
+        let length = bytes.len();
+        prop_assert_eq!(length % 16, 0);
+        bytes.extend([7; 40]);
+        prop_assert_eq!(Record::decode(&bytes, seed, unit * 16), Ok((record, length)));
+    }
+}

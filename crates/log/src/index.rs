@@ -1,0 +1,106 @@
+//! What the log needs of an index.
+//!
+//! An index leads from a key's hash to the position of the key's newest record. It keeps no keys: a
+//! hash of 128 bits is the key's identity (`docs/formats/index.md`), and a get compares the key
+//! that it reads all the same.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+pub use crate::format::KeyHash;
+use crate::position::Entry;
+
+/// Why a key is none of an index's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFlaw {
+    /// A flat index has keys of eight bytes.
+    #[error("an integer key has 8 bytes, and this one has {got}")]
+    NoInteger {
+        /// Its bytes.
+        got: usize,
+    },
+    /// The key is not among those that the index was made for.
+    #[error("key {key} is not in [{kmin}, {kmax})")]
+    OutOfRange {
+        /// The key.
+        key: u64,
+        /// The first key.
+        kmin: u64,
+        /// The first key behind.
+        kmax: u64,
+    },
+}
+
+/// An index has no room for another key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the index has no room")]
+pub struct IndexFull;
+
+/// An index. Thread safety: calls that change one key come one after the other.
+pub trait Index {
+    /// What stands for `key`.
+    ///
+    /// # Errors
+    /// When the index cannot have such a key.
+    fn hash(&self, key: &[u8]) -> Result<KeyHash, KeyFlaw>;
+
+    /// The key's entry.
+    fn get(&self, hash: KeyHash) -> Option<Entry>;
+
+    /// Makes room for the key's entry.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn prepare(&self, hash: KeyHash) -> Result<(), IndexFull>;
+
+    /// Makes `entry` the key's, and returns the one before. Room was made for it.
+    fn publish(&self, hash: KeyHash, entry: Entry) -> Option<Entry>;
+
+    /// The greatest position that it can keep, in units.
+    fn units_max(&self) -> u64;
+}
+
+/// An index that is an ordered map: for tests and for small sets.
+#[derive(Debug)]
+pub struct MapIndex {
+    entries: Mutex<BTreeMap<KeyHash, Entry>>,
+    units_max: u64,
+}
+
+impl MapIndex {
+    /// An empty one that keeps positions up to `units_max`.
+    #[must_use]
+    pub fn new(units_max: u64) -> Self {
+        Self { entries: Mutex::default(), units_max }
+    }
+}
+
+impl Index for MapIndex {
+    /// The key's length and its first 15 bytes: keys of more bytes can be told apart by no more.
+    fn hash(&self, key: &[u8]) -> Result<KeyHash, KeyFlaw> {
+        let mut bytes = [0; 16];
+        let kept = key.len().min(15);
+        bytes[..kept].copy_from_slice(&key[..kept]);
+        bytes[15] = u8::try_from(key.len()).unwrap_or(u8::MAX);
+        Ok(KeyHash(u128::from_le_bytes(bytes)))
+    }
+
+    fn get(&self, hash: KeyHash) -> Option<Entry> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).copied()
+    }
+
+    fn prepare(&self, _: KeyHash) -> Result<(), IndexFull> {
+        Ok(())
+    }
+
+    fn publish(&self, hash: KeyHash, entry: Entry) -> Option<Entry> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).insert(hash, entry)
+    }
+
+    fn units_max(&self) -> u64 {
+        self.units_max
+    }
+}
