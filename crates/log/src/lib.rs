@@ -3,7 +3,7 @@
 //! - [`engine`]: the log as a state machine that performs no I/O itself.
 //! - [`plan`]: the contract with whatever performs the I/O.
 //! - [`position`]: where a record lies and about how long it is; what an index stores.
-//! - [`index`]: what leads from a key to a position.
+//! - [`keys`]: what leads from a key to a position, as an engine uses it.
 //! - [`format`]: bytes on disk.
 //!
 //! `docs/formats/log.md` describes every byte on disk, and the order of writes and flushes.
@@ -13,6 +13,6 @@ mod buffer;
 pub mod engine;
 pub mod error;
 pub mod format;
-pub mod index;
+pub mod keys;
 pub mod plan;
 pub mod position;

@@ -4,19 +4,29 @@ use std::sync::Arc;
 
 use super::{CLOSING_MAX, Engine, Job, Mode, tail::Tail};
 use crate::{
-    index::Index,
+    keys::Keys,
     plan::{Outcome, Plan, SegmentId, Token},
 };
 
-impl<I: Index> Engine<I> {
+impl<K: Keys> Engine<K> {
     /// The next action to perform; `None` until something is reported, written or due.
     pub fn poll(&mut self, now_ms: u64) -> Option<Plan> {
+        self.poll_records(now_ms).or_else(|| self.poll_upkeep(now_ms))
+    }
+
+    /// The next write or flush of records: what those who wait for a record wait for.
+    pub fn poll_records(&mut self, now_ms: u64) -> Option<Plan> {
         self.now_ms = now_ms;
         self.reclaim();
         self.rewrite();
+        self.poll_closing().or_else(|| self.poll_open())
+    }
+
+    /// The next action for anything else: footers, and segments that are prepared ahead.
+    pub fn poll_upkeep(&mut self, now_ms: u64) -> Option<Plan> {
+        self.now_ms = now_ms;
         self.begin_sealing();
-        let records = self.poll_closing().or_else(|| self.poll_open());
-        records.or_else(|| self.poll_sealing()).or_else(|| self.poll_space())
+        self.poll_sealing().or_else(|| self.poll_space())
     }
 
     /// Takes what came of an action.

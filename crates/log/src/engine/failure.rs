@@ -14,12 +14,12 @@ use super::{
 use crate::{
     error::Error,
     format::record::{Kind, Record},
-    index::Index,
+    keys::Keys,
     plan::{Buffer, SegmentId},
     position::Position,
 };
 
-impl<I: Index> Engine<I> {
+impl<K: Keys> Engine<K> {
     /// A write or a flush of this tail has failed.
     pub(super) fn fail_tail(&mut self, segment: SegmentId) {
         let is_open = self.open.as_ref().is_some_and(|tail| tail.segment == segment);

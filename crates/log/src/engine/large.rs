@@ -13,7 +13,7 @@ use crate::{
         KeyHash, PARTS_MAX, VALUE_BYTES_MAX,
         record::{Kind, Parts, Record},
     },
-    index::Index,
+    keys::Keys,
     position::{Position, SizeClass},
 };
 
@@ -43,7 +43,7 @@ impl Upload {
     }
 }
 
-impl<I: Index> Engine<I> {
+impl<K: Keys> Engine<K> {
     /// Begins a value of `value_bytes` bytes, more than a part.
     ///
     /// # Errors

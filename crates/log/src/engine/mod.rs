@@ -41,7 +41,7 @@ pub use self::{
 use crate::{
     error::Error,
     format::{PART_BYTES_MAX, manifest::Manifest},
-    index::Index,
+    keys::Keys,
     plan::{Buffer, SegmentId, Token},
     position::{Position, SizeClass},
 };
@@ -151,8 +151,8 @@ pub struct Counts {
 
 /// A log.
 #[derive(Debug)]
-pub struct Engine<I> {
-    index: I,
+pub struct Engine<K> {
+    index: K,
     settings: Settings,
     manifest: Manifest,
     directories: u16,
@@ -212,9 +212,9 @@ impl Settings {
 /// What a part takes beside its bytes, rounded up.
 const PART_FIELDS_BYTES: u64 = 64;
 
-impl<I: Index> Engine<I> {
+impl<K: Keys> Engine<K> {
     /// The index.
-    pub fn index(&self) -> &I {
+    pub fn index(&self) -> &K {
         &self.index
     }
 

@@ -7,7 +7,7 @@ use crate::{
         KeyHash, Seed,
         record::{Flaw, Kind, PART_KEY_BYTES, Parts, Record},
     },
-    index::Index,
+    keys::Keys,
     plan::{Action, Buffer, File},
     position::{Position, SizeClass},
 };
@@ -94,13 +94,13 @@ pub enum Fetched<'a> {
     Part(&'a [u8]),
 }
 
-impl<I: Index> Engine<I> {
-    /// Looks a key up. A read that comes of it is one of the whole record.
+impl<K: Keys> Engine<K> {
+    /// Looks a key up; `now_ms` is on the axis of expiries. A read that comes of it is one of the
+    /// whole record.
     ///
     /// # Errors
     /// When the key is none of the log's, or its newest record is damaged or could not be written.
     pub fn get(&mut self, key: &[u8], now_ms: u64) -> Result<Get, Error> {
-        self.now_ms = now_ms;
         let hash = self.index.hash(key)?;
         let Some(entry) = self.index.get(hash) else { return Ok(Get::Absent { wait: None }) };
         let Seen::Until(wait) = self.wait_for(entry.position)? else { return Ok(Get::Wait) };
@@ -141,7 +141,7 @@ impl<I: Index> Engine<I> {
     pub(super) fn part_classes(
         &self,
         parts: &Parts<'_>,
-    ) -> impl Iterator<Item = SizeClass> + use<I> {
+    ) -> impl Iterator<Item = SizeClass> + use<K> {
         let part_bytes = u64::from(self.manifest.shape.part_bytes);
         let mut left = parts.value_bytes;
         std::iter::from_fn(move || {

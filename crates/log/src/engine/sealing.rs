@@ -16,7 +16,7 @@ use crate::{
         Seed,
         segment::{Listed, Trailer, encode_footer_block, entries_of_block, footer_blocks},
     },
-    index::Index,
+    keys::Keys,
     plan::{Action, Buffer, File, Outcome, Plan},
 };
 
@@ -134,7 +134,7 @@ impl Sealing {
     }
 }
 
-impl<I: Index> Engine<I> {
+impl<K: Keys> Engine<K> {
     /// Begins to seal the oldest segment that is full and flushed.
     pub(super) fn begin_sealing(&mut self) {
         if self.sealing.is_some() {

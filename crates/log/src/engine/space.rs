@@ -16,7 +16,7 @@ use crate::{
         manifest::{Row, SEGMENTS_MAX},
         segment::{HEADER_COPIES, Header},
     },
-    index::Index,
+    keys::Keys,
     plan::{Action, Buffer, DirectoryId, Failure, File, FileName, Outcome, Plan, SegmentId},
     position::UNIT_BYTES,
 };
@@ -76,7 +76,7 @@ impl Segment {
     }
 }
 
-impl<I: Index> Engine<I> {
+impl<K: Keys> Engine<K> {
     /// Opens an empty segment.
     pub(super) fn take_segment(&mut self, purpose: Purpose) -> Result<Taken, Error> {
         let kept = match purpose {

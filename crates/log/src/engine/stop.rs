@@ -1,9 +1,9 @@
 //! Stopping in order: everything flushed, every segment sealed.
 
 use super::{Engine, FAILURES_MAX, Mode};
-use crate::{error::Error, index::Index, plan::Disk};
+use crate::{error::Error, keys::Keys, plan::Disk};
 
-impl<I: Index> Engine<I> {
+impl<K: Keys> Engine<K> {
     /// Flushes everything and seals the open segment. Nothing may be out.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use crate::{
         record::{Kind, Record},
         segment::Listed,
     },
-    index::Index,
+    keys::Keys,
     position::{Entry, Position, SizeClass, UNIT_BYTES},
 };
 
@@ -82,7 +82,7 @@ pub(super) enum Room {
     Wait,
 }
 
-impl<I: Index> Engine<I> {
+impl<K: Keys> Engine<K> {
     /// Stores a value that is at most a part long.
     ///
     /// # Errors
@@ -251,8 +251,8 @@ impl<I: Index> Engine<I> {
         if record.kind.decides() {
             let is_tombstone = record.kind == Kind::Tombstone;
             let class = if is_tombstone { SizeClass::TOMBSTONE } else { class };
-            let entry = Entry { position, class };
-            self.add_live(position, class);
+            let entry = self.index.kept(Entry { position, class });
+            self.add_live(position, entry.class);
             if let Some(old) = self.index.publish(hash, entry) {
                 self.take_live(old);
             }

@@ -8,7 +8,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 use super::{scan, scan::Span, source::Source};
 use crate::{
     format::segment::{Listed, Trailer, decode_footer_block, entries_of_block, footer_blocks},
-    index::Index,
+    keys::Keys,
     plan::SegmentId,
 };
 
@@ -109,7 +109,7 @@ impl Cursor {
     }
 
     /// Reads on until there is a next record that decides.
-    fn load<I: Index>(&mut self, source: &mut Source<'_>, index: &I) {
+    fn load<K: Keys>(&mut self, source: &mut Source<'_>, index: &K) {
         while self.entries.is_empty() && self.has_blocks() {
             if self.load_blocks(source).is_some() {
                 continue;
@@ -157,10 +157,10 @@ impl Cursor {
 ///
 /// # Errors
 /// The first one of `take`.
-pub(super) fn merge<I: Index, E>(
+pub(super) fn merge<K: Keys, E>(
     source: &mut Source<'_>,
     cursors: &mut [Cursor],
-    index: &I,
+    index: &K,
     mut take: impl FnMut(SegmentId, &Listed) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut heap: BinaryHeap<_> = cursors

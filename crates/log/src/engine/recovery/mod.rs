@@ -21,7 +21,7 @@ use crate::{
         manifest::{self, MANIFEST_BYTES_MAX, Manifest, RUN_SEQUENCES, RUNS_MAX, Shape},
         segment::Listed,
     },
-    index::{Index, IndexFull},
+    keys::{IndexFull, Keys},
     plan::{Action, Buffer, DirectoryId, Disk, Failure, File, FileName, SegmentId},
     position::{Entry, Position, SizeClass, UNIT_BYTES},
 };
@@ -178,7 +178,7 @@ struct Found {
 const HOME: DirectoryId = DirectoryId(0);
 const MANIFEST: File = File { directory: HOME, name: FileName::Manifest };
 
-impl<I: Index> Engine<I> {
+impl<K: Keys> Engine<K> {
     /// Opens a log, or makes one where there is none. `make` makes its empty index.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ impl<I: Index> Engine<I> {
     pub fn open(
         disk: &mut dyn Disk,
         opening: Opening<'_>,
-        make: impl FnOnce(&Manifest) -> Result<I, IndexFull>,
+        make: impl FnOnce(&Manifest) -> Result<K, IndexFull>,
     ) -> Result<(Self, Report), Error> {
         let mut report = Report::default();
         let mut source = Source::new(disk, opening.new.shape.block_bytes);
@@ -222,7 +222,7 @@ impl<I: Index> Engine<I> {
         Ok((engine, report))
     }
 
-    fn new(index: I, opening: &Opening<'_>, manifest: Manifest) -> Self {
+    fn new(index: K, opening: &Opening<'_>, manifest: Manifest) -> Self {
         let settings = opening.settings;
         let buffers = (0..settings.chunks)
             .map(|number| Buffer::of_pool(number, settings.chunk_bytes as usize))
@@ -286,7 +286,7 @@ impl<I: Index> Engine<I> {
                 return Ok(());
             };
             index.prepare(listed.hash)?;
-            let entry = Entry { position, class };
+            let entry = index.kept(Entry { position, class });
             tally.replace(listed, entry, index.publish(listed.hash, entry), units_of_segment);
             Ok::<(), Error>(())
         })?;

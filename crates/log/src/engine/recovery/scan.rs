@@ -7,7 +7,7 @@ use crate::{
         record::{Kind, Record},
         segment::{HEADER_COPIES, Listed},
     },
-    index::Index,
+    keys::Keys,
     plan::File,
     position::{SizeClass, UNIT_BYTES},
 };
@@ -49,7 +49,7 @@ struct Window {
 }
 
 /// Reads the whole segment.
-pub(super) fn scan<I: Index>(source: &mut Source<'_>, span: Span, index: &I) -> Scan {
+pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> Scan {
     let begin = HEADER_COPIES * u64::from(span.block_bytes);
     let mut scan = Scan { flushed: begin, records_end: begin, ..Scan::default() };
     let mut window = Window { bytes: Vec::new(), offset: begin };
@@ -125,7 +125,7 @@ fn fill_by_blocks(
 }
 
 impl Scan {
-    fn take<I: Index>(&mut self, record: &Record<'_>, length: usize, at: u64, index: &I) {
+    fn take<K: Keys>(&mut self, record: &Record<'_>, length: usize, at: u64, index: &K) {
         self.records_end = at + length as u64;
         let hash = match record.kind {
             Kind::Padding => {

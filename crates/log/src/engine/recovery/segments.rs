@@ -19,7 +19,7 @@ use crate::{
         record::Record,
         segment::{HEADER_COPIES, Header, HeaderFlaw, Trailer},
     },
-    index::Index,
+    keys::Keys,
     plan::{Action, DirectoryId, File, FileName, SegmentId},
 };
 
@@ -35,11 +35,11 @@ enum Headed {
 ///
 /// # Errors
 /// When one is not what such a segment is: it belongs to another log, or has records.
-pub(super) fn remove_unlisted<I: Index>(
+pub(super) fn remove_unlisted<K: Keys>(
     source: &mut Source<'_>,
     found: &Found,
     manifest: &Manifest,
-    _: &I,
+    _: &K,
 ) -> Result<(), Error> {
     let listed: BTreeSet<SegmentId> = manifest.rows.iter().map(|row| row.segment).collect();
     let mut directories = BTreeSet::new();
@@ -134,7 +134,7 @@ pub(super) fn flush_scanned(source: &mut Source<'_>, cursors: &[Cursor]) -> Resu
     Ok(())
 }
 
-impl<I: Index> Engine<I> {
+impl<K: Keys> Engine<K> {
     /// Looks into every segment of the manifest.
     pub(super) fn find_segments(
         &mut self,

@@ -19,7 +19,7 @@ use crate::{
         manifest::{IndexKind, Shape},
         record,
     },
-    index::MapIndex,
+    index::MapKeys,
     plan::{Action, Buffer, DirectoryId, Disk as _, Failure, File, FileName, Outcome, SegmentId},
 };
 
@@ -42,7 +42,7 @@ fn settings(mode: Mode) -> Settings {
 /// An engine with its disk.
 struct Log {
     disk: MemoryDisk,
-    engine: Engine<MapIndex>,
+    engine: Engine<MapKeys>,
     report: Report,
     now_ms: u64,
 }
@@ -55,7 +55,7 @@ fn open_disk(mut disk: MemoryDisk, mode: Mode) -> Result<Log, Error> {
         now_ms: 0,
         progress: &mut |_| {},
     };
-    match Engine::open(&mut disk, opening, |_| Ok(MapIndex::new(UNITS_MAX))) {
+    match Engine::open(&mut disk, opening, |_| Ok(MapKeys::new(UNITS_MAX))) {
         Ok((engine, report)) => Ok(Log { disk, engine, report, now_ms: 0 }),
         Err(error) => Err(error),
     }
@@ -519,7 +519,7 @@ fn positions_that_the_index_cannot_keep_are_a_named_limit() {
     };
     let units_max = 4 * 1024;
     let (engine, report) =
-        Engine::open(&mut disk, opening, |_| Ok(MapIndex::new(units_max))).unwrap();
+        Engine::open(&mut disk, opening, |_| Ok(MapKeys::new(units_max))).unwrap();
     let mut log = Log { disk, engine, report, now_ms: 0 };
     log.settle();
     let error = loop {

@@ -39,8 +39,8 @@ pub enum KeyFlaw {
 #[error("the index has no room")]
 pub struct IndexFull;
 
-/// An index. Thread safety: calls that change one key come one after the other.
-pub trait Index {
+/// An index, as an engine uses it. Calls that change one key come one after the other.
+pub trait Keys {
     /// What stands for `key`.
     ///
     /// # Errors
@@ -59,18 +59,23 @@ pub trait Index {
     /// Makes `entry` the key's, and returns the one before. Room was made for it.
     fn publish(&self, hash: KeyHash, entry: Entry) -> Option<Entry>;
 
+    /// What an entry comes back as: the class of a narrow one is wider.
+    fn kept(&self, entry: Entry) -> Entry {
+        entry
+    }
+
     /// The greatest position that it can keep, in units.
     fn units_max(&self) -> u64;
 }
 
 /// An index that is an ordered map: for tests and for small sets.
 #[derive(Debug)]
-pub struct MapIndex {
+pub struct MapKeys {
     entries: Mutex<BTreeMap<KeyHash, Entry>>,
     units_max: u64,
 }
 
-impl MapIndex {
+impl MapKeys {
     /// An empty one that keeps positions up to `units_max`.
     #[must_use]
     pub fn new(units_max: u64) -> Self {
@@ -78,7 +83,7 @@ impl MapIndex {
     }
 }
 
-impl Index for MapIndex {
+impl Keys for MapKeys {
     /// The key's length and its first 15 bytes: keys of more bytes can be told apart by no more.
     fn hash(&self, key: &[u8]) -> Result<KeyHash, KeyFlaw> {
         let mut bytes = [0; 16];
