@@ -2,7 +2,7 @@
 
 use crate::{
     format::{manifest, record},
-    index::{IndexFull, KeyFlaw},
+    keys::{IndexFull, KeyFlaw},
     plan::{Failure, File, SegmentId},
 };
 

@@ -19,7 +19,7 @@ use crate::{
         manifest::{IndexKind, Shape},
         record,
     },
-    index::MapKeys,
+    keys::MapKeys,
     plan::{Action, Buffer, DirectoryId, Disk as _, Failure, File, FileName, Outcome, SegmentId},
 };
 
