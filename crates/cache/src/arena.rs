@@ -14,9 +14,13 @@ use std::io;
 
 use base::sync::atomic::AtomicU64;
 
+#[cfg(not(any(loom, shuttle, miri)))]
+use crate::geometry::BLOCK_BYTES;
+#[cfg(any(loom, shuttle, miri))]
+use crate::zeroed::zeroed;
 use crate::{
     blocks::Surplus,
-    geometry::{BLOCK_BYTES, BLOCK_WORDS, LINE_WORDS, WORD_BYTES},
+    geometry::{BLOCK_WORDS, LINE_WORDS, WORD_BYTES},
     line::Line,
 };
 
@@ -32,8 +36,9 @@ pub(crate) struct Arena {
     map: memmap2::MmapMut,
     #[cfg(not(any(loom, shuttle, miri)))]
     start: *const AtomicU64,
+    /// Each block for itself: what miri does for a reference grows with what is referred to.
     #[cfg(any(loom, shuttle, miri))]
-    heap: Box<[AtomicU64]>,
+    heap: Box<[Box<[AtomicU64]>]>,
     /// The same region for values in parts: a checker's atomics do not look like bytes.
     #[cfg(any(loom, shuttle, miri))]
     plain: Box<[std::cell::UnsafeCell<u8>]>,
@@ -68,7 +73,7 @@ impl Arena {
         }
         #[cfg(any(loom, shuttle, miri))]
         {
-            let heap = (0..blocks * BLOCK_WORDS).map(|_| AtomicU64::new(0)).collect();
+            let heap = (0..blocks).map(|_| zeroed(BLOCK_WORDS)).collect();
             let plain = vec![0u8; blocks * BLOCK_WORDS * WORD_BYTES].into_boxed_slice();
             let plain = Box::into_raw(plain) as *mut [std::cell::UnsafeCell<u8>];
             // SAFETY: the box was just given up, and a cell of a byte has the layout of a byte.
@@ -77,38 +82,43 @@ impl Arena {
         }
     }
 
-    /// All blocks.
+    /// A block.
     #[inline(always)]
-    fn blocks(&self) -> &[[AtomicU64; BLOCK_WORDS]] {
+    fn block(&self, number: usize) -> &[AtomicU64; BLOCK_WORDS] {
         #[cfg(not(any(loom, shuttle, miri)))]
         {
             // SAFETY: `start` is aligned to a huge page inside `map`, which holds
             // `blocks * BLOCK_WORDS` words from there and lives as long as `self`. AtomicU64 has
             // the layout of u64, every bit pattern is valid, and shared writes go through atomics.
-            unsafe { std::slice::from_raw_parts(self.start.cast(), self.blocks) }
+            let blocks: &[[AtomicU64; BLOCK_WORDS]] =
+                unsafe { std::slice::from_raw_parts(self.start.cast(), self.blocks) };
+            &blocks[number]
         }
         #[cfg(any(loom, shuttle, miri))]
         {
-            self.heap.as_chunks().0
+            (&*self.heap[number]).try_into().expect("invariant: a block of words")
         }
     }
 
-    /// All lines.
+    /// A line by its number.
+    ///
+    /// # Panics
+    /// Panics outside the arena.
     #[inline(always)]
-    fn lines(&self) -> &[Line] {
+    pub(crate) fn line(&self, number: usize) -> &Line {
         #[cfg(not(any(loom, shuttle, miri)))]
         {
-            // SAFETY: as in `blocks`; a block is a whole number of lines, and the start is aligned
+            // SAFETY: as in `block`; a block is a whole number of lines, and the start is aligned
             // to a huge page.
-            unsafe { std::slice::from_raw_parts(self.start.cast(), self.lines) }
+            let lines: &[Line] =
+                unsafe { std::slice::from_raw_parts(self.start.cast(), self.lines) };
+            &lines[number]
         }
         #[cfg(any(loom, shuttle, miri))]
         {
-            // SAFETY: here a line is nothing but its words, and a block is a whole number of lines.
-            unsafe {
-                let lines = self.heap.len() / LINE_WORDS;
-                std::slice::from_raw_parts(self.heap.as_ptr().cast(), lines)
-            }
+            let words = self.slice(number * LINE_WORDS, LINE_WORDS);
+            // SAFETY: here a line is nothing but its words, of which these are enough for one.
+            unsafe { &*words.as_ptr().cast() }
         }
     }
 
@@ -118,7 +128,7 @@ impl Arena {
     /// Panics outside the arena.
     #[inline(always)]
     pub(crate) fn from(&self, at: usize) -> &[AtomicU64] {
-        &self.blocks()[at / BLOCK_WORDS][at % BLOCK_WORDS..]
+        &self.block(at / BLOCK_WORDS)[at % BLOCK_WORDS..]
     }
 
     /// A word.
@@ -127,16 +137,7 @@ impl Arena {
     /// Panics outside the arena.
     #[inline(always)]
     pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
-        &self.blocks()[at / BLOCK_WORDS][at % BLOCK_WORDS]
-    }
-
-    /// A line by its number.
-    ///
-    /// # Panics
-    /// Panics outside the arena.
-    #[inline(always)]
-    pub(crate) fn line(&self, number: usize) -> &Line {
-        &self.lines()[number]
+        &self.block(at / BLOCK_WORDS)[at % BLOCK_WORDS]
     }
 
     /// The words of a slot or of a block: `len` words from word `at`, all in one block.

@@ -4,14 +4,14 @@
 //! page at a time, when something else is written there, so what is not in use costs addresses
 //! only.
 
-#[cfg(not(any(loom, shuttle, miri)))]
+#[cfg(not(any(loom, shuttle)))]
 use std::alloc::{Layout, handle_alloc_error};
 
 /// `len` elements, all of their bytes zero.
 ///
 /// # Panics
 /// Ends the process when the system has not even addresses for them, as any allocation does.
-#[cfg(not(any(loom, shuttle, miri)))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) fn zeroed<T: zerocopy::FromZeros>(len: usize) -> Box<[T]> {
     use zerocopy::FromZeros as _;
     <[T]>::new_box_zeroed_with_elems(len).unwrap_or_else(|_| {
@@ -20,7 +20,7 @@ pub(crate) fn zeroed<T: zerocopy::FromZeros>(len: usize) -> Box<[T]> {
 }
 
 /// `len` elements, all of their bytes zero.
-#[cfg(any(loom, shuttle, miri))]
+#[cfg(any(loom, shuttle))]
 pub(crate) fn zeroed<T: Default>(len: usize) -> Box<[T]> {
     (0..len).map(|_| T::default()).collect()
 }

@@ -51,7 +51,7 @@ pub(crate) use find::{Found, Lines, Probe};
 pub(crate) use grow::Need;
 pub(crate) use insert::{Full, Pair};
 pub(crate) use shrink::Merge;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
 pub(crate) use walk::STALLED_MS;
 pub use walk::Step;
 
