@@ -13,6 +13,7 @@ mod identity;
 mod limits;
 mod listen;
 mod meaning;
+mod memory_file;
 mod number;
 mod options;
 mod page;
@@ -27,12 +28,8 @@ use std::{
     process::{ExitCode, ExitStatus},
 };
 
-use base::clock::Clock;
 use clap::{Arg, ArgAction, Command};
-use server::{
-    Running,
-    config::{Config, Effective, Layer},
-};
+use server::config::{Config, Effective, Layer};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
     iterator::Signals,
@@ -125,15 +122,17 @@ fn code_of(status: ExitStatus) -> ExitCode {
 /// Serves from here to the end.
 fn serve(options: &Options, config: &Config) -> Result<(), Refusal> {
     // Signals are caught before anything starts, so that none is lost.
-    let signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])
         .map_err(|error| Refusal::system(format!("catching signals: {error}")))?;
-    let running = Running::start(config, &Clock::system()).map_err(|error| {
+    memory_file::check(options.memory_file.as_deref())?;
+    let running = serve::start(config, &mut signals).map_err(|error| {
         let refuse = match error {
             server::Error::ReadUsers { .. } | server::Error::Users { .. } => Refusal::failure,
             _ => Refusal::system,
         };
         refuse(chain(&error))
     })?;
+    let Some(running) = running else { return Ok(()) };
     let stats = running.stats();
     stats.hide_names(options.maintainer);
     stats.enable_crawler(options.crawler);

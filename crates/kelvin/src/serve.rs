@@ -5,7 +5,11 @@ use std::io::{IsTerminal, stderr};
 use anyhow::{Context, Result};
 use base::clock::Clock;
 use clap::{ArgMatches, Command};
-use server::{Running, Stop, config::LogLevel};
+use server::{
+    Running, Stop,
+    config::{Config, LogLevel},
+    users::Users,
+};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -28,11 +32,30 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
         tracing::warn!(name, "this environment variable sets nothing");
     }
     // Signals are caught before anything starts, so that none is lost.
-    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("catching signals")?;
-    let running = Running::start(effective.config(), &Clock::system())?;
-    act_on(signals, &running)?;
-    running.wait()?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("catching signals")?;
+    if let Some(running) = start(effective.config(), &mut signals)? {
+        act_on(signals, &running)?;
+        running.wait()?;
+    }
     Ok(())
+}
+
+/// Starts a server, unless a signal stops it before it serves.
+pub(crate) fn start(
+    config: &Config,
+    signals: &mut Signals,
+) -> Result<Option<Running>, server::Error> {
+    let mut users_changed = false;
+    let running = Running::start_unless(config, &Clock::system(), || {
+        signals.pending().fold(false, |stops, signal| {
+            users_changed |= signal == SIGHUP;
+            stops || signal != SIGHUP
+        })
+    })?;
+    if users_changed && let Some(users) = running.as_ref().and_then(Running::users) {
+        reload(users);
+    }
+    Ok(running)
 }
 
 pub(crate) fn log_to_stderr(level: LogLevel) {
@@ -64,14 +87,19 @@ pub(crate) fn act_on(mut signals: Signals, running: &Running) -> Result<()> {
                 control.stop(Stop::Graceful);
                 continue;
             }
-            let Some(users) = &users else { continue };
-            match users.reload() {
-                Ok(()) => tracing::info!(path = %users.path().display(), "users read again"),
-                Err(error) => tracing::error!(%error, "the users stay who they were"),
+            if let Some(users) = &users {
+                reload(users);
             }
         }
     };
     let name = "signals".to_owned();
     std::thread::Builder::new().name(name).spawn(act).context("starting a thread")?;
     Ok(())
+}
+
+fn reload(users: &Users) {
+    match users.reload() {
+        Ok(()) => tracing::info!(path = %users.path().display(), "users read again"),
+        Err(error) => tracing::error!(%error, "the users stay who they were"),
+    }
 }

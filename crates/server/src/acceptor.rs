@@ -18,6 +18,7 @@ use wire::memcached::lines;
 
 use crate::{
     Error,
+    config::Protocol,
     listener::Listener,
     ready::Ready,
     stats::ServerStats,
@@ -65,20 +66,21 @@ impl Acceptor {
         let failed = |source| Error::Loop { thread: NAME.to_owned(), source };
         let pool = Pool::new(BUFFER_BYTES);
         let mut driver = Epoll::new(pool.clone(), self.mailbox.waker()).map_err(failed)?;
-        let mut names = Vec::new();
+        let mut doors = Vec::new();
         // Their sockets' files are removed when this function returns.
         let mut files = Vec::new();
         for (number, listener) in (0..).zip(self.listeners) {
             let (name, shown) = (listener.name().to_owned(), listener.shown());
+            let protocol = listener.protocol();
             let (socket, file) = listener.into_parts();
             files.extend(file);
             Driver::<Infallible>::listen(&mut driver, number, socket).map_err(|source| {
                 Error::Listen { address: name.clone(), what: "watching the socket", source }
             })?;
-            names.push(shown);
+            doors.push((shown, protocol));
         }
         let reception = Reception {
-            names,
+            doors,
             recipients: self.recipients,
             stats: self.stats,
             connections_max: self.connections_max,
@@ -96,7 +98,8 @@ impl Acceptor {
 /// The handler of the acceptor's loop. It has no connections of its own.
 #[derive(Debug)]
 struct Reception {
-    names: Vec<String>,
+    /// Of each listener its name, and what is spoken there if that is not up to the server.
+    doors: Vec<(String, Option<Protocol>)>,
     recipients: Vec<Recipient>,
     stats: Arc<ServerStats>,
     connections_max: u64,
@@ -129,10 +132,10 @@ impl Reception {
             let _ = send(&accepted.socket, lines::TOO_MANY_CONNECTIONS, SendFlags::NOSIGNAL);
             return;
         }
-        let local = self.names[accepted.listener as usize].clone();
+        let (local, protocol) = self.doors[accepted.listener as usize].clone();
         let peer =
             accepted.peer.map_or_else(|| local.clone(), |peer: SocketAddr| format!("tcp:{peer}"));
-        let order = Order::Serve(accepted.socket, self.stats.open(peer, local));
+        let order = Order::Serve(accepted.socket, self.stats.open(peer, local), protocol);
         let fewest = { self.recipients.iter() }
             .min_by_key(|recipient| recipient.load.connections())
             .expect("invariant: there is a data thread");
@@ -200,9 +203,9 @@ mod tests {
                 (Recipient { orders, load: Arc::new(Load::default()) }, inbox)
             })
             .unzip();
-        let names = vec!["here".to_owned()];
+        let doors = vec![("here".to_owned(), None)];
         let (connections_wait, ends) = (false, Arc::default());
-        (Reception { names, recipients, stats, connections_max, connections_wait, ends }, inboxes)
+        (Reception { doors, recipients, stats, connections_max, connections_wait, ends }, inboxes)
     }
 
     fn knock(reception: &Reception) -> UnixStream {

@@ -32,7 +32,7 @@ use wire::memcached::{
 
 use crate::{
     Error,
-    config::ListenAddress,
+    config::{ListenAddress, Protocol},
     listener::{bind_datagrams, resolve, some_of},
     memcached::{Access, Context, LargeValue, Session},
     ready::Ready,
@@ -79,6 +79,7 @@ pub(crate) struct End;
 pub(crate) struct DatagramSocket {
     socket: UdpSocket,
     address: SocketAddr,
+    protocol: Option<Protocol>,
 }
 
 impl DatagramSocket {
@@ -90,8 +91,10 @@ impl DatagramSocket {
         let mut sockets = Vec::new();
         for address in addresses {
             let all = resolve(address)?;
+            let protocol = address.protocol();
             let opened = all.iter().map(|address| {
-                bind_datagrams(*address).map(|(socket, address)| Self { socket, address })
+                let (socket, address) = bind_datagrams(*address)?;
+                Ok(Self { socket, address, protocol })
             });
             sockets.extend(some_of(opened)?);
         }
@@ -156,8 +159,8 @@ impl Datagrams {
             if awaited.last().is_some_and(|last| !last.revents().is_empty()) {
                 return Ok(());
             }
-            for DatagramSocket { socket, .. } in &self.sockets {
-                desk.serve(socket, &mut room);
+            for DatagramSocket { socket, protocol, .. } in &self.sockets {
+                desk.serve(socket, *protocol, &mut room);
             }
         }
     }
@@ -189,7 +192,7 @@ impl Desk {
     }
 
     /// Answers what has arrived at a socket.
-    fn serve(&mut self, socket: &UdpSocket, room: &mut [u8]) {
+    fn serve(&mut self, socket: &UdpSocket, protocol: Option<Protocol>, room: &mut [u8]) {
         for _ in 0..DATAGRAMS_PER_TURN {
             let (len, from) = match socket.recv_from(room) {
                 Ok(received) => received,
@@ -201,7 +204,7 @@ impl Desk {
             if is_noise(message) {
                 continue;
             }
-            let Some(reply) = self.answer(message) else {
+            let Some(reply) = self.answer(protocol, message) else {
                 tracing::debug!(%from, "a reply over UDP is dropped");
                 continue;
             };
@@ -229,10 +232,10 @@ impl Desk {
     }
 
     /// The replies to the requests in `message`; `None` if they are too long, or never ready.
-    fn answer(&mut self, mut message: &[u8]) -> Option<Vec<u8>> {
+    fn answer(&mut self, protocol: Option<Protocol>, mut message: &[u8]) -> Option<Vec<u8>> {
         let Self { context, pool, connection } = self;
         let Connection { session, input, output, .. } = connection;
-        session.begin_anew();
+        session.begin_anew(protocol);
         input.consume(input.bytes().len());
         let (mut reply, mut waits) = (Vec::new(), 0);
         for _ in 0..TURNS_MAX {

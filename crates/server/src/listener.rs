@@ -22,7 +22,7 @@ use rustix::{
 
 use crate::{
     Error,
-    config::{Config, ListenAddress},
+    config::{Config, ListenAddress, Protocol},
 };
 
 /// A socket that listens.
@@ -31,6 +31,8 @@ pub struct Listener {
     socket: OwnedFd,
     name: String,
     endpoint: Endpoint,
+    /// What is spoken there; none for what the server says.
+    protocol: Option<Protocol>,
 }
 
 /// Where a listener listens.
@@ -57,8 +59,9 @@ impl Listener {
         let mut listeners = Vec::new();
         for address in &config.listen {
             let all = resolve(address)?;
-            let opened = all.iter().map(|address| Self::tcp(*address, backlog));
-            listeners.extend(some_of(opened)?);
+            let opened = some_of(all.iter().map(|address| Self::tcp(*address, backlog)))?;
+            let protocol = address.protocol();
+            listeners.extend(opened.into_iter().map(|listener| Self { protocol, ..listener }));
         }
         if let Some(path) = &config.unix {
             listeners.push(Self::unix(path, config.unix_mode.0, backlog)?);
@@ -90,7 +93,8 @@ impl Listener {
         listen(&socket, backlog).map_err(failed("listening"))?;
         let bound = getsockname(&socket).ok().and_then(|bound| bound.try_into().ok());
         let address = bound.unwrap_or(address);
-        Ok(Self { socket, name: address.to_string(), endpoint: Endpoint::Tcp(address) })
+        let (name, endpoint) = (address.to_string(), Endpoint::Tcp(address));
+        Ok(Self { socket, name, endpoint, protocol: None })
     }
 
     fn unix(path: &Path, mode: u32, backlog: i32) -> Result<Self, Error> {
@@ -112,7 +116,7 @@ impl Listener {
         fs::chmod(path, mode.into()).map_err(failed("setting the mode"))?;
         listen(&socket, backlog).map_err(failed("listening"))?;
         let name = format!("unix:{}", path.display());
-        Ok(Self { socket, name, endpoint: Endpoint::Unix(file) })
+        Ok(Self { socket, name, endpoint: Endpoint::Unix(file), protocol: None })
     }
 
     /// How it is called in logs and statistics.
@@ -128,6 +132,11 @@ impl Listener {
             Endpoint::Tcp(_) => format!("tcp:{}", self.name),
             Endpoint::Unix(_) => self.name.clone(),
         }
+    }
+
+    /// What is spoken there, unless it is what the server says.
+    pub(crate) fn protocol(&self) -> Option<Protocol> {
+        self.protocol
     }
 
     /// The address, if it is a TCP listener.
@@ -215,6 +224,7 @@ pub(crate) fn resolve(address: &ListenAddress) -> Result<Vec<SocketAddr>, Error>
                 [(Ipv4Addr::UNSPECIFIED, *port).into(), (Ipv6Addr::UNSPECIFIED, *port).into()];
             return Ok(all.to_vec());
         }
+        ListenAddress::Speaking(_, place) => return resolve(place),
     };
     let failed =
         |source| Error::Listen { address: address.to_string(), what: "resolving the name", source };

@@ -45,6 +45,7 @@ mod reports;
 mod retrieval;
 mod session;
 mod storage;
+mod tokens;
 mod upload;
 mod watch;
 

@@ -10,13 +10,15 @@
 //! Idea: memcached's restartable cache (`-e`), which keeps the mapped memory itself; here it is a
 //! format of its own, so another memory size, policy or version can read it.
 
+mod claim;
 mod format;
 mod load;
 mod reader;
 mod save;
 
+pub(crate) use claim::Claim;
 pub use format::{Flaw, HEADER_BYTES};
-pub(crate) use load::load;
+pub(crate) use load::{Loading, load};
 pub use reader::{Reader, Record};
 pub(crate) use save::save;
 

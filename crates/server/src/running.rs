@@ -11,7 +11,7 @@ mod settings;
 
 use std::{
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
     thread::{self, JoinHandle},
     time::Duration,
@@ -39,7 +39,7 @@ use crate::{
     memcached::{Access, Control},
     memory,
     ready::Ready,
-    restart,
+    restart::{self, Claim, Loading},
     stats::ServerStats,
     thread::{DataThread, Load, Order},
     users::Users,
@@ -116,6 +116,20 @@ impl Running {
     /// # Errors
     /// What keeps it from serving; nothing runs or listens then.
     pub fn start(config: &Config, clock: &Clock) -> Result<Self, Error> {
+        let running = Self::start_unless(config, clock, || false)?;
+        Ok(running.expect("invariant: nothing stops it"))
+    }
+
+    /// Starts a server, unless `stops` says meanwhile that it is to stop: reading many records back
+    /// takes a while. They are in their file again then.
+    ///
+    /// # Errors
+    /// What keeps it from serving; nothing runs or listens then.
+    pub fn start_unless(
+        config: &Config,
+        clock: &Clock,
+        stops: impl FnMut() -> bool,
+    ) -> Result<Option<Self>, Error> {
         let threads = config.threads();
         let budget = Budget::new(config, threads)?;
         cpus::check(&config.cpus)?;
@@ -125,8 +139,11 @@ impl Running {
         let sockets = DatagramSocket::open_all(&config.listen_udp)?;
         let cache = memory::cache(config, &budget, threads, clock)?;
         // Whoever cannot listen must not use the file up; clients wait as long as it is read.
-        if let Some(path) = &config.restart_file {
-            restart::load(path, &cache)?;
+        if let Some(path) = &config.restart_file
+            && restart::load(path, &cache, config.cas_tokens, stops)? == Loading::Stopped
+        {
+            tracing::info!("stopped");
+            return Ok(None);
         }
         let udp_addresses: Vec<_> = sockets.iter().map(DatagramSocket::address).collect();
         let mut settings = settings(config, &listeners, &budget, threads);
@@ -165,14 +182,14 @@ impl Running {
         match started {
             Ok(()) => {
                 doors.iter().for_each(Door::announce);
-                Ok(running)
+                Ok(Some(running))
             }
             Err(error) => {
                 // What was read is not in the file any more.
                 let keeps = running.keeps.take();
                 let ended = running.end(Stop::Now);
                 if let Some((path, cache)) = keeps {
-                    restart::save(&path, &cache)?;
+                    restart::save(&path, &cache, claim(&path)?)?;
                 }
                 ended.and(Err(error))
             }
@@ -326,6 +343,9 @@ impl Running {
     }
 
     fn end(mut self, how: Stop) -> Result<(), Error> {
+        // Before another server can listen there, so that it waits for the records.
+        let keeps = self.keeps.take().filter(|_| how == Stop::Graceful);
+        let claim = keeps.as_ref().map(|(path, _)| claim(path));
         let mut outcome = Ok(());
         if let Some((end, handle)) = self.acceptor.take() {
             self.ends.store(true, Ordering::Relaxed);
@@ -351,11 +371,9 @@ impl Running {
             drop(stop);
             outcome = outcome.and(join(handle));
         }
-        if let Some((path, cache)) = self.keeps.take()
-            && how == Stop::Graceful
-            && outcome.is_ok()
-        {
-            outcome = restart::save(&path, &cache);
+        if let Some(((path, cache), claim)) = keeps.zip(claim) {
+            let saved = claim.and_then(|claim| restart::save(&path, &cache, claim));
+            outcome = outcome.and(saved);
         }
         tracing::info!("stopped");
         outcome
@@ -401,6 +419,12 @@ impl Drop for LastWill {
     fn drop(&mut self) {
         self.0.stop(Stop::ThreadEnded);
     }
+}
+
+/// The right to write the restart file.
+fn claim(path: &Path) -> Result<Claim, Error> {
+    let failed = |source| Error::Restart { path: path.to_owned(), what: "writing", source };
+    Claim::new(path).map_err(failed)
 }
 
 fn join(handle: Thread) -> Result<(), Error> {

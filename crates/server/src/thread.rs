@@ -19,7 +19,9 @@ use reactor::{
 };
 
 use crate::{
-    Error, cpus,
+    Error,
+    config::Protocol,
+    cpus,
     io::{self, Driver},
     memcached::{self, Access, Context, LargeValue, Session},
     ready::Ready,
@@ -33,8 +35,8 @@ const OUT_OF_MEMORY_REQUEST: &[u8] = b"SERVER_ERROR out of memory reading reques
 /// What a data thread can be told.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// Serve this connection.
-    Serve(OwnedFd, OpenConnection),
+    /// Serve this connection, which speaks what its listener says, if that says anything.
+    Serve(OwnedFd, OpenConnection, Option<Protocol>),
     /// Serve a session for which nothing has come.
     Rouse(ConnId),
     /// Answer what has been received, and end.
@@ -150,7 +152,9 @@ impl Handler for Server {
 
     fn message(&mut self, order: Order, control: &mut Control<Session>) {
         match order {
-            Order::Serve(socket, open) => control.adopt(socket, Session::new(open)),
+            Order::Serve(socket, open, protocol) => {
+                control.adopt(socket, Session::new(open).speaking(protocol));
+            }
             Order::Rouse(connection) => control.rouse(connection),
             Order::Drain => control.drain(),
             Order::Stop => control.stop(),

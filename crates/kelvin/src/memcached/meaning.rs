@@ -37,13 +37,11 @@ pub(super) type Settings = BTreeMap<&'static str, String>;
 pub(super) fn settings(options: &mut Options) -> Result<Settings, Refusal> {
     check(options)?;
     let places = listen::places(options)?;
-    warn_of_places(options, &places);
+    let datagram_places = listen::datagram_places(options)?;
+    warn_of_places(options, &places, &datagram_places);
     let mut settings = Settings::new();
-    let addresses: Vec<String> = places.into_iter().map(|place| place.address).collect();
-    settings.insert("listen", addresses.join(","));
-    let places = listen::datagram_places(options)?;
-    let addresses: Vec<String> = places.into_iter().map(|place| place.address).collect();
-    settings.insert("listen_udp", addresses.join(","));
+    settings.insert("listen", addresses(&places));
+    settings.insert("listen_udp", addresses(&datagram_places));
     if let Some(path) = &options.unix {
         settings.insert("unix", path.clone());
         settings.insert("unix_mode", format!("{:o}", options.unix_mode & 0o777));
@@ -67,8 +65,7 @@ pub(super) fn settings(options: &mut Options) -> Result<Settings, Refusal> {
         settings.insert("turn_commands_max", most.to_string());
     }
     settings.insert("shutdown_command", options.shutdown.to_string());
-    settings.insert("dump_commands", options.dump.to_string());
-    settings.insert("watch_command", options.watch.to_string());
+    settings.insert("cas_tokens", options.tokens.to_string());
     let log = match options.verbosity {
         0 => "warn",
         1 => "info",
@@ -186,12 +183,7 @@ fn access(options: &Options, settings: &mut Settings) -> Result<(), Refusal> {
         (false, Some(path)) => (Protocol::Ascii, Some(path.clone())),
         (false, None) => (options.protocol.unwrap_or(Protocol::Auto), None),
     };
-    let name = match protocol {
-        Protocol::Ascii => "ascii",
-        Protocol::Binary => "binary",
-        Protocol::Auto => "auto",
-    };
-    settings.insert("protocol", name.to_owned());
+    settings.insert("protocol", protocol.name().to_owned());
     // A login that is asked for and not there must not be a warning.
     match users {
         Some(path) if path.is_empty() => Err(Refusal::usage(format!(
@@ -206,11 +198,19 @@ fn access(options: &Options, settings: &mut Settings) -> Result<(), Refusal> {
     }
 }
 
-fn warn_of_places(options: &mut Options, places: &[Place]) {
+fn addresses(places: &[Place]) -> String {
+    let shown = places.iter().map(|Place { address, protocol, .. }| match protocol {
+        None => address.clone(),
+        Some(protocol) => format!("{}@{address}", protocol.name()),
+    });
+    shown.collect::<Vec<_>>().join(",")
+}
+
+fn warn_of_places(options: &mut Options, places: &[Place], datagram_places: &[Place]) {
+    if places.is_empty() && datagram_places.is_empty() && options.unix.is_none() {
+        options.warn("-p 0: there is nothing to listen on, so nobody is served".to_owned());
+    }
     if places.iter().any(|place| place.is_tagged) {
         options.warn("-l tag[]: has no effect: it would name the listener for a proxy".to_owned());
-    }
-    if places.iter().any(|place| place.protocol == Some(Protocol::Binary)) {
-        options.warn("-l proto[]: has no effect: all listeners speak what -B says".to_owned());
     }
 }

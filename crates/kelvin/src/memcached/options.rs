@@ -63,6 +63,17 @@ pub(super) enum Protocol {
     Binary,
 }
 
+impl Protocol {
+    /// As a setting has it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Ascii => "ascii",
+            Self::Binary => "binary",
+        }
+    }
+}
+
 /// What options ask for. The default is what memcached does without any.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Options {
@@ -87,6 +98,7 @@ pub(super) struct Options {
     pub(super) chunk_bytes_max: i64,
     pub(super) idle_timeout_s: i32,
     pub(super) shutdown: bool,
+    pub(super) tokens: bool,
     pub(super) flush: bool,
     pub(super) dump: bool,
     pub(super) watch: bool,
@@ -134,6 +146,7 @@ impl Default for Options {
             chunk_bytes_max: suboptions::CHUNK_BYTES,
             idle_timeout_s: 0,
             shutdown: false,
+            tokens: true,
             flush: true,
             dump: true,
             watch: true,

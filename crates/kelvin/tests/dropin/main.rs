@@ -20,5 +20,6 @@ mod servers;
 mod signals;
 mod startup;
 mod stats;
+mod tokens;
 mod udp;
 mod watch;

@@ -75,3 +75,41 @@ fn a_file_that_is_damaged_is_told_of() {
     server.ask(b"get key\r\n", b"END\r\n");
     assert!(server.log().contains("a checksum is wrong at byte 64"), "{}", server.log());
 }
+
+#[test]
+fn a_signal_while_it_reads_ends_it_and_loses_nothing() {
+    const RECORDS: usize = 40_000;
+    let options = ["-e", "{dir}/kept", "-s", "{dir}/socket", "-m", "256"];
+    let start = |dir| Server::start_in(dir, &Program::Kelvin, &options);
+    let server = start(Directory::new());
+    let value = "v".repeat(1_000);
+    let sets: String =
+        (0..RECORDS).map(|key| format!("set key{key} 0 0 1000 noreply\r\n{value}\r\n")).collect();
+    server.ask(&[sets.as_bytes(), b"mn\r\n"].concat(), b"MN\r\n");
+    let mut dir = server.end_by("USR1");
+    // At different places of what it does then; the first ones before it catches signals.
+    for wait_ms in [30, 60, 100, 150, 200] {
+        let file = dir.path("kept");
+        let mut child = Program::Kelvin
+            .command(&["-e", &file, "-s", &dir.path("socket"), "-m", "256"])
+            .spawn()
+            .expect("it runs");
+        std::thread::sleep(std::time::Duration::from_millis(wait_ms));
+        crate::servers::signal(child.id(), "TERM");
+        let status = child.wait().expect("a child can be waited for");
+        assert!(matches!(status.code(), Some(0) | None), "after {wait_ms} ms: {status}");
+        assert!(Path::new(&file).exists(), "after {wait_ms} ms");
+    }
+    let server = start(std::mem::take(&mut dir));
+    assert_eq!(server.stat("", "curr_items"), Some(RECORDS.to_string()));
+}
+
+#[test]
+fn what_a_memcached_has_left_stays() {
+    let dir = Directory::new();
+    dir.file("kept", "memory of a memcached");
+    dir.file("kept.meta", "what is in it");
+    let (code, _, errors) = Program::Kelvin.run(&["-e", &dir.path("kept"), "-p", "-1"]);
+    assert_eq!((code, errors.contains("kept.meta is there")), (Some(1), true), "{errors}");
+    assert!(fs::read(dir.path("kept")).is_ok_and(|bytes| bytes == b"memory of a memcached"));
+}

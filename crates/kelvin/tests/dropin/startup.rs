@@ -1,8 +1,14 @@
 //! How a server starts: ports, sockets, and what it says before it serves.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 
-use crate::servers::{Program, on_both, on_kelvin, on_recent};
+use crate::{
+    harness::{
+        binary::Ask,
+        conn::{Conn, Got},
+    },
+    servers::{PATIENCE, Program, on_both, on_kelvin, on_recent},
+};
 
 const SET: &[u8] = b"set key 5 0 5\r\nvalue\r\n";
 const GET: &[u8] = b"get key\r\n";
@@ -83,6 +89,41 @@ fn addresses_are_lists_with_and_without_ports() {
     });
 }
 
+#[test]
+fn each_address_has_its_protocol() {
+    let options = ["-l", "proto[ascii]:127.0.0.1,proto[binary]:127.0.0.2:-1,127.0.0.3:-1"];
+    on_both(&options, |server| {
+        let ports =
+            std::fs::read_to_string(server.dir().path("ports")).expect("it tells its ports");
+        let ports = ports.lines().map(|line| line["TCP INET: ".len()..].parse().expect("a port"));
+        let noop = Ask::new(0x0a, "").bytes();
+        let mut heard = Vec::new();
+        for (last, port) in (1..).zip(ports) {
+            for (request, reply) in [(&b"mn\r\n"[..], &b"MN\r\n"[..]), (&noop, b"\x81\x0a")] {
+                let address = SocketAddr::from(([127, 0, 0, last], port));
+                let mut conn = Conn::tcp(TcpStream::connect(address).expect("it listens there"));
+                // What is no command is answered, and what begins no frame closes the connection
+                // once it is as long as one.
+                conn.send(&[request, b"x xxxxxxxxxxxxxxxxxxxxx\r\n"].concat());
+                let mut got = Vec::new();
+                while got.len() < reply.len() && conn.read_once(&mut got, PATIENCE) == Got::Bytes {}
+                heard.push(got.starts_with(reply));
+            }
+        }
+        assert_eq!(heard, [true, false, false, true, true, true]);
+    });
+}
+
+#[test]
+fn a_server_may_listen_to_nothing() {
+    // The file of ports is there when it runs, and has none.
+    on_both(&["-p", "0"], |server| {
+        server.signal("TERM");
+        let told = std::fs::read_to_string(server.dir().path("ports"));
+        (told.ok(), server.wait().and_then(|status| status.code()))
+    });
+}
+
 /// The same refusals, by exit code and a word of the message.
 #[test]
 fn wrong_options_are_refused() {
@@ -117,11 +158,11 @@ fn wrong_options_are_refused() {
 
 #[test]
 fn what_has_no_effect_is_told_and_no_reason_not_to_serve() {
-    let options = ["-n", "64", "-C", "-o", "modern,hashpower=16,ext_path=/tmp/x:1G"];
+    let options = ["-n", "64", "-L", "-o", "modern,hashpower=16,ext_path=/tmp/x:1G"];
     on_kelvin(&[&options[..], &["-s", "{dir}/socket"]].concat(), |server| {
         server.ask(b"mn\r\n", b"MN\r\n");
         let log = server.log();
-        for name in ["-n has no effect", "-C has no", "-o hashpower has", "-o ext_path has"] {
+        for name in ["-n has no effect", "-L has no", "-o hashpower has", "-o ext_path has"] {
             assert_eq!(log.matches(name).count(), 1, "{name}: {log}");
         }
         assert_eq!(log.lines().count(), 4, "{log}");

@@ -3,7 +3,7 @@
 use base::size::ByteSize;
 use cache::VALUE_SIZE_MAX_LIMIT_BYTES;
 
-use super::{Budget, Config, Duration, Effective, NET_THREADS_MAX, Threads};
+use super::{Budget, Config, Duration, Effective, NET_THREADS_MAX, Origin, Threads};
 use crate::Error;
 
 /// Most connections of a server.
@@ -25,7 +25,10 @@ impl Effective {
     /// Looks for values that cannot work.
     pub(super) fn check(&self) -> Result<(), Error> {
         let config = self.config();
-        if config.listen.is_empty() && config.unix.is_none() && config.listen_udp.is_empty() {
+        let is_nowhere =
+            config.listen.is_empty() && config.unix.is_none() && config.listen_udp.is_empty();
+        // memcached serves nobody if it is told to.
+        if is_nowhere && *self.origin("listen") != Origin::Memcached {
             return Err(self.wrong("listen", "there is nothing to listen on"));
         }
         if config.listen.len() > LISTENERS_MAX {

@@ -184,6 +184,9 @@ settings! {
     restart_file: Option<PathBuf> = None, "PATH";
     /// How long a stop waits for clients to take their last replies.
     drain_timeout: Duration = Duration(10_000), "TIME";
+    /// Whether records have the tokens that `gets` tells and `cas` compares; without, each has 0,
+    /// and no `cas` stores.
+    cas_tokens: bool = true, "BOOL";
     /// Whether the command `flush_all` is obeyed.
     flush_command: bool = true, "BOOL";
     /// Whether a client's `shutdown` command is obeyed.

@@ -102,6 +102,7 @@ fn what_is_printed_has_the_same_effect() {
         ("connections-wait", "true"),
         ("turn-commands-max", "3"),
         ("flush-command", "false"),
+        ("cas-tokens", "false"),
         ("prefix-delimiter", "/"),
         ("restart-file", "/tmp/kept"),
         ("drain-timeout", "1500ms"),
@@ -341,14 +342,16 @@ fn addresses_read_as_people_write_them() {
         ("0.0.0.0:0", "0.0.0.0:0"),
         ("cache-1.example.org:5", "cache-1.example.org:5"),
         ("localhost", "localhost:11211"),
+        ("*:1", "*:1"),
+        ("binary@*:1", "binary@*:1"),
+        ("auto@::1", "auto@[::1]:11211"),
     ] {
         let address: ListenAddress = text.parse().unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(address.to_string(), printed);
         assert_eq!(printed.parse(), Ok(address));
     }
-    for text in
-        ["", ":1", "1.2.3:4", "1.2.3.4.5", "256.0.0.1", "host:", "host:x", "a b", "[::1", "h:1:2"]
-    {
+    let wrong = "/:1/1.2.3:4/1.2.3.4.5/256.0.0.1/host:/host:x/a b/[::1/h:1:2/@h/x@h/ascii@ascii@h";
+    for text in wrong.split('/') {
         assert!(text.parse::<ListenAddress>().is_err(), "{text}");
     }
 }

@@ -2,23 +2,20 @@
 
 mod delimiter;
 mod driver;
+mod listen_address;
 mod memory_use;
 mod protocol;
 
-use std::{
-    fmt,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::PathBuf,
-    str::FromStr,
-};
+use std::{fmt, path::PathBuf, str::FromStr};
 
 use base::size::ByteSize;
 use cache::PolicyKind;
 use serde::{Deserialize, Deserializer, de};
 
-use super::{DEFAULT_PORT, NET_THREADS_MAX};
+use super::NET_THREADS_MAX;
 pub use delimiter::Delimiter;
 pub use driver::{IoMode, Spinning};
+pub use listen_address::ListenAddress;
 pub use memory_use::MemoryUse;
 pub use protocol::Protocol;
 
@@ -147,66 +144,6 @@ where
     })?;
     let texts = raw.texts().map_err(de::Error::custom)?;
     T::read(&texts).map(Some).map_err(de::Error::custom)
-}
-
-/// Where to listen for TCP connections.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListenAddress {
-    /// An address.
-    Address(SocketAddr),
-    /// A name to be resolved at start, and a port.
-    Name(String, u16),
-    /// All addresses of this machine, of IPv4 and of IPv6 where there is any, and a port.
-    All(u16),
-}
-
-impl ListenAddress {
-    /// 127.0.0.1 and the default port.
-    #[must_use]
-    pub fn loopback() -> Self {
-        Self::Address((Ipv4Addr::LOCALHOST, DEFAULT_PORT).into())
-    }
-}
-
-impl FromStr for ListenAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-        if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(Self::Address(address));
-        }
-        if let Ok(address) = bare.parse::<IpAddr>() {
-            return Ok(Self::Address((address, DEFAULT_PORT).into()));
-        }
-        let wrong =
-            || format!("`{text}` is not an address: write HOST:PORT, such as 127.0.0.1:11211");
-        let (name, port) = match text.rsplit_once(':') {
-            Some((name, port)) => (name, port.parse().map_err(|_| wrong())?),
-            None => (text, DEFAULT_PORT),
-        };
-        if name == "*" {
-            return Ok(Self::All(port));
-        }
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        // All digits and dots is a mistyped address, not a name.
-        let named = name.bytes().any(|byte| byte.is_ascii_alphabetic());
-        if named && name.bytes().all(is_name) {
-            Ok(Self::Name(name.to_owned(), port))
-        } else {
-            Err(wrong())
-        }
-    }
-}
-
-impl fmt::Display for ListenAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => address.fmt(f),
-            Self::Name(name, port) => write!(f, "{name}:{port}"),
-            Self::All(port) => write!(f, "*:{port}"),
-        }
-    }
 }
 
 /// A time in milliseconds that reads and prints with a unit.

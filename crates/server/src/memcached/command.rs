@@ -1,6 +1,6 @@
 //! The commands that bring a value: what they ask for, and what they are told.
 
-use cache::{Key, StoreError, Token};
+use cache::{Key, StoreError};
 use wire::memcached::{MetaStore, Request, Store, StoreVerb, binary, body::Inflow, lines, watch};
 
 use super::{
@@ -191,14 +191,16 @@ fn text_order<'k>(context: &Context, key: Key<'k>, command: &Store<'_>) -> Order
         StoreVerb::Replace => Condition::Present,
         StoreVerb::Append => joined(Side::Back),
         StoreVerb::Prepend => joined(Side::Front),
-        StoreVerb::CompareAndSwap { token } => Condition::Matching { token, or_stale: false },
+        StoreVerb::CompareAndSwap { token } => {
+            Condition::Matching { token: context.tokens.wanted(token), or_stale: false }
+        }
     };
     Order {
         key,
         condition,
         client_flags: command.client_flags,
         expiry_ms: context.deadline_ms(command.expiry),
-        token: Token::Fresh,
+        token: context.tokens.fresh(),
         removes_on_failure: command.verb == StoreVerb::Set,
     }
 }

@@ -7,7 +7,7 @@ use cache::{Dead, Key, Worker};
 use reactor::ConnId;
 use wire::memcached::{Expiry, KeyRoom, Limits, MetaKey, limits::KEY_LEN_MAX};
 
-use super::{TURN_COMMANDS_MAX, deadline::deadline_ms, dialect::Access};
+use super::{TURN_COMMANDS_MAX, deadline::deadline_ms, dialect::Access, tokens::Tokens};
 use crate::{
     stats::{Counters, ServerStats},
     users::Login,
@@ -35,6 +35,7 @@ pub struct Context {
     pub(super) control: Arc<dyn Control>,
     pub(super) limits: Limits,
     pub(super) access: Access,
+    pub(super) tokens: Tokens,
     /// Whether the session at work waits for memory to be unpinned that others' replies hold. One
     /// that has waited long enough misses instead.
     pub(super) waits_for_pins: bool,
@@ -71,6 +72,7 @@ impl Context {
             control,
             limits: Limits::default(),
             access: Access::default(),
+            tokens: if server.settings().tokens_off { Tokens::Off } else { Tokens::Served },
             turn_commands_max: server.settings().turn_commands_max.unwrap_or(TURN_COMMANDS_MAX),
             waits_for_pins: true,
             unsent_before: 0,

@@ -39,10 +39,10 @@ pub(super) enum Standing {
 }
 
 impl Dialect {
-    /// What is spoken by a client that begins with `input`.
-    pub(super) fn of(access: &Access, input: &[u8]) -> Self {
+    /// What is spoken by a client that begins with `input`, where `protocol` may be spoken.
+    pub(super) fn of(access: &Access, protocol: Option<Protocol>, input: &[u8]) -> Self {
         let Some(&first) = input.first() else { return Self::Undecided };
-        let binary = match access.protocol {
+        let binary = match protocol.unwrap_or(access.protocol) {
             Protocol::Auto => first == MAGIC_REQUEST,
             Protocol::Ascii => false,
             Protocol::Binary => true,

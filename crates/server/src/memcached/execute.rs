@@ -1,6 +1,6 @@
 //! Executing one request.
 
-use cache::{Change, Decision, Edit, Key, Token};
+use cache::{Change, Decision, Edit, Key};
 use wire::memcached::{Direction, Expiry, Request, lines, watch};
 
 use super::{
@@ -132,7 +132,7 @@ fn count(
         direction,
         delta,
         compare: 0,
-        token: Token::Fresh,
+        token: context.tokens.fresh(),
         expiry_ms: None,
         create: None,
     };

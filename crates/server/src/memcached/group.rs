@@ -70,7 +70,7 @@ fn begin_group(
         }
         let Connection { session, input, output: replies, .. } = &mut **connection;
         let input = input.bytes();
-        let end = session.plan(&mut plan, context, input, BURST_MAX);
+        let end = session.plan(&mut plan, context, input, context.turn_commands_max);
         members.push(Member { session, input, replies, planned: plan.requests().len(), end });
     }
     plan.prefetch(&context.worker);

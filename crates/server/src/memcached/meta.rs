@@ -12,7 +12,6 @@ pub(super) use delete::delete;
 pub(super) use get::get;
 pub(super) use store::{order as store_order, reply as store_reply};
 
-use cache::Token;
 use wire::memcached::{Expiry, Meta, reply::Facts};
 
 use super::{
@@ -42,14 +41,6 @@ impl Expiries {
             Some([b'T', ..]) => self.after_ms,
             _ => self.before_ms,
         }
-    }
-}
-
-/// The token that `E` gives to a changed record. `E0` gives none.
-fn new_token(command: &Meta<'_>) -> Token {
-    match command.token {
-        Some(token) if token != 0 => Token::Given(token),
-        _ => Token::Fresh,
     }
 }
 

@@ -23,7 +23,7 @@ use super::{
     upload::{self, Receiving},
     watch::Watch,
 };
-use crate::stats::OpenConnection;
+use crate::{config::Protocol, stats::OpenConnection};
 
 /// Most commands, and most keys of retrievals, that a connection gets done before it is the turn of
 /// others: 512 at 100 to 300 ns are about 0.1 ms.
@@ -38,6 +38,8 @@ pub(super) const PIN_WAIT_MS_MAX: u64 = 1000;
 #[derive(Debug)]
 pub struct Session {
     connection: OpenConnection,
+    /// What may be spoken, if that is not up to the server.
+    protocol: Option<Protocol>,
     dialect: Dialect,
     phase: Phase,
     /// Bytes of the keys that the retrieval at the start of the input is already past.
@@ -136,7 +138,14 @@ impl Session {
     pub fn new(connection: OpenConnection) -> Self {
         let dialect = Dialect::Undecided;
         let (phase, is_wrong) = (Phase::Line, false);
-        Self { connection, dialect, phase, keys_done: 0, waits_since_ms: None, is_wrong }
+        let (protocol, keys_done, waits_since_ms) = (None, 0, None);
+        Self { connection, protocol, dialect, phase, keys_done, waits_since_ms, is_wrong }
+    }
+
+    /// The same, of a client that speaks `protocol`, if that is not up to the server.
+    #[must_use]
+    pub(crate) fn speaking(self, protocol: Option<Protocol>) -> Self {
+        Self { protocol, ..self }
     }
 
     /// Whether its client reads frames, which lines are not.
@@ -144,8 +153,10 @@ impl Session {
         matches!(self.dialect, Dialect::Binary(_))
     }
 
-    /// Forgets what it was about: what comes next is from somebody else.
-    pub(crate) fn begin_anew(&mut self) {
+    /// Forgets what it was about: what comes next is from somebody else, who speaks `protocol` if
+    /// that is not up to the server.
+    pub(crate) fn begin_anew(&mut self, protocol: Option<Protocol>) {
+        self.protocol = protocol;
         self.dialect = Dialect::Undecided;
         self.phase = Phase::Line;
         self.keys_done = 0;
@@ -183,7 +194,7 @@ impl Session {
             return None;
         }
         if self.dialect == Dialect::Undecided {
-            self.dialect = Dialect::of(&context.access, input);
+            self.dialect = Dialect::of(&context.access, self.protocol, input);
         }
         let Context { limits, worker, .. } = context;
         match self.dialect {

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io,
+    ops::ControlFlow,
     os::unix::fs::MetadataExt,
     path::Path,
 };
@@ -10,7 +11,7 @@ use std::{
 use cache::{Cache, Change, Decision, INLINE_VALUE_MAX_BYTES, Put, Token, Value, Worker};
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::{Flaw, Progress, Reader, Record, save};
+use super::{Claim, Flaw, Progress, Reader, Record, claim, save};
 use crate::Error;
 
 /// Bytes that are read before their place in the file is given back to the system.
@@ -27,26 +28,47 @@ pub(super) struct Loaded {
     pub(super) refused: u64,
 }
 
+/// How reading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Loading {
+    /// All records are in the cache, and the file is gone.
+    Done,
+    /// The server is to stop: all records are in the file.
+    Stopped,
+}
+
 /// Moves the records of the file at `path` to an empty cache, and removes the file. A file that is
-/// damaged gives what comes before the damage.
+/// damaged gives what comes before the damage. Records keep their tokens if `tokens` are served.
+///
+/// `stops` is asked now and then whether to stop: then what was read is written again, and behind
+/// it what was not.
 ///
 /// # Errors
 /// When the file could not be written in the end, is of another kind or somebody else's, or cannot
 /// be read or removed.
-pub(crate) fn load(path: &Path, cache: &Cache) -> Result<(), Error> {
-    let failed = |source| Error::Restart { path: path.to_owned(), what: "reading", source };
-    save::try_out(path).map_err(|source| Error::Restart {
-        path: path.to_owned(),
-        what: "writing",
-        source,
-    })?;
+pub(crate) fn load(
+    path: &Path,
+    cache: &Cache,
+    tokens: bool,
+    mut stops: impl FnMut() -> bool,
+) -> Result<Loading, Error> {
+    let error = |what| move |source| Error::Restart { path: path.to_owned(), what, source };
+    let failed = error("reading");
+    if !claim::await_others(path, &mut stops).map_err(&failed)? {
+        return Ok(Loading::Stopped);
+    }
+    claim::try_out(path).map_err(error("writing"))?;
     let mut file = match File::options().read(true).write(true).open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Loading::Done),
         Err(error) => return Err(failed(error)),
     };
     if check(&file).map_err(failed)? == 0 {
-        return fs::remove_file(path).map_err(failed);
+        return fs::remove_file(path).map(|()| Loading::Done).map_err(failed);
+    }
+    if stops() {
+        return Ok(Loading::Stopped);
     }
     let shown = path.display();
     let place = file.try_clone().map_err(failed)?;
@@ -58,27 +80,63 @@ pub(crate) fn load(path: &Path, cache: &Cache) -> Result<(), Error> {
         }
         Err(flaw) => {
             tracing::warn!(path = %shown, "no records are taken from the restart file: {flaw}");
-            return fs::remove_file(path).map_err(failed);
+            return fs::remove_file(path).map(|()| Loading::Done).map_err(failed);
         }
     };
     let mut worker = cache.worker()?;
     let mut loaded = Loaded::default();
-    let mut returned = 0;
-    let outcome = read_into(&mut reader, &mut worker, &mut loaded, |position| {
-        if position >= returned + RETURN_BYTES {
-            // A file system that cannot do that needs the space a little longer.
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let _ = fallocate(&place, flags, 0, position);
-            returned = position;
+    let mut used = Used { file: &place, bytes: 0 };
+    let outcome = read_into(&mut reader, &mut worker, &mut loaded, tokens, |position| {
+        match used.up_to(position) && stops() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
     });
     let Loaded { stored, expired, refused } = loaded;
-    tracing::info!(stored, expired, refused, path = %shown, "records taken back");
-    if let Err(flaw) = outcome {
-        let all = reader.records();
-        tracing::warn!(path = %shown, stored, all, "the rest of the restart file is lost: {flaw}");
+    match outcome {
+        Ok(ControlFlow::Continue(())) => {
+            tracing::info!(stored, expired, refused, path = %shown, "records taken back");
+        }
+        Ok(ControlFlow::Break(())) => {
+            tracing::info!(stored, path = %shown, "asked to stop: records are written again");
+            drop(worker);
+            let claim = Claim::new(path).map_err(error("writing"))?;
+            save::save_before(path, cache, claim, |writer| {
+                writer.push_rest(&mut reader, |position| {
+                    used.up_to(position);
+                })
+            })?;
+            return Ok(Loading::Stopped);
+        }
+        Err(flaw) => {
+            let all = reader.records();
+            tracing::warn!(
+                path = %shown, stored, all, "the rest of the restart file is lost: {flaw}"
+            );
+        }
     }
-    fs::remove_file(path).map_err(failed)
+    fs::remove_file(path).map(|()| Loading::Done).map_err(failed)
+}
+
+/// The part of a file that is not needed any more.
+struct Used<'f> {
+    file: &'f File,
+    bytes: u64,
+}
+
+impl Used<'_> {
+    /// Gives the file's place up to `position` back to the system, if that is worth while. Returns
+    /// whether it was.
+    fn up_to(&mut self, position: u64) -> bool {
+        let is_much = position >= self.bytes + RETURN_BYTES;
+        if is_much {
+            // A file system that cannot do that needs the space a little longer.
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let _ = fallocate(self.file, flags, 0, position);
+            self.bytes = position;
+        }
+        is_much
+    }
 }
 
 /// Whether it is a file that this user's servers, or the superuser, have written: in a directory
@@ -94,27 +152,31 @@ fn check(file: &File) -> io::Result<u64> {
     Ok(metadata.len())
 }
 
-/// Stores all records of a reader; `done` hears up to where the file is not needed any more.
+/// Stores the records of a reader, up to its end or until `done`, which hears up to where the file
+/// is not needed any more, breaks it off.
 pub(super) fn read_into(
     reader: &mut Reader<impl io::Read>,
     worker: &mut Worker,
     loaded: &mut Loaded,
-    mut done: impl FnMut(u64),
-) -> Result<(), Flaw> {
+    tokens: bool,
+    mut done: impl FnMut(u64) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, Flaw> {
     worker.cache().continue_after(reader.last_token());
     let mut progress = Progress::new("records are being taken back");
     let mut value = Vec::with_capacity(INLINE_VALUE_MAX_BYTES);
     while let Some(record) = reader.next_record()? {
         worker.quiesce();
-        match store(reader, worker, &record, &mut value)? {
+        match store(reader, worker, &record, tokens, &mut value)? {
             Stored::Yes => loaded.stored += 1,
             Stored::Expired => loaded.expired += 1,
             Stored::Refused => loaded.refused += 1,
         }
-        done(reader.position());
         progress.show(loaded.stored);
+        if done(reader.position()).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
     }
-    Ok(())
+    Ok(ControlFlow::Continue(()))
 }
 
 enum Stored {
@@ -128,6 +190,7 @@ fn store(
     reader: &mut Reader<impl io::Read>,
     worker: &mut Worker,
     record: &Record,
+    tokens: bool,
     value: &mut Vec<u8>,
 ) -> Result<Stored, Flaw> {
     let expiry_ms = match record.expiry_ms {
@@ -138,13 +201,19 @@ fn store(
         reader.value(record.value_len, |_| {})?;
         return Ok(Stored::Expired);
     }
+    let token = match record.token {
+        _ if !tokens => Token::Given(0),
+        // A server without tokens wrote it.
+        0 => Token::Fresh,
+        token => Token::Given(token),
+    };
     let len = record.value_len as usize;
     let put = |value| {
         let change = Change::Put(Put {
             value,
             client_flags: record.client_flags,
             expiry_ms,
-            token: Token::Given(record.token),
+            token,
             stale: record.stale,
             win_sent: record.win_sent,
         });

@@ -79,6 +79,11 @@ impl<R: Read> Reader<R> {
         self.header.records
     }
 
+    /// Of these, records that have not been read.
+    pub(super) fn records_left(&self) -> u64 {
+        self.header.records.saturating_sub(self.records)
+    }
+
     /// The greatest token that had been given out when it was written.
     #[must_use]
     pub fn last_token(&self) -> u64 {
@@ -138,6 +143,14 @@ impl<R: Read> Reader<R> {
             left -= slice.len();
         }
         Ok(())
+    }
+
+    /// What the chunks carry behind the last value, piece by piece.
+    pub(super) fn rest(&mut self) -> Result<Option<&[u8]>, Flaw> {
+        if self.at == self.end && self.payload_left == 0 {
+            return Ok(None);
+        }
+        self.some(CHUNK_BYTES_MAX).map(Some)
     }
 
     fn fill(&mut self, mut bytes: &mut [u8]) -> Result<(), Flaw> {

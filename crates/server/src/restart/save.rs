@@ -1,16 +1,15 @@
 //! Writing the file.
 
 use std::{
-    fs::{self, File},
-    io::{self, Seek, SeekFrom, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    fs::File,
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::Path,
 };
 
 use cache::{Cache, TakeOut, Taken};
 
 use super::{
-    Progress,
+    Claim, Progress, Reader,
     format::{
         CHECKSUM_BYTES, CHUNK_BYTES_MAX, CHUNK_HEAD_BYTES, HEADER_BYTES, Header, RecordHead,
         checksum,
@@ -18,62 +17,36 @@ use super::{
 };
 use crate::Error;
 
-/// Others than the owner have no business with the values.
-const MODE: u32 = 0o600;
-
 /// Moves all records from a cache that nobody uses any more to the file at `path`, which is there
 /// when it is complete.
-pub(crate) fn save(path: &Path, cache: &Cache) -> Result<(), Error> {
+pub(crate) fn save(path: &Path, cache: &Cache, claim: Claim) -> Result<(), Error> {
+    save_before(path, cache, claim, |_| Ok(()))
+}
+
+/// The same, and then what `rest` adds.
+pub(super) fn save_before(
+    path: &Path,
+    cache: &Cache,
+    claim: Claim,
+    rest: impl FnOnce(&mut Writer<&File>) -> io::Result<()>,
+) -> Result<(), Error> {
     let failed = |source| Error::Restart { path: path.to_owned(), what: "writing", source };
     let mut worker = cache.worker()?;
     let mut progress = Progress::new("records are being written");
-    let unfinished = unfinished(path);
-    let file = create(&unfinished).map_err(failed)?;
-    let written = Writer::new(file).and_then(|mut writer| {
+    let written = Writer::new(claim.file()).and_then(|mut writer| {
         let mut place = TakeOut::default();
         while worker.take_out(&mut place, |taken| writer.record(taken, cache))? {
             progress.show(writer.header.records);
         }
+        rest(&mut writer)?;
         writer.header.saved_ms = cache.clock().wall_ms();
         writer.header.last_token = cache.last_token();
         writer.finish()
     });
-    let written = written.and_then(|header| fs::rename(&unfinished, path).map(|()| header));
-    match written {
-        Ok(Header { records, payload_bytes, .. }) => {
-            tracing::info!(records, bytes = payload_bytes, path = %path.display(), "records kept");
-            Ok(())
-        }
-        Err(error) => {
-            // It takes memory, and is of no use to anybody.
-            let _ = fs::remove_file(&unfinished);
-            Err(failed(error))
-        }
-    }
-}
-
-/// Finds out whether the file can be written when the server ends. Takes away what a server that
-/// was killed has left of one.
-pub(super) fn try_out(path: &Path) -> io::Result<()> {
-    let unfinished = unfinished(path);
-    drop(create(&unfinished)?);
-    fs::remove_file(unfinished)
-}
-
-/// A new file, never what somebody else has put there: values are for its owner alone.
-fn create(path: &Path) -> io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    File::options().write(true).create_new(true).mode(MODE).open(path)
-}
-
-/// Where the file is while it is being written.
-fn unfinished(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    name.into()
+    let Header { records, payload_bytes, .. } =
+        written.and_then(|header| claim.publish(path).map(|()| header)).map_err(failed)?;
+    tracing::info!(records, bytes = payload_bytes, path = %path.display(), "records kept");
+    Ok(())
 }
 
 /// A file that is being written.
@@ -117,6 +90,27 @@ impl<W: Write + Seek> Writer<W> {
         taken.value(|slice| self.push(slice))?;
         self.header.records += 1;
         Ok(())
+    }
+
+    /// Adds what `reader` has not read, as it is; `done` hears up to where its file is not needed
+    /// any more. What is damaged ends it, and will be found to be missing.
+    pub(super) fn push_rest(
+        &mut self,
+        reader: &mut Reader<impl Read>,
+        mut done: impl FnMut(u64),
+    ) -> io::Result<()> {
+        self.header.records += reader.records_left();
+        loop {
+            match reader.rest() {
+                Ok(Some(slice)) => self.push(slice)?,
+                Ok(None) => return Ok(()),
+                Err(flaw) => {
+                    tracing::warn!("the rest of the restart file is lost: {flaw}");
+                    return Ok(());
+                }
+            }
+            done(reader.position());
+        }
     }
 
     fn push(&mut self, mut bytes: &[u8]) -> io::Result<()> {

@@ -1,12 +1,19 @@
-use std::{collections::BTreeMap, convert::Infallible, fs, io::Cursor, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    fs,
+    io::Cursor,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
 
 use base::clock::Clock;
 use cache::{Cache, CacheConfig, Get, Put, TakeOut, Token, Value, Worker};
 
 use super::{
-    Flaw, HEADER_BYTES, Reader,
+    Claim, Flaw, HEADER_BYTES, Reader,
     format::{Header, RecordHead, checksum},
-    load::{Loaded, load, read_into},
+    load::{Loaded, Loading, load, read_into},
     save::{Writer, save},
 };
 
@@ -51,9 +58,10 @@ fn file(worker: &mut Worker) -> Vec<u8> {
 
 fn restored(bytes: &[u8], worker: &mut Worker) -> (Loaded, Result<(), Flaw>) {
     let mut loaded = Loaded::default();
-    let outcome = Reader::new(bytes)
-        .and_then(|mut reader| read_into(&mut reader, worker, &mut loaded, |_| {}));
-    (loaded, outcome)
+    let outcome = Reader::new(bytes).and_then(|mut reader| {
+        read_into(&mut reader, worker, &mut loaded, true, |_| ControlFlow::Continue(()))
+    });
+    (loaded, outcome.map(|_| ()))
 }
 
 /// All records of a cache, which is empty then.
@@ -123,12 +131,100 @@ fn tokens_go_on_behind_those_given_out() {
     }
     let last = first.cache().last_token();
     let path = path("tokens");
-    save(&path, first.cache()).expect("it can be written");
+    save_all(&path, first.cache());
     let mut second = worker(&clock, 32 << 20);
-    load(&path, second.cache()).expect("it can be read");
+    assert_eq!(load_all(&path, second.cache()).ok(), Some(Loading::Done));
     assert!(!path.exists(), "it is used up");
     let fresh = second.set(second.key(b"two"), &Put::new(Value::Bytes(b"x"))).expect("memory");
     assert!(last >= 500 && fresh > last, "{fresh} is not behind {last}");
+}
+
+fn save_all(path: &Path, cache: &Cache) {
+    let claim = Claim::new(path).expect("nobody is at it");
+    save(path, cache, claim).expect("it can be written");
+}
+
+fn load_all(path: &Path, cache: &Cache) -> Result<Loading, crate::Error> {
+    load(path, cache, true, || false)
+}
+
+#[test]
+fn a_server_that_stops_while_it_reads_loses_nothing() {
+    let clock = Clock::manual(WALL_MS);
+    let fill = |worker: &mut Worker| (0..100).for_each(|number| set(worker, number, 0));
+    let mut wanted = worker(&clock, 64 << 20);
+    fill(&mut wanted);
+    let wanted = contents(&mut wanted);
+    let mut first = worker(&clock, 64 << 20);
+    fill(&mut first);
+    let path = path("stopped");
+    let last = first.cache().last_token();
+    save_all(&path, first.cache());
+    // Before it reads, and after ever more MiB of the 13.
+    for asked in [0, 1, 5] {
+        let second = worker(&clock, 64 << 20);
+        let mut times = 0;
+        let stopped = load(&path, second.cache(), true, || {
+            times += 1;
+            times > asked
+        });
+        assert_eq!(stopped.ok(), Some(Loading::Stopped), "asked {asked} times before");
+        assert!(path.exists());
+    }
+    let mut third = worker(&clock, 64 << 20);
+    assert_eq!(load_all(&path, third.cache()).ok(), Some(Loading::Done));
+    assert!(third.cache().last_token() >= last, "tokens go on");
+    assert!(contents(&mut third) == wanted, "records differ");
+}
+
+#[test]
+fn a_server_waits_for_the_records_of_one_that_ends() {
+    let clock = Clock::manual(WALL_MS);
+    let path = path("claimed");
+    let mut first = worker(&clock, 32 << 20);
+    set(&mut first, 1, 0);
+    let claim = Claim::new(&path).expect("nobody is at it");
+    assert!(Claim::new(&path).is_err(), "it is one server's");
+    // It stops waiting when it is asked to, and touches nothing.
+    let mut second = worker(&clock, 32 << 20);
+    let mut asked = 0;
+    let stopped = load(&path, second.cache(), true, || {
+        asked += 1;
+        asked == 3
+    });
+    assert_eq!((stopped.ok(), asked), (Some(Loading::Stopped), 3));
+    let mut claim = Some(claim);
+    let loaded = load(&path, second.cache(), true, || {
+        if let Some(claim) = claim.take() {
+            save(&path, first.cache(), claim).expect("it can be written");
+        }
+        false
+    });
+    assert_eq!(loaded.ok(), Some(Loading::Done));
+    assert_eq!(contents(&mut second).len(), 1);
+    // A right that is not used leaves nothing.
+    drop(Claim::new(&path).expect("nobody is at it"));
+    assert!(!path.with_extension("new").exists());
+}
+
+#[test]
+fn tokens_come_and_go_with_the_setting() {
+    let clock = Clock::manual(WALL_MS);
+    let token_after = |token: u64, tokens: bool| {
+        let mut first = worker(&clock, 32 << 20);
+        let put = Put { token: Token::Given(token), ..Put::new(Value::Bytes(b"x")) };
+        first.set(first.key(b"one"), &put).expect("memory");
+        let bytes = file(&mut first);
+        let mut second = worker(&clock, 32 << 20);
+        let mut reader = Reader::new(&bytes[..]).expect("a header");
+        let goes_on = |_| ControlFlow::Continue(());
+        let mut loaded = Loaded::default();
+        let read = read_into(&mut reader, &mut second, &mut loaded, tokens, goes_on);
+        assert!(read.is_ok() && loaded.stored == 1);
+        contents(&mut second)[&b"one"[..]].0.token
+    };
+    assert_eq!([token_after(5, true), token_after(5, false)], [5, 0]);
+    assert!(token_after(0, true) > 0, "a record without a token gets one");
 }
 
 /// A file of the test's own.
@@ -201,7 +297,7 @@ fn refusal(name: &str, content: &[u8]) -> (Option<String>, bool) {
     let path = path(name);
     fs::write(&path, content).expect("it can be written");
     let worker = worker(&Clock::manual(WALL_MS), 32 << 20);
-    let said = load(&path, worker.cache())
+    let said = load_all(&path, worker.cache())
         .err()
         .and_then(|error| std::error::Error::source(&error).map(std::string::ToString::to_string));
     let stays = fs::read(&path).is_ok_and(|bytes| bytes == content);
@@ -234,7 +330,7 @@ fn what_is_of_no_use_does_not_stay_in_memory() {
     assert_eq!(left.extension(), Some("new".as_ref()));
     fs::write(&left, b"half of a file").expect("it can be written");
     let worker = worker(&Clock::manual(WALL_MS), 32 << 20);
-    load(&path, worker.cache()).expect("there is nothing to be read");
+    assert_eq!(load_all(&path, worker.cache()).ok(), Some(Loading::Done));
     assert!(!left.exists());
 }
 
@@ -242,7 +338,7 @@ fn what_is_of_no_use_does_not_stay_in_memory() {
 fn a_file_that_could_not_be_written_in_the_end_is_refused_at_the_beginning() {
     let worker = worker(&Clock::manual(WALL_MS), 32 << 20);
     let path = path("no-such-directory").join("file");
-    let error = load(&path, worker.cache()).expect_err("its directory is missing");
+    let error = load_all(&path, worker.cache()).expect_err("its directory is missing");
     assert!(error.to_string().contains("writing"), "{error}");
 }
 

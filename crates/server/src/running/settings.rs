@@ -42,6 +42,7 @@ pub(super) fn settings(
         connections_wait: config.connections_wait,
         turn_commands_max: Some(config.turn_commands_max),
         flush_refused: !config.flush_command,
+        tokens_off: !config.cas_tokens,
         watch_allowed: config.watch_command,
     }
 }

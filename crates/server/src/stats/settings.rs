@@ -57,6 +57,8 @@ pub struct Settings {
     pub prefix_delimiter: Option<u8>,
     /// Whether `shutdown` is obeyed.
     pub shutdown_enabled: bool,
+    /// Whether records have no tokens to compare.
+    pub tokens_off: bool,
     /// Whether clients may list keys.
     pub dumps_allowed: bool,
     /// Whether clients may watch.

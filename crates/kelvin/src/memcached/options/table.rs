@@ -222,8 +222,8 @@ pub(in crate::memcached) const OPTIONS: &[Row] = &[
         'C',
         "disable-cas",
         Nothing,
-        "no effect",
-        Accepted(|_| Ok(()), "it would save tokens; they are part of every record"),
+        "give records no tokens, so that no `cas` stores",
+        Set(|o, _| o.tokens = false),
     ),
     row(
         'b',

@@ -1,6 +1,6 @@
 //! The commands about one record that bring no value.
 
-use cache::{Change, Decision, Edit, Get, Key, Meta, Token};
+use cache::{Change, Decision, Edit, Get, Key, Meta};
 use wire::memcached::{
     Expiry,
     binary::{Command, Frame, Get as Retrieval, Head, Request, Status},
@@ -151,7 +151,7 @@ pub(super) fn count(
         direction,
         delta,
         compare: token,
-        token: Token::Fresh,
+        token: context.tokens.fresh(),
         expiry_ms: None,
         create,
     };

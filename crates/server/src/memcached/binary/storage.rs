@@ -1,6 +1,6 @@
 //! The commands that bring a value.
 
-use cache::{Key, Token};
+use cache::Key;
 use wire::memcached::binary::{Head, Status, Store, Verb};
 
 use super::replies::{put, put_status, put_value};
@@ -19,7 +19,7 @@ pub(in crate::memcached) fn order<'k>(
     key: Key<'k>,
     command: &Store<'_>,
 ) -> Order<'k> {
-    let token = command.token;
+    let token = context.tokens.wanted(command.token);
     let joined = |side| Condition::Joined { side, token, create_expiry_ms: None };
     let condition = match command.verb {
         Verb::Append => joined(Side::Back),
@@ -34,7 +34,7 @@ pub(in crate::memcached) fn order<'k>(
         condition,
         client_flags: command.client_flags,
         expiry_ms: context.deadline_ms(command.expiry),
-        token: Token::Fresh,
+        token: context.tokens.fresh(),
         removes_on_failure: command.verb == Verb::Set,
     }
 }

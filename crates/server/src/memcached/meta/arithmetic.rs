@@ -6,7 +6,7 @@ use wire::memcached::{
     reply::{Facts, Status},
 };
 
-use super::{Creation, Expiries, new_token, ttl_s};
+use super::{Creation, Expiries, ttl_s};
 use crate::memcached::{
     arithmetic::{Create, Order, Outcome, count},
     context::Context,
@@ -29,7 +29,7 @@ pub(in crate::memcached) fn arithmetic(
         direction,
         delta: command.delta,
         compare: command.compare.unwrap_or(0),
-        token: new_token(command),
+        token: context.tokens.chosen(command.token),
         expiry_ms,
         create: creation
             .map(|creation| Create { number: command.initial, expiry_ms: creation.expiry_ms }),

@@ -3,7 +3,6 @@
 use cache::{Change, Decision, Edit, Key, Put, Token, Value};
 use wire::memcached::{Meta, lines, reply::Status};
 
-use super::new_token;
 use crate::memcached::{
     context::Context,
     deadline::NEVER_MS,
@@ -18,12 +17,13 @@ pub(in crate::memcached) fn delete(
     replies: &mut Replies,
 ) {
     let expiry_ms = command.expiry.map(|expiry| context.deadline_ms(expiry));
+    let tokens = context.tokens;
     let mut status = Status::NotFound;
     let result = context.worker.update(key, |view| {
         let change;
         (change, status) = match view {
             None => (Change::Keep, Status::NotFound),
-            Some(view) => decide(&view.meta(), command, expiry_ms),
+            Some(view) => decide(&view.meta(), command, expiry_ms, tokens.chosen(command.token)),
         };
         Decision::from(change)
     });
@@ -43,13 +43,14 @@ fn decide(
     record: &cache::Meta,
     command: &Meta<'_>,
     expiry_ms: Option<u64>,
+    new_token: Token,
 ) -> (Change<'static>, Status) {
     if command.compare.is_some_and(|token| token != record.token) {
         return (Change::Keep, Status::Exists);
     }
     let stale = command.flags.has(b'I');
     let change = if command.flags.has(b'x') {
-        let token = match new_token(command) {
+        let token = match new_token {
             Token::Fresh if !stale => Token::Given(record.token),
             token => token,
         };
@@ -63,7 +64,7 @@ fn decide(
     } else if stale {
         Change::Edit(Edit {
             expiry_ms,
-            token: Some(new_token(command)),
+            token: Some(new_token),
             stale: Some(true),
             win_sent: Some(false),
         })

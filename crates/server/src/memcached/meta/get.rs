@@ -7,7 +7,7 @@ use wire::memcached::{
     reply::{Facts, Renewal, Writer},
 };
 
-use super::{Creation, Expiries, facts, new_token};
+use super::{Creation, Expiries, facts};
 use crate::memcached::{
     context::Context,
     deadline::is_due,
@@ -111,6 +111,7 @@ impl Retrieval<'_> {
             renew_ms: command.renew.map(|expiry| context.deadline_ms(expiry)),
         };
         let creation = Creation::of(command, context);
+        let token = context.tokens.chosen(command.token);
         let mut locked = Locked::Missing;
         let hit = !command.flags.has(b'u');
         let mark = replies.mark();
@@ -122,12 +123,7 @@ impl Retrieval<'_> {
                     return Change::Keep.into();
                 };
                 locked = Locked::Created;
-                let put = Put {
-                    expiry_ms,
-                    token: new_token(command),
-                    win_sent: true,
-                    ..Put::new(Value::Bytes(b""))
-                };
+                let put = Put { expiry_ms, token, win_sent: true, ..Put::new(Value::Bytes(b"")) };
                 return Decision { change: Change::Put(put), hit };
             };
             let judged = judge(view, command, &times);

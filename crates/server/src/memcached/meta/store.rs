@@ -6,7 +6,6 @@ use wire::memcached::{
     reply::{Facts, Status},
 };
 
-use super::new_token;
 use crate::memcached::{
     context::Context,
     deadline::NEVER_MS,
@@ -24,11 +23,13 @@ pub(in crate::memcached) fn order<'k>(
     let deadline = |expiry| context.deadline_ms(expiry);
     let joined = |side| Condition::Joined {
         side,
-        token: meta.compare.unwrap_or(0),
+        token: context.tokens.wanted(meta.compare.unwrap_or(0)),
         create_expiry_ms: meta.vivify.map(deadline),
     };
-    let matching =
-        meta.compare.map(|token| Condition::Matching { token, or_stale: meta.flags.has(b'I') });
+    let matching = meta.compare.map(|token| Condition::Matching {
+        token: context.tokens.wanted(token),
+        or_stale: meta.flags.has(b'I'),
+    });
     let condition = match command.mode {
         StoreMode::Set => matching.unwrap_or(Condition::Always),
         StoreMode::Replace => matching.unwrap_or(Condition::Present),
@@ -41,7 +42,7 @@ pub(in crate::memcached) fn order<'k>(
         condition,
         client_flags: meta.client_flags,
         expiry_ms: meta.expiry.map_or(NEVER_MS, deadline),
-        token: new_token(meta),
+        token: context.tokens.chosen(meta.token),
         removes_on_failure: true,
     }
 }

@@ -62,7 +62,7 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("stat_key_prefix", &server.prefixes().delimiter());
     set("detail_enabled", &yes(server.prefixes().enabled()));
     set("reqs_per_event", &settings.turn_commands_max.unwrap_or(TURN_COMMANDS_MAX));
-    set("cas_enabled", &"yes");
+    set("cas_enabled", &yes(!settings.tokens_off));
     set("tcp_backlog", &settings.backlog);
     let (name, ascii, binary) = match settings.protocol {
         Protocol::Auto => ("auto-negotiate", true, true),
