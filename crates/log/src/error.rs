@@ -1,5 +1,7 @@
 //! What can go wrong, with what it concerns.
 
+use std::path::PathBuf;
+
 use crate::{
     format::{manifest, record},
     keys::{IndexFull, KeyFlaw},
@@ -141,6 +143,23 @@ pub enum Error {
         /// Its version.
         version: u32,
     },
+    /// A directory cannot be used.
+    #[error("cannot use {}: {failure}", directory.display())]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        failure: Failure,
+    },
+    /// Another process, or another log of this one, has the directory.
+    #[error("{} is in use", directory.display())]
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The log is being stopped.
+    #[error("the log is being stopped")]
+    Stopping,
     /// What the log is to be made with, or its settings, are impossible.
     #[error("impossible settings: {what}")]
     Settings {

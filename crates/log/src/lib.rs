@@ -1,5 +1,6 @@
 //! Floor 1: the SSD tier. An append-only log of records, and the indexes over it.
 //!
+//! - [`Log`]: an embedded store; its calls block.
 //! - [`engine`]: the log as a state machine that performs no I/O itself.
 //! - [`plan`]: the contract with whatever performs the I/O.
 //! - [`position`]: where a record lies and about how long it is; what an index stores.
@@ -9,6 +10,7 @@
 //! `docs/formats/log.md` describes every byte on disk, and the order of writes and flushes.
 #![forbid(unsafe_code)]
 
+pub mod blocking;
 mod buffer;
 pub mod engine;
 pub mod error;
@@ -16,3 +18,5 @@ pub mod format;
 pub mod keys;
 pub mod plan;
 pub mod position;
+
+pub use blocking::{Log, Options};

@@ -54,6 +54,13 @@ impl<K: Keys> Engine<K> {
         }
     }
 
+    /// Whether [`Engine::poll`] may have something to do now that nobody waits for: a chunk that
+    /// is closed, a segment that is full.
+    pub fn has_work(&self) -> bool {
+        let is_closed = self.open.as_ref().is_some_and(Tail::has_waiting);
+        is_closed || !self.closing.is_empty() || self.wants_segment()
+    }
+
     /// How many actions are out.
     pub fn out(&self) -> usize {
         self.jobs.len()

@@ -263,11 +263,16 @@ impl<K: Keys> Engine<K> {
 
     /// Whether a reply that waits for `mark` may go out in the mode that counts now.
     pub fn may_answer(&self, mark: Mark) -> Settled {
+        self.may_answer_all(mark, mark)
+    }
+
+    /// Whether a reply that waits for everything from `first` to `last` may go out.
+    pub fn may_answer_all(&self, first: Mark, last: Mark) -> Settled {
         let is_early = cfg!(mutant = "log_answer_before_flush");
         if self.settings.mode == Mode::Async || is_early {
             return Settled::Done;
         }
-        self.durable(mark)
+        self.all_durable(first, last)
     }
 
     /// Has everything that is written so far be flushed.

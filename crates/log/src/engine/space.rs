@@ -131,14 +131,18 @@ impl<K: Keys> Engine<K> {
 
     /// The next action that prepares a segment.
     pub(super) fn poll_space(&mut self) -> Option<Plan> {
-        let is_due = self.now_ms >= self.retry_at_ms;
-        let is_wanted = self.free.len() < RESERVE + AHEAD && self.segments_left() > 0;
-        if self.preparing.is_none() && is_wanted && is_due && !self.is_read_only() {
+        if self.wants_segment() {
             self.prepare_segment();
         }
         let action = self.chain.next()?;
         let token = self.token(Job::Chain);
         Some(Plan { token, action })
+    }
+
+    pub(super) fn wants_segment(&self) -> bool {
+        let is_due = self.now_ms >= self.retry_at_ms && self.preparing.is_none();
+        let is_wanted = self.free.len() < RESERVE + AHEAD && self.segments_left() > 0;
+        is_wanted && is_due && !self.is_read_only()
     }
 
     fn prepare_segment(&mut self) {

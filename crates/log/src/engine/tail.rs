@@ -207,6 +207,11 @@ impl Tail {
         self.written() > self.flushed
     }
 
+    /// Whether a chunk waits to be written.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.chunks.back().is_some_and(|chunk| chunk.write == Write::Waits)
+    }
+
     /// Whether a flush is out.
     pub(super) fn is_flushing(&self) -> bool {
         self.flush.is_some()

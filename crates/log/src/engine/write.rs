@@ -4,7 +4,7 @@ use super::{Engine, Mark, Mode, REWRITE_CHUNKS, failure::Seen, space::Taken, tai
 use crate::{
     error::Error,
     format::{
-        KEY_BYTES_MAX, KeyHash, TAGS_MAX,
+        KEY_BYTES_MAX, KeyHash, TAGS_MAX, VALUE_BYTES_MAX,
         manifest::RUN_SEQUENCES,
         record::{Kind, Record},
         segment::Listed,
@@ -120,6 +120,18 @@ impl<K: Keys> Engine<K> {
         let sequence = self.draw()?;
         let tombstone = Record { sequence, token: sequence, ..tombstone };
         Ok(Removed::Done { sequence, mark: self.append(&tombstone, hash) })
+    }
+
+    /// Whether there can be such a record; one that is longer than a part is large.
+    ///
+    /// # Errors
+    /// When there cannot.
+    pub fn validate(&self, put: &Put<'_>) -> Result<(), Error> {
+        let got = put.value.len() as u64;
+        if got > VALUE_BYTES_MAX {
+            return Err(Error::ValueBytes { got, max: VALUE_BYTES_MAX });
+        }
+        self.check(put).map(|_| ())
     }
 
     pub(super) fn put_record(

@@ -5,7 +5,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use super::{scan, scan::Span, source::Source};
+use super::{Damage, scan, scan::Span, source::Source};
 use crate::{
     format::segment::{Listed, Trailer, decode_footer_block, entries_of_block, footer_blocks},
     keys::Keys,
@@ -33,6 +33,8 @@ pub(super) struct Cursor {
     to_seal: Option<Vec<Listed>>,
     /// Where the last record ends.
     pub(super) records_end: u64,
+    /// What turned out to be damaged when the footer could not be used.
+    pub(super) damages: Vec<Damage>,
 }
 
 impl Cursor {
@@ -48,6 +50,7 @@ impl Cursor {
             is_scanned: false,
             to_seal: None,
             records_end: trailer.records_end,
+            damages: Vec::new(),
         }
     }
 
@@ -73,6 +76,7 @@ impl Cursor {
             is_scanned: true,
             to_seal: is_whole.then_some(listed),
             records_end,
+            damages: Vec::new(),
         }
     }
 
@@ -114,7 +118,13 @@ impl Cursor {
             if self.load_blocks(source).is_some() {
                 continue;
             }
-            let mut listed = scan::scan(source, self.span, index).listed;
+            let mut scan = scan::scan(source, self.span, index);
+            // Records were flushed before the footer was written: every hole is damage.
+            let end = self.trailer.records_end;
+            scan.flushed = end.max(scan.flushed);
+            scan.holes.push((scan.records_end, end.saturating_sub(scan.records_end)));
+            self.damages = scan.take_damages(self.span.file);
+            let mut listed = scan.listed;
             listed.retain(|listed| self.last.is_none_or(|last| listed.order() > last));
             listed.sort_unstable_by_key(|listed| Reverse(listed.order()));
             self.entries = listed;

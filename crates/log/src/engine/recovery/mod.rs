@@ -290,6 +290,9 @@ impl<K: Keys> Engine<K> {
             tally.replace(listed, entry, index.publish(listed.hash, entry), units_of_segment);
             Ok::<(), Error>(())
         })?;
+        for cursor in cursors {
+            cursor.damages.drain(..).for_each(|damage| report.damage(damage));
+        }
         for (at, bytes) in tally.live {
             let at = u32::try_from(at).map_or(SegmentId(u32::MAX), SegmentId);
             if let Some(segment) = self.segment_mut(at) {

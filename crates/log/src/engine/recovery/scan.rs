@@ -125,6 +125,20 @@ fn fill_by_blocks(
 }
 
 impl Scan {
+    /// What is lost: what could not be read, and holes in what was flushed. Other holes stay.
+    pub(super) fn take_damages(&mut self, file: File) -> Vec<Damage> {
+        let mut damages = std::mem::take(&mut self.unreadable);
+        let (lost, torn): (Vec<_>, Vec<_>) = std::mem::take(&mut self.holes)
+            .into_iter()
+            // No record is this short: it is what was left of a block.
+            .filter(|(_, bytes)| *bytes > UNIT)
+            .partition(|(offset, _)| *offset < self.flushed);
+        self.holes = torn;
+        let of = |(offset, bytes)| Damage { file, offset, bytes, what: Wrong::Records };
+        damages.extend(lost.into_iter().map(of));
+        damages
+    }
+
     fn take<K: Keys>(&mut self, record: &Record<'_>, length: usize, at: u64, index: &K) {
         self.records_end = at + length as u64;
         let hash = match record.kind {

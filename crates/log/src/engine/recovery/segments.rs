@@ -16,7 +16,6 @@ use crate::{
     format::{
         Seed,
         manifest::{Manifest, Shape},
-        record::Record,
         segment::{HEADER_COPIES, Header, HeaderFlaw, Trailer},
     },
     keys::Keys,
@@ -39,7 +38,7 @@ pub(super) fn remove_unlisted<K: Keys>(
     source: &mut Source<'_>,
     found: &Found,
     manifest: &Manifest,
-    _: &K,
+    index: &K,
 ) -> Result<(), Error> {
     let listed: BTreeSet<SegmentId> = manifest.rows.iter().map(|row| row.segment).collect();
     let mut directories = BTreeSet::new();
@@ -49,7 +48,7 @@ pub(super) fn remove_unlisted<K: Keys>(
         }
         let file = File { directory: *directory, name: FileName::Segment(*id) };
         if let Headed::Whole(generation) = read_header(source, file, *id, manifest, None)?
-            && has_record(source, file, *id, manifest, generation, *bytes)
+            && has_record(source, file, *id, (manifest, generation, *bytes), index)
         {
             return Err(Error::Unlisted { file });
         }
@@ -62,24 +61,22 @@ pub(super) fn remove_unlisted<K: Keys>(
     Ok(())
 }
 
-/// Whether the first record of the segment is there.
-fn has_record(
+/// Whether any record is in the segment: one that was on its way has none.
+fn has_record<K: Keys>(
     source: &mut Source<'_>,
     file: File,
     id: SegmentId,
-    manifest: &Manifest,
-    generation: u64,
-    bytes: u64,
+    (manifest, generation, bytes): (&Manifest, u64, u64),
+    index: &K,
 ) -> bool {
-    let offset = HEADER_COPIES * u64::from(manifest.shape.block_bytes);
-    let seed = Seed::new(manifest.log, id.0, generation);
-    let most = u64::from(crate::position::SizeClass::LARGEST.bytes());
-    let most = most.next_multiple_of(u64::from(manifest.shape.block_bytes));
-    let bytes = bytes.saturating_sub(offset).min(most) as usize;
-    bytes > 0
-        && source
-            .read(file, offset, bytes)
-            .is_ok_and(|bytes| Record::decode(bytes, seed, offset).is_ok())
+    let span = Span {
+        file,
+        seed: Seed::new(manifest.log, id.0, generation),
+        block_bytes: manifest.shape.block_bytes,
+        end: manifest.shape.segment_bytes.min(bytes),
+    };
+    let scan = scan(source, span, index);
+    !scan.listed.is_empty() || !scan.unreadable.is_empty()
 }
 
 fn read_header(
@@ -203,17 +200,14 @@ impl<K: Keys> Engine<K> {
         }
         report.tails += 1;
         let mut scan = scan(source, span, &self.index);
+        // What cannot be read may be read another time: such a segment is neither used nor sealed.
         let is_whole = scan.unreadable.is_empty() && span.end == shape.segment_bytes;
-        for (offset, bytes) in scan.holes.drain(..) {
-            if offset < scan.flushed {
-                report.damage(Damage { file: span.file, offset, bytes, what: Wrong::Records });
-            } else {
-                report.torn(Torn { file: span.file, offset, bytes });
-            }
-        }
         let (offset, file) = (scan.records_end, span.file);
+        scan.take_damages(file).into_iter().for_each(|damage| report.damage(damage));
+        for (offset, bytes) in scan.holes.drain(..) {
+            report.torn(Torn { file, offset, bytes });
+        }
         report.torn(Torn { file, offset, bytes: span.end.saturating_sub(offset) });
-        scan.unreadable.into_iter().for_each(|damage| report.damage(damage));
         if scan.listed.is_empty() && is_whole {
             return (Role::Free, None);
         }

@@ -101,6 +101,21 @@ fn a_hole_below_what_was_flushed_is_damage_with_its_place() {
 }
 
 #[test]
+fn a_damaged_footer_hides_no_damaged_record() {
+    let (mut disk, _) = sample();
+    let offset = 4 * 512;
+    let held = disk.files.get_mut(&segment(0)).unwrap();
+    held[offset + 100] ^= 1;
+    let trailer = (16 << 10) - 512;
+    let footer = u64::from_le_bytes(held[trailer + 16..trailer + 24].try_into().unwrap());
+    held[footer as usize + 40] ^= 1;
+    let mut log = Log::of(disk, Mode::Safe);
+    let damages: Vec<_> = log.report.damages.iter().map(|it| (it.file, it.offset)).collect();
+    assert_eq!(damages, [(segment(0), offset as u64)]);
+    assert_eq!(log.value(&[2, 9]), Some(vec![2; 600]));
+}
+
+#[test]
 fn a_block_that_cannot_be_read_is_named_and_costs_only_its_records() {
     let (mut disk, model) = sample();
     disk.files.get_mut(&segment(0)).unwrap()[(16 << 10) - 512] ^= 1;
@@ -145,6 +160,7 @@ fn segments_of_other_logs_and_programs_are_refused() {
     manifest.log = LogId(5);
     manifest.rows.remove(0);
     *unlisted.manifest() = manifest.encode();
+    unlisted.files.get_mut(&segment(0)).unwrap()[2 * 512] ^= 1;
     assert_eq!(open(unlisted), Some(Error::Unlisted { file: segment(0) }));
     // The same segment in two directories.
     let mut twice = copy(&disk);

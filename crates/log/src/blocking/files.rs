@@ -1,0 +1,201 @@
+//! Files and directories of the operating system.
+//!
+//! Thread safety: any number of threads perform actions at once. A file stays open once it is
+//! named; there are as many as segments, at most 65,536.
+
+use std::{
+    collections::HashMap,
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rustix::{
+    fs::{
+        AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, fdatasync, flock,
+        fsync, ftruncate, open, openat, renameat, statat, unlinkat,
+    },
+    io::{Errno, pread, pwrite, retry_on_intr},
+};
+
+use crate::{
+    error::Error,
+    plan::{Action, DirectoryId, Disk, Failure, File, Found, Outcome},
+};
+
+/// The directories of a log, locked, and their files.
+#[derive(Debug)]
+pub struct Files {
+    directories: Vec<(PathBuf, OwnedFd)>,
+    open: Mutex<HashMap<File, Arc<OwnedFd>>>,
+    is_direct: bool,
+}
+
+impl Files {
+    /// Locks the directories, which must be there. `is_direct` asks for direct I/O; a file system
+    /// that refuses it is used through the page cache.
+    ///
+    /// # Errors
+    /// When one cannot be opened, or somebody has it.
+    pub fn lock(directories: &[PathBuf], is_direct: bool) -> Result<Self, Error> {
+        let lock = |path: &PathBuf| {
+            let directory = path.clone();
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let fd = open(path, flags, Mode::empty()).map_err(|errno| Error::Directory {
+                directory: directory.clone(),
+                failure: failure(errno),
+            })?;
+            match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => Ok((directory, fd)),
+                Err(Errno::WOULDBLOCK) => Err(Error::InUse { directory }),
+                Err(errno) => Err(Error::Directory { directory, failure: failure(errno) }),
+            }
+        };
+        let directories: Result<Vec<_>, Error> = directories.iter().map(lock).collect();
+        Ok(Self { directories: directories?, open: Mutex::default(), is_direct })
+    }
+
+    /// Where a file is.
+    #[must_use]
+    pub fn path(&self, file: File) -> PathBuf {
+        let directory = self.directories.get(usize::from(file.directory.0));
+        let directory = directory.map_or_else(PathBuf::new, |(path, _)| path.clone());
+        directory.join(file.name.to_string())
+    }
+
+    /// Performs an action and waits for it.
+    pub fn perform(&self, action: Action) -> Outcome {
+        match action {
+            Action::Read { file, offset, mut buffer, bytes } => {
+                let place = &mut buffer.as_mut_slice()[..bytes];
+                let read = self
+                    .file(file)
+                    .and_then(|fd| retry_on_intr(|| pread(&fd, &mut *place, offset)));
+                match read {
+                    Ok(bytes) => Outcome::Read(buffer, bytes),
+                    Err(errno) => Outcome::Failed(failure(errno), Some(buffer)),
+                }
+            }
+            Action::Write { file, offset, buffer, from, bytes } => {
+                let place = &buffer.as_slice()[from..from + bytes];
+                let wrote =
+                    self.file(file).and_then(|fd| retry_on_intr(|| pwrite(&fd, place, offset)));
+                wrote.map_or_else(failed, Outcome::Wrote)
+            }
+            Action::List { directory } => self.list(directory).map_or_else(failed, Outcome::Listed),
+            other => self.change(other).map_or_else(failed, |()| Outcome::Done),
+        }
+    }
+
+    fn change(&self, action: Action) -> Result<(), Errno> {
+        match action {
+            Action::Create { file } => {
+                let fd = self.open_file(file, OFlags::CREATE | OFlags::EXCL)?;
+                self.files().insert(file, fd);
+                Ok(())
+            }
+            Action::Allocate { file, bytes } => {
+                let fd = self.file(file)?;
+                match retry_on_intr(|| fallocate(&fd, FallocateFlags::empty(), 0, bytes)) {
+                    // Then a full disk is found out when it is written to.
+                    Err(Errno::OPNOTSUPP | Errno::NOSYS) => ftruncate(&fd, bytes),
+                    other => other,
+                }
+            }
+            Action::Truncate { file, bytes } => ftruncate(self.file(file)?, bytes),
+            Action::Flush { file } => fdatasync(self.file(file)?),
+            Action::Rename { file, to } => {
+                let directory = self.directory(file.directory)?;
+                let to = File { name: to, ..file };
+                let (from, name) = (file.name.to_string(), to.name.to_string());
+                renameat(directory, from, directory, name)?;
+                let mut files = self.files();
+                match files.remove(&file) {
+                    Some(fd) => files.insert(to, fd),
+                    None => files.remove(&to),
+                };
+                Ok(())
+            }
+            Action::Remove { file } => {
+                let name = file.name.to_string();
+                unlinkat(self.directory(file.directory)?, name, AtFlags::empty())?;
+                self.files().remove(&file);
+                Ok(())
+            }
+            Action::FlushDirectory { directory } => fsync(self.directory(directory)?),
+            Action::Read { .. } | Action::Write { .. } | Action::List { .. } => Ok(()),
+        }
+    }
+
+    fn list(&self, directory: DirectoryId) -> Result<Vec<Found>, Errno> {
+        let fd = self.directory(directory)?;
+        let mut found = Vec::new();
+        for entry in Dir::read_from(fd)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let bytes = match statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => u64::try_from(stat.st_size).unwrap_or(0),
+                // Somebody has removed it meanwhile.
+                Err(Errno::NOENT) => continue,
+                Err(errno) => return Err(errno),
+            };
+            found.push(Found { name: name.to_string_lossy().into_owned(), bytes });
+        }
+        Ok(found)
+    }
+
+    fn directory(&self, id: DirectoryId) -> Result<&OwnedFd, Errno> {
+        self.directories.get(usize::from(id.0)).map(|(_, fd)| fd).ok_or(Errno::NOENT)
+    }
+
+    fn file(&self, file: File) -> Result<Arc<OwnedFd>, Errno> {
+        if let Some(fd) = self.files().get(&file) {
+            return Ok(Arc::clone(fd));
+        }
+        let fd = self.open_file(file, OFlags::empty())?;
+        self.files().insert(file, Arc::clone(&fd));
+        Ok(fd)
+    }
+
+    fn open_file(&self, file: File, flags: OFlags) -> Result<Arc<OwnedFd>, Errno> {
+        let directory = self.directory(file.directory)?;
+        let flags = flags | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let name = file.name.to_string();
+        let mode = Mode::RUSR | Mode::WUSR;
+        let open = |flags| openat(directory.as_fd(), name.as_str(), flags, mode).map(Arc::new);
+        if !self.is_direct {
+            return open(flags);
+        }
+        match open(flags | OFlags::DIRECT) {
+            // The file was created in spite of the refusal.
+            Err(Errno::INVAL) => open(flags.difference(OFlags::EXCL)),
+            other => other,
+        }
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<File, Arc<OwnedFd>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Disk for &Files {
+    fn perform(&mut self, action: Action) -> Outcome {
+        Files::perform(self, action)
+    }
+}
+
+fn failed(errno: Errno) -> Outcome {
+    Outcome::Failed(failure(errno), None)
+}
+
+fn failure(errno: Errno) -> Failure {
+    match errno {
+        Errno::EXIST => Failure::Exists,
+        Errno::NOENT => Failure::NotFound,
+        Errno::NOSPC | Errno::DQUOT => Failure::Full,
+        errno => Failure::Io { code: errno.raw_os_error(), text: errno.to_string() },
+    }
+}

@@ -1,0 +1,272 @@
+//! An embedded store: a log over files whose calls block.
+//!
+//! Thread safety: any number of threads call. One engine takes the records of all of them, so that
+//! those who come while a flush is on its way share the next one. In `safe`, whoever waits performs
+//! the writes and flushes that it waits for; one thread behind does what nobody waits for, and in
+//! `async` everything.
+//!
+//! Lock order: `state`, then the table of open files. No lock is held across I/O.
+
+mod drive;
+mod files;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Condvar, Mutex, PoisonError, atomic::AtomicU64},
+    thread::{self, JoinHandle},
+};
+
+use base::clock::Clock;
+
+use self::drive::{Shared, State};
+pub use self::files::Files;
+use crate::{
+    engine::{
+        Counts, Engine, Mark, Mode, New, Opening, Progress, Put, Removed, Report, Settings, Stored,
+        Wrote,
+    },
+    error::Error,
+    format::{
+        LogId,
+        manifest::{IndexKind, Manifest, Shape},
+    },
+    keys::{IndexFull, Keys},
+};
+
+/// How a log is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its directories, which must be there; the first is its home.
+    pub directories: Vec<PathBuf>,
+    /// What a new log is made with; an existing one keeps its own.
+    pub shape: Shape,
+    /// How it is run.
+    pub settings: Settings,
+    /// Whether to ask for direct I/O.
+    pub is_direct: bool,
+    /// What time it is: expiries are on the wall's axis.
+    pub clock: Clock,
+}
+
+impl Options {
+    /// A log in one directory with segments of 64 MiB and direct I/O, in `safe`.
+    #[must_use]
+    pub fn new(directory: impl Into<PathBuf>, index: IndexKind, entry_bytes: u8) -> Self {
+        Self {
+            directories: vec![directory.into()],
+            shape: Shape {
+                segment_bytes: 64 << 20,
+                block_bytes: 4096,
+                part_bytes: 1 << 18,
+                entry_bytes,
+                index,
+            },
+            settings: Settings::default(),
+            is_direct: true,
+            clock: Clock::system(),
+        }
+    }
+}
+
+/// A change of a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Change<'a> {
+    /// Store a value.
+    Put(Put<'a>),
+    /// Remove a key.
+    Remove(&'a [u8]),
+}
+
+/// A log in files.
+#[derive(Debug)]
+pub struct Log<K: Keys + Send + 'static> {
+    shared: Arc<Shared<K>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<K: Keys + Send + 'static> Log<K> {
+    /// Opens a log, or makes one where there is none. `make` makes its empty index; `id` is
+    /// what a new log is told from others by, 128 random bits.
+    ///
+    /// # Errors
+    /// When there is no log that can be served. What is damaged in one that can is in the report.
+    pub fn open(
+        options: &Options,
+        id: LogId,
+        make: impl FnOnce(&Manifest) -> Result<K, IndexFull>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Self, Report), Error> {
+        let files = Files::lock(&options.directories, options.is_direct)?;
+        let directories = u16::try_from(options.directories.len())
+            .ok()
+            .filter(|count| *count > 0)
+            .ok_or(Error::Settings { what: "a log has 1 to 65,535 directories" })?;
+        let opening = Opening {
+            directories,
+            new: New { log: id, shape: options.shape },
+            settings: options.settings,
+            now_ms: options.clock.now_ms(),
+            progress,
+        };
+        let (engine, report) = Engine::open(&mut &files, opening, make)?;
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State { engine, is_stopping: false, is_idle: false }),
+            progress: Condvar::new(),
+            work: Condvar::new(),
+            files,
+            clock: options.clock.clone(),
+            reads: AtomicU64::new(0),
+        });
+        let behind = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || behind.run())
+            .map_err(|_| Error::Settings { what: "the system gives no thread" })?;
+        Ok((Self { shared, thread: Some(thread) }, report))
+    }
+
+    /// Stores a value. In `safe` it is durable when this returns.
+    ///
+    /// # Errors
+    /// When it is not stored, or not durable although it should be.
+    pub fn put(&self, put: &Put<'_>) -> Result<(), Error> {
+        self.write_batch(&[Change::Put(*put)]).map(|_| ())
+    }
+
+    /// Removes a key. Says whether it was there; one that has expired counts.
+    ///
+    /// # Errors
+    /// As of a put.
+    pub fn remove(&self, key: &[u8]) -> Result<bool, Error> {
+        self.write_batch(&[Change::Remove(key)]).map(|removed| removed == 1)
+    }
+
+    /// Makes all changes, one after the other, and waits once. Says how many keys were removed. What
+    /// is not possible is refused before anything is changed. A crash, or a disk that fills up, may
+    /// keep the first of the changes and lose the others.
+    ///
+    /// # Errors
+    /// As of a put; of the first change that fails.
+    pub fn write_batch(&self, changes: &[Change<'_>]) -> Result<usize, Error> {
+        let shared = &self.shared;
+        let mut state = shared.lock();
+        for change in changes {
+            match change {
+                Change::Put(put) => state.engine.validate(put)?,
+                Change::Remove(key) => {
+                    state.engine.validate(&Put { key, ..Put::default() })?;
+                }
+            }
+        }
+        let (mut removed, mut marks) = (0, None::<(Mark, Mark)>);
+        for change in changes {
+            let (next, mark) = match change {
+                Change::Put(put) if put.value.len() > shared.part_bytes(&state) => {
+                    shared.put_large(state, put)?
+                }
+                Change::Put(put) => shared.put(state, put)?,
+                Change::Remove(key) => {
+                    let (next, was_there, mark) = shared.remove(state, key)?;
+                    removed += usize::from(was_there);
+                    (next, mark)
+                }
+            };
+            state = next;
+            // Any of them may have failed, not only the last.
+            if let Some(mark) = mark {
+                let (first, last) = marks.unwrap_or((mark, mark));
+                marks = Some((first.min(mark), last.max(mark)));
+            }
+        }
+        shared.wait_for_all(state, marks).map(|_| removed)
+    }
+
+    /// What is stored under a key.
+    ///
+    /// # Errors
+    /// When it cannot be read, or what was read is damaged.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Stored>, Error> {
+        self.shared.get(key)
+    }
+
+    /// What is stored under each key.
+    ///
+    /// # Errors
+    /// As of a get; of the first key that fails.
+    pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Stored>>, Error> {
+        keys.iter().map(|key| self.get(key)).collect()
+    }
+
+    /// Flushes everything that was written before the call.
+    ///
+    /// # Errors
+    /// When something is not durable.
+    pub fn flush(&self) -> Result<(), Error> {
+        self.shared.drain(self.shared.lock())
+    }
+
+    /// Changes when writes are answered. A change to `safe` returns when what was answered before
+    /// is durable.
+    ///
+    /// # Errors
+    /// When something of it is not.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), Error> {
+        let mut state = self.shared.lock();
+        state.engine.set_mode(mode);
+        self.shared.wake(&mut state);
+        if mode == Mode::Safe { self.shared.drain(state) } else { Ok(()) }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.shared.lock().engine.counts()
+    }
+
+    /// Reads from the disk that gets have asked for.
+    #[must_use]
+    pub fn disk_reads(&self) -> u64 {
+        self.shared.reads.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Where a file of the log is.
+    #[must_use]
+    pub fn path(&self, file: crate::plan::File) -> PathBuf {
+        self.shared.files.path(file)
+    }
+
+    /// Stops in order: everything is flushed and sealed.
+    ///
+    /// # Errors
+    /// When something is not durable.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Result<(), Error> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        self.shared.lock().is_stopping = true;
+        self.shared.work.notify_all();
+        // A thread that has panicked has said so; what is not flushed is lost then.
+        thread.join().map_err(|_| Error::Stopping)?;
+        let mut state = self.shared.lock();
+        state.engine.close(&mut &self.shared.files, self.shared.clock.now_ms())
+    }
+}
+
+impl<K: Keys + Send + 'static> Drop for Log<K> {
+    /// Stops in order, and says nothing of what goes wrong: call [`Log::close`] to hear of it.
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            let _ = self.stop();
+        }
+    }
+}
+
+fn ignore_poison<T>(result: Result<T, PoisonError<T>>) -> T {
+    // An engine that panicked is in no state to go on.
+    result.expect("invariant: no thread panics while it holds the engine")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+use std::{
+    collections::BTreeMap,
+    fs,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use super::*;
+use crate::keys::MapKeys;
+
+/// A directory that is removed in the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("kelvin-log-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn options(directories: &[&Directory], mode: Mode) -> Options {
+    let index = IndexKind::Hash { seeds: [1; 128] };
+    let first = Options::new("", index, 0);
+    Options {
+        directories: directories.iter().map(|it| it.0.clone()).collect(),
+        shape: Shape { segment_bytes: 1 << 20, part_bytes: 1 << 14, ..first.shape },
+        settings: Settings {
+            mode,
+            chunk_bytes: 1 << 16,
+            chunks: 8,
+            at_risk_bytes_max: 1 << 18,
+            at_risk_ms_max: 100,
+        },
+        ..first
+    }
+}
+
+fn open(options: &Options) -> Result<(Log<MapKeys>, Report), Error> {
+    Log::open(options, LogId(9), |_| Ok(MapKeys::new(1 << 38)), &mut |_| {})
+}
+
+fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Put<'a> {
+    Put { key, value, ..Put::default() }
+}
+
+#[test]
+fn what_is_stored_comes_back_in_both_modes_after_a_stop_and_from_two_directories() {
+    for mode in [Mode::Safe, Mode::Async] {
+        let (home, second) = (Directory::new(), Directory::new());
+        let options = options(&[&home, &second], mode);
+        let (log, _) = open(&options).unwrap();
+        let mut model = BTreeMap::new();
+        for at in 0..600u32 {
+            let (key, value) = ((at % 500).to_le_bytes(), vec![at as u8; 5000]);
+            log.put(&put(&key, &value)).unwrap();
+            model.insert(key, value);
+        }
+        let large: Vec<u8> = (0..100_000u32).map(|at| (at % 251) as u8).collect();
+        log.put(&put(b"large", &large)).unwrap();
+        assert!(log.remove(&7u32.to_le_bytes()).unwrap());
+        assert!(!log.remove(b"never").unwrap());
+        model.remove(&7u32.to_le_bytes());
+        let segments = |it: &Directory| {
+            let names = fs::read_dir(&it.0).unwrap().map(|entry| entry.unwrap().file_name());
+            names.filter(|name| name.to_string_lossy().ends_with(".segment")).count()
+        };
+        assert!(segments(&home) >= 2 && segments(&second) >= 2);
+        for round in 0..2 {
+            if round == 1 {
+                assert_eq!(log.counts().rewritten, 0);
+            }
+            for (key, value) in &model {
+                assert_eq!(&log.get(key).unwrap().unwrap().value, value);
+            }
+        }
+        log.close().unwrap();
+        let (log, report) = open(&options).unwrap();
+        assert_eq!((report.damages, report.run), (Vec::new(), 2));
+        for (key, value) in &model {
+            assert_eq!(&log.get(key).unwrap().unwrap().value, value);
+        }
+        assert_eq!(log.disk_reads(), model.len() as u64, "one read a get");
+        assert_eq!(log.get(b"large").unwrap().unwrap().value, large);
+        assert_eq!(log.get(&7u32.to_le_bytes()).unwrap(), None);
+        let got = log.multi_get(&[b"large", b"never"]).unwrap();
+        assert_eq!(got.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+    }
+}
+
+#[test]
+fn writers_share_flushes_and_see_their_own_writes() {
+    let home = Directory::new();
+    let (log, _) = open(&options(&[&home], Mode::Safe)).unwrap();
+    let before = log.counts();
+    thread::scope(|scope| {
+        for writer in 0..8u32 {
+            let log = &log;
+            scope.spawn(move || {
+                for at in 0..50u32 {
+                    let key = [writer.to_le_bytes(), at.to_le_bytes()].concat();
+                    log.put(&put(&key, &key)).unwrap();
+                    assert_eq!(log.get(&key).unwrap().unwrap().value, key);
+                }
+            });
+        }
+    });
+    let after = log.counts();
+    assert_eq!(after.records - before.records, 400);
+    assert!(after.flushes - before.flushes < 400, "every record had a flush of its own");
+    assert_eq!(after.rewritten, 0);
+}
+
+#[test]
+fn a_batch_is_refused_as_a_whole_and_waits_once() {
+    let home = Directory::new();
+    let (log, _) = open(&options(&[&home], Mode::Safe)).unwrap();
+    log.put(&put(b"c", b"3")).unwrap();
+    let (a, b) = (Change::Put(put(b"a", b"1")), Change::Put(put(b"b", b"2")));
+    let wrong = Change::Put(put(b"", b""));
+    assert!(matches!(log.write_batch(&[a, wrong]), Err(Error::KeyBytes { .. })));
+    assert_eq!(log.get(b"a").unwrap(), None);
+    let flushes = log.counts().flushes;
+    assert_eq!(log.write_batch(&[a, b, Change::Remove(b"c"), Change::Remove(b"d")]), Ok(1));
+    assert_eq!(log.counts().flushes - flushes, 1);
+    assert_eq!(log.get(b"b").unwrap().unwrap().value, b"2");
+    assert_eq!(log.get(b"c").unwrap(), None);
+}
+
+#[test]
+fn a_directory_has_one_log_at_a_time() {
+    let home = Directory::new();
+    let options = options(&[&home], Mode::Safe);
+    let (log, _) = open(&options).unwrap();
+    let directory = home.0.clone();
+    assert_eq!(open(&options).err(), Some(Error::InUse { directory }));
+    drop(log);
+    assert!(open(&options).is_ok());
+    let missing = Options { directories: vec![home.0.join("missing")], ..options };
+    let error = open(&missing).err().unwrap();
+    assert!(matches!(&error, Error::Directory { failure: crate::plan::Failure::NotFound, .. }));
+}
+
+#[test]
+fn foreign_files_are_left_alone_and_named() {
+    let home = Directory::new();
+    fs::write(home.0.join("notes.txt"), b"mine").unwrap();
+    let options = options(&[&home], Mode::Safe);
+    let (log, report) = open(&options).unwrap();
+    assert_eq!(report.foreign, ["notes.txt of directory 0"]);
+    log.put(&put(b"a", b"1")).unwrap();
+    log.close().unwrap();
+    assert_eq!(fs::read(home.0.join("notes.txt")).unwrap(), b"mine");
+}
+
+#[test]
+fn safe_is_confirmed_after_the_drain_and_expiries_are_kept() {
+    let home = Directory::new();
+    let clock = Clock::manual(1_000_000);
+    let options = Options { clock: clock.clone(), ..options(&[&home], Mode::Async) };
+    let (log, _) = open(&options).unwrap();
+    let fading = Put { expiry_ms: 1_000_500, ..put(b"fading", b"1") };
+    log.put(&fading).unwrap();
+    log.set_mode(Mode::Safe).unwrap();
+    assert!(log.counts().flushes >= 1);
+    assert!(log.get(b"fading").unwrap().is_some());
+    clock.advance_ms(500);
+    assert_eq!(log.get(b"fading").unwrap(), None);
+}
