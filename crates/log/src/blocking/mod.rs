@@ -141,9 +141,9 @@ impl<K: Keys + Send + 'static> Log<K> {
         self.write_batch(&[Change::Remove(key)]).map(|removed| removed == 1)
     }
 
-    /// Makes all changes, one after the other, and waits once. Says how many keys were removed. What
-    /// is not possible is refused before anything is changed. A crash, or a disk that fills up, may
-    /// keep the first of the changes and lose the others.
+    /// Makes all changes, one after the other, and waits once. Says how many keys were removed.
+    /// What is not possible is refused before anything is changed. A crash, or a disk that fills
+    /// up, may keep the first of the changes and lose the others.
     ///
     /// # Errors
     /// As of a put; of the first change that fails.

@@ -115,6 +115,8 @@ pub enum Settled {
 pub struct Drain {
     below: u64,
     failures: u32,
+    /// Records that it is about are still to be rewritten, under tickets that are not drawn yet.
+    has_stranded: bool,
 }
 
 /// What an action that is out is for.
@@ -278,7 +280,8 @@ impl<K: Keys> Engine<K> {
     /// Has everything that is written so far be flushed.
     pub fn drain(&mut self) -> Drain {
         self.drain_below = self.next_ticket;
-        Drain { below: self.next_ticket, failures: self.failures }
+        let has_stranded = !self.stranded.is_empty();
+        Drain { below: self.next_ticket, failures: self.failures, has_stranded }
     }
 
     /// Whether a drain is done. What a failed flush has left counts when it is rewritten.
@@ -290,9 +293,10 @@ impl<K: Keys> Engine<K> {
             return Settled::Failed;
         }
         if !self.stranded.is_empty() {
+            drain.has_stranded = true;
             return Settled::Pending;
         }
-        if drain.failures != self.failures {
+        if drain.has_stranded || drain.failures != self.failures {
             *drain = self.drain();
         }
         if drain.below <= self.durable_below() { Settled::Done } else { Settled::Pending }

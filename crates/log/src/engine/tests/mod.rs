@@ -459,6 +459,29 @@ fn a_failed_flush_fails_who_waited_and_saves_what_memory_has() {
 }
 
 #[test]
+fn a_drain_that_begins_before_the_rewriting_waits_for_the_copies() {
+    let mut log = Log::new(Mode::Async);
+    log.put(b"key", b"new").unwrap();
+    log.settle();
+    let mut left = 1;
+    log.disk.fail(move |action| {
+        let fails = matches!(action, Action::Flush { .. }) && left > 0;
+        left -= u32::from(fails);
+        fails
+    });
+    log.engine.drain();
+    while log.engine.stranded.is_empty() {
+        assert!(log.step());
+    }
+    let mut drain = log.engine.drain();
+    assert!(log.step(), "the record is written again");
+    assert!(log.engine.stranded.is_empty());
+    assert_eq!(log.engine.drained(&mut drain), Settled::Pending, "confirmed before the copies");
+    log.settle();
+    assert_eq!(log.engine.drained(&mut drain), Settled::Done);
+}
+
+#[test]
 fn a_second_failed_flush_makes_the_log_read_only() {
     let mut log = Log::new(Mode::Safe);
     log.put(b"kept", b"old").unwrap();
