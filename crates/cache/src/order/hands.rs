@@ -77,21 +77,19 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
         }
     }
 
-    /// A slot of a partition. With `anew`, one that was not free before.
+    /// A slot of a partition.
     #[inline(always)]
     fn make_slot<S: Slots<Seen = T>>(
         &mut self,
         walk: &mut Walk<'_, S>,
         partition: Partition,
-        anew: bool,
     ) -> Option<usize> {
-        let before = walk.slots.evictions();
         while walk.steps > 0 {
             let border = self.border(walk.runs);
             if border == Border::GrowTemporary {
                 grow_temporary(walk);
             }
-            if walk.runs.has_free(partition) && (!anew || walk.slots.evictions() > before) {
+            if walk.runs.has_free(partition) {
                 return walk.take_free(partition);
             }
             if walk.runs.ring(partition).runs == 0
@@ -106,6 +104,21 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
             }
         }
         None
+    }
+
+    /// The partition that gives a record: the temporary one if it has more than it should. When
+    /// what is there cannot be had, as long as it is sent, the other one is asked.
+    fn giver<S>(&mut self, walk: &Walk<'_, S>) -> Partition {
+        let sizes = walk.runs.sizes();
+        let [temporary, hot] =
+            [Partition::Temporary, Partition::Hot].map(|partition| sizes.of(partition));
+        let is_over = temporary > self.policy.target(Partition::Temporary, &sizes);
+        let is_stuck = walk.steps < STEPS_MAX / 2;
+        if hot == 0 || (temporary > 0 && is_over != is_stuck) {
+            Partition::Temporary
+        } else {
+            Partition::Hot
+        }
     }
 
     #[cold]
@@ -191,7 +204,13 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
                 break target;
             }
             let is_bare = walk.runs.ring(Partition::Hot).runs == 0;
-            if spares_run(walk) && (is_bare || self.border(walk.runs) == Border::GrowHot) {
+            if walk.runs.are_by_records()
+                && let Some(run) = walk.runs.spare(Partition::Temporary)
+                && run != walk.slots.run_of(walk.runs, slot)
+            {
+                // Slots are not what is scarce: nobody goes for one.
+                walk.runs.relabel(run, Partition::Hot, false);
+            } else if spares_run(walk) && (is_bare || self.border(walk.runs) == Border::GrowHot) {
                 let run = walk.runs.oldest(Partition::Temporary)?;
                 self.convert(walk, run);
             } else if is_bare {
@@ -290,7 +309,7 @@ where
             slot = walk.take_free(Partition::Temporary);
         }
         let slot = slot.or_else(|| reuse_spare(&mut walk, partition));
-        let slot = slot.or_else(|| self.make_slot(&mut walk, partition, false));
+        let slot = slot.or_else(|| self.make_slot(&mut walk, partition));
         let most = self.policy.ghosts_max(&walk.runs.sizes());
         walk.slots.limit_ghosts(most);
         slot
@@ -300,8 +319,20 @@ where
         !runs.has_free(Partition::Temporary)
     }
 
-    fn turn_out(&mut self, runs: &mut Runs, slots: &mut S, from: Partition) -> Option<usize> {
-        self.make_slot(&mut Walk::new(runs, slots), from, true)
+    fn turn_out(&mut self, runs: &mut Runs, slots: &mut S) -> Option<usize> {
+        let mut walk = Walk::new(runs, slots);
+        let before = walk.slots.evictions();
+        while walk.steps > 0 {
+            let from = self.giver(&walk);
+            if let Some(slot) = self.step(&mut walk, from) {
+                if walk.slots.evictions() > before {
+                    return Some(slot);
+                }
+                // It has become hot.
+                walk.give(slot);
+            }
+        }
+        None
     }
 
     fn hit(&mut self, _runs: &mut Runs, _slots: &mut S, _slot: usize) {}

@@ -81,7 +81,7 @@ impl<P: Policy> Links<P> {
 
     fn sizes(&self, runs: &Runs) -> Sizes {
         let [temporary, hot, recycle] = &self.chains;
-        Sizes { of: [temporary.len, hot.len, recycle.len], all: runs.sizes().all }
+        Sizes { of: [temporary.len, hot.len, recycle.len], all: runs.slots_of_all() }
     }
 
     /// Makes a slot that is in no chain the newest of a partition.
@@ -274,7 +274,7 @@ impl<P: Policy, S: Slots> Order<S> for Links<P> {
         !runs.has_free(partition) || sizes.of(partition) >= limit
     }
 
-    fn turn_out(&mut self, runs: &mut Runs, slots: &mut S, _from: Partition) -> Option<usize> {
+    fn turn_out(&mut self, runs: &mut Runs, slots: &mut S) -> Option<usize> {
         let mut walk = Walk::new(runs, slots);
         let slot = self.make_slot(&mut walk)?;
         let number = walk.number(slot);

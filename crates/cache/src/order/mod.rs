@@ -145,8 +145,8 @@ pub(crate) trait Order<S: Slots>: Debug + Send {
     /// Whether a new record that nobody remembers needs memory, or an eviction.
     fn is_full(&self, runs: &Runs) -> bool;
 
-    /// Evicts something, rather from a partition, and returns the slot, which is the caller's.
-    fn turn_out(&mut self, runs: &mut Runs, slots: &mut S, from: Partition) -> Option<usize>;
+    /// Evicts something and returns the slot, which is the caller's.
+    fn turn_out(&mut self, runs: &mut Runs, slots: &mut S) -> Option<usize>;
 
     /// The record in a slot was hit.
     fn hit(&mut self, runs: &mut Runs, slots: &mut S, slot: usize);

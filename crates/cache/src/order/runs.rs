@@ -44,6 +44,8 @@ pub(crate) struct Ring {
     hand_slot: u16,
     first_free: u32,
     pub(crate) runs: usize,
+    /// Free slots of its runs.
+    free: usize,
 }
 
 /// All runs of a sub-table.
@@ -56,9 +58,9 @@ pub(crate) struct Runs {
     table: Vec<Run>,
     /// First runs of blocks that were given back.
     vacant: Vec<u32>,
-    /// Free slots, those of draining blocks aside.
-    free_slots: usize,
     rings: [Ring; 2],
+    /// All ones when partitions are measured by their records, 0 when by their slots.
+    free_mask: usize,
 }
 
 #[inline]
@@ -72,7 +74,7 @@ fn ring_of(partition: Partition) -> usize {
 impl Runs {
     /// No runs yet, of slots of `slot_words` each; a block has `block_words`.
     pub(crate) fn new(slot_words: usize, run_words: usize, block_words: usize) -> Self {
-        let ring = || Ring { hand: NO_RUN, hand_slot: 0, first_free: NO_RUN, runs: 0 };
+        let ring = || Ring { hand: NO_RUN, hand_slot: 0, first_free: NO_RUN, runs: 0, free: 0 };
         Self {
             slot_words,
             run_words,
@@ -80,9 +82,20 @@ impl Runs {
             runs_per_block: block_words / run_words,
             table: Vec::new(),
             vacant: Vec::new(),
-            free_slots: 0,
             rings: [ring(), ring()],
+            free_mask: 0,
         }
+    }
+
+    /// Whether partitions are measured by their records.
+    pub(crate) fn are_by_records(&self) -> bool {
+        self.free_mask != 0
+    }
+
+    /// Measures partitions by their records: for values in parts, whose slots are not what is
+    /// scarce, so that most of them are free.
+    pub(crate) fn by_records(self) -> Self {
+        Self { free_mask: usize::MAX, ..self }
     }
 
     /// Slots of a block.
@@ -90,9 +103,9 @@ impl Runs {
         self.slots_per_run * self.runs_per_block
     }
 
-    /// Slots that can be taken.
+    /// Slots that can be taken: those of draining blocks cannot.
     pub(crate) fn free_slots(&self) -> usize {
-        self.free_slots
+        self.rings[0].free + self.rings[1].free
     }
 
     #[inline]
@@ -137,7 +150,7 @@ impl Runs {
             self.link_before(run, self.ring(partition).hand);
         }
         runs.rev().for_each(|run| self.link_free(run));
-        self.free_slots += self.slots_per_block();
+        self.ring_mut(partition).free += self.slots_per_block();
         first
     }
 
@@ -184,6 +197,7 @@ impl Runs {
         self.table[next as usize].previous = previous;
         let ring = self.ring_mut(partition);
         ring.runs -= 1;
+        ring.free -= usize::from(free);
         if ring.hand == run {
             (ring.hand, ring.hand_slot) = (if next == run { NO_RUN } else { next }, 0);
         }
@@ -226,7 +240,9 @@ impl Runs {
                 self.ring_mut(partition).hand = run;
             }
         }
-        if self.run(run).free > 0 {
+        let free = self.run(run).free;
+        self.ring_mut(partition).free += usize::from(free);
+        if free > 0 {
             self.link_free(run);
         }
     }
@@ -236,7 +252,6 @@ impl Runs {
         for run in first_run..first_run + index_u32(self.runs_per_block) {
             if !self.run(run).draining {
                 self.unlink(run);
-                self.free_slots -= usize::from(self.run(run).free);
                 self.table[run as usize].draining = true;
             }
         }
@@ -284,9 +299,10 @@ impl Runs {
             slot
         };
         entry.free -= 1;
-        self.free_slots -= 1;
         slots.note_taken(true);
         let (location, full) = (entry.start + usize::from(slot) * slot_words, entry.free == 0);
+        let partition = entry.partition;
+        self.ring_mut(partition).free -= 1;
         if full {
             self.unlink_free(run);
         }
@@ -306,8 +322,8 @@ impl Runs {
         if entry.draining {
             return;
         }
-        let is_first = entry.free == 1;
-        self.free_slots += 1;
+        let (is_first, partition) = (entry.free == 1, entry.partition);
+        self.ring_mut(partition).free += 1;
         if is_first {
             self.link_free(run);
         }
@@ -331,10 +347,16 @@ impl Runs {
         self.table[run].start + place * self.slot_words
     }
 
+    /// Slots of all runs.
+    pub(crate) fn slots_of_all(&self) -> usize {
+        (self.rings[0].runs + self.rings[1].runs) * self.slots_per_run
+    }
+
     /// How large the partitions are that runs belong to.
     #[inline]
     pub(crate) fn sizes(&self) -> Sizes {
-        let [temporary, hot] = [0, 1].map(|ring| self.rings[ring].runs * self.slots_per_run);
+        let size = |ring: &Ring| ring.runs * self.slots_per_run - (ring.free & self.free_mask);
+        let [temporary, hot] = [size(&self.rings[0]), size(&self.rings[1])];
         Sizes { of: [temporary, hot, 0], all: temporary + hot }
     }
 

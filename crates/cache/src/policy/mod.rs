@@ -50,9 +50,9 @@ pub(crate) enum Partition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
     /// Of the temporary, the hot and the recycle partition: with `Hands` their slots, free ones
-    /// included; with `Links` their records.
+    /// included, but of values in parts their records; with `Links` their records.
     pub(crate) of: [usize; 3],
-    /// All slots of the sub-table.
+    /// All slots of the sub-table; with `Hands`, of values in parts all records.
     pub(crate) all: usize,
 }
 

@@ -7,11 +7,7 @@ use crate::{
     blocks::Owner,
     geometry::{BLOCK_BYTES, BLOCK_WORDS},
     memory::Memory,
-    policy::Partition,
 };
-
-/// Records that are promoted instead of evicted before the hot partition has to give something.
-const PROMOTIONS_MAX: usize = 64;
 
 impl SubTable {
     /// Moves what is in one block to free slots as far as there are some, evicts the rest,
@@ -49,21 +45,10 @@ impl SubTable {
     pub(crate) fn give_value(&self, memory: &Memory) -> bool {
         let Ok(mut state) = self.state.try_lock() else { return false };
         let before = state.tally.evicted_bytes;
-        // The temporary partition first; what is promoted on the way frees nothing.
-        for (partition, tries) in
-            [(Partition::Temporary, PROMOTIONS_MAX), (Partition::Hot, PROMOTIONS_MAX)]
-        {
-            let mut tries = tries;
-            while tries > 0 && state.tally.evicted_bytes < before + BLOCK_BYTES {
-                let evicted = state.tally.evicted_bytes;
-                let (order, runs, mut ground) = state.parts(memory);
-                let slot = order.turn_out(runs, &mut ground, partition);
-                let Some(location) = slot else { break };
-                state.give(memory, location);
-                if state.tally.evicted_bytes == evicted {
-                    tries -= 1;
-                }
-            }
+        while state.tally.evicted_bytes < before + BLOCK_BYTES {
+            let (order, runs, mut ground) = state.parts(memory);
+            let Some(location) = order.turn_out(runs, &mut ground) else { break };
+            state.give(memory, location);
         }
         self.note_free_slots(memory, &state);
         state.tally.evicted_bytes > before

@@ -138,6 +138,7 @@ impl SubTable {
         let slot_words = record_words + if policy.hears_hits() { LINK_WORDS } else { 0 };
         let run_words = run_bytes(slot_words * WORD_BYTES) / WORD_BYTES;
         let runs = Runs::new(slot_words, run_words, BLOCK_WORDS);
+        let runs = if is_head_class(class) { runs.by_records() } else { runs };
         Self {
             number,
             free_slots: AtomicUsize::new(0),

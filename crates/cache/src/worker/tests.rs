@@ -148,6 +148,30 @@ fn large_values_push_out_small_ones_and_the_other_way_round() {
     assert_eq!(cache.stats().out_of_memory, 0);
 }
 
+/// Values in parts go in the policy's order as well: those that were wanted once do not stay for
+/// ever while each new one has to go at once.
+#[test]
+fn new_large_values_are_given_their_share() {
+    let cache = cache(16 << 20);
+    let mut worker = cache.worker().expect("a place");
+    let value = pattern(9_000, 3);
+    let name = |number: u64| number.to_le_bytes();
+    for number in 0..1_500 {
+        set(&mut worker, &name(number), &value);
+        for _ in 0..2 {
+            assert!(read(&mut worker, &name(number)).is_some());
+        }
+    }
+    let evictions = cache.stats().evictions;
+    let found = (2_000..6_000).filter(|&number| {
+        set(&mut worker, &name(number), &value);
+        number >= 2_050 && read(&mut worker, &name(number - 50)).is_some()
+    });
+    let found = found.count();
+    assert!(found > 3_900, "{found} of 3950");
+    assert!(cache.stats().evictions > evictions + 3_000);
+}
+
 #[test]
 fn a_pinned_value_outlives_its_record() {
     let cache = cache(16 << 20);

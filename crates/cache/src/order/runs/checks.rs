@@ -31,10 +31,6 @@ impl Runs {
         for partition in [Partition::Temporary, Partition::Hot] {
             self.check_ring(partition);
         }
-        let in_rings = (0..self.table.len()).filter(|&at| !self.is_vacant(at));
-        let in_rings = in_rings.map(|at| &self.table[at]).filter(|run| !run.draining);
-        let free: usize = in_rings.map(|run| usize::from(run.free)).sum();
-        assert_eq!(free, self.free_slots, "the count of free slots");
         holdings
     }
 
@@ -82,6 +78,8 @@ impl Runs {
         while at != NO_RUN && free.insert(at as usize) {
             at = self.run(at).free_next;
         }
+        let slots: usize = of_ring.iter().map(|&at| usize::from(self.table[at].free)).sum();
+        assert_eq!(slots, ring.free, "the count of free slots");
         let expected = of_ring.into_iter().filter(|&at| self.table[at].free > 0).collect();
         assert_eq!(free, expected, "the runs with free slots");
     }
