@@ -109,6 +109,16 @@ pub enum Error {
         /// What is wrong.
         flaw: manifest::Flaw,
     },
+    /// The index as it was saved cannot be used.
+    #[error("damaged index at offset {offset} of {file}: {flaw}")]
+    SavedIndex {
+        /// The index.
+        file: File,
+        /// At which byte.
+        offset: u64,
+        /// What is wrong.
+        flaw: String,
+    },
     /// There are segments, but nothing says which log they belong to.
     #[error("there is {file}, but no manifest")]
     NoManifest {

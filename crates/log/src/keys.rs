@@ -10,7 +10,7 @@ use std::{
 };
 
 pub use crate::format::KeyHash;
-use crate::position::Entry;
+use crate::{error::Error, format::manifest::Manifest, plan::Disk, position::Entry};
 
 /// Why a key is none of an index's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +66,40 @@ pub trait Keys {
 
     /// The greatest position that it can keep, in units.
     fn units_max(&self) -> u64;
+
+    /// Saves the index as that of the log and the run of `manifest`. Says whether it did: one that
+    /// cannot be saved is filled from the footers.
+    ///
+    /// # Errors
+    /// When it could not be saved.
+    fn save(&self, manifest: &Manifest, disk: &mut dyn Disk) -> Result<bool, Error> {
+        let _ = (manifest, disk);
+        Ok(false)
+    }
+}
+
+/// Makes the index of a log that is opened.
+pub trait MakeKeys<K> {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    fn empty(&mut self, manifest: &Manifest) -> Result<K, IndexFull>;
+
+    /// The one that was saved for the log and the run of `manifest`; `None` when none was.
+    ///
+    /// # Errors
+    /// When it is damaged. It is filled from the footers then.
+    fn saved(&mut self, manifest: &Manifest, disk: &mut dyn Disk) -> Result<Option<K>, Error> {
+        let _ = (manifest, disk);
+        Ok(None)
+    }
+}
+
+impl<K, F: FnMut(&Manifest) -> Result<K, IndexFull>> MakeKeys<K> for F {
+    fn empty(&mut self, manifest: &Manifest) -> Result<K, IndexFull> {
+        self(manifest)
+    }
 }
 
 /// An index that is an ordered map: for tests and for small sets.

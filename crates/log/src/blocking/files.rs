@@ -12,8 +12,8 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, fdatasync, flock,
-        fsync, ftruncate, open, openat, renameat, statat, unlinkat,
+        Advice, AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fadvise, fallocate,
+        fdatasync, flock, fsync, ftruncate, open, openat, renameat, statat, unlinkat,
     },
     io::{Errno, pread, pwrite, retry_on_intr},
 };
@@ -103,7 +103,7 @@ impl Files {
                 }
             }
             Action::Truncate { file, bytes } => ftruncate(self.file(file)?, bytes),
-            Action::Flush { file } => fdatasync(self.file(file)?),
+            Action::Flush { file } => self.flush(file),
             Action::Rename { file, to } => {
                 let directory = self.directory(file.directory)?;
                 let to = File { name: to, ..file };
@@ -125,6 +125,15 @@ impl Files {
             Action::FlushDirectory { directory } => fsync(self.directory(directory)?),
             Action::Read { .. } | Action::Write { .. } | Action::List { .. } => Ok(()),
         }
+    }
+
+    fn flush(&self, file: File) -> Result<(), Errno> {
+        let fd = self.file(file)?;
+        fdatasync(&fd).inspect_err(|_| {
+            // Pages that the kernel now takes for clean, and never wrote, must not be read from
+            // the page cache by who opens the log next. What was not dropped is a second failure.
+            let _ = fadvise(&fd, 0, None, Advice::DontNeed);
+        })
     }
 
     fn list(&self, directory: DirectoryId) -> Result<Vec<Found>, Errno> {

@@ -28,9 +28,9 @@ use crate::{
     error::Error,
     format::{
         LogId,
-        manifest::{IndexKind, Manifest, Shape},
+        manifest::{IndexKind, Shape},
     },
-    keys::{IndexFull, Keys},
+    keys::{Keys, MakeKeys},
 };
 
 /// How a log is opened.
@@ -93,7 +93,7 @@ impl<K: Keys + Send + 'static> Log<K> {
     pub fn open(
         options: &Options,
         id: LogId,
-        make: impl FnOnce(&Manifest) -> Result<K, IndexFull>,
+        make: impl MakeKeys<K>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, Report), Error> {
         let files = Files::lock(&options.directories, options.is_direct)?;

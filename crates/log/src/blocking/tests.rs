@@ -5,7 +5,7 @@ use std::{
 };
 
 use super::*;
-use crate::keys::MapKeys;
+use crate::{format::manifest::Manifest, keys::MapKeys};
 
 /// A directory that is removed in the end.
 struct Directory(PathBuf);
@@ -45,7 +45,7 @@ fn options(directories: &[&Directory], mode: Mode) -> Options {
 }
 
 fn open(options: &Options) -> Result<(Log<MapKeys>, Report), Error> {
-    Log::open(options, LogId(9), |_| Ok(MapKeys::new(1 << 38)), &mut |_| {})
+    Log::open(options, LogId(9), |_: &Manifest| Ok(MapKeys::new(1 << 38)), &mut |_| {})
 }
 
 fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Put<'a> {

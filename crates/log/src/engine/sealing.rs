@@ -62,6 +62,12 @@ impl Footer {
         Self { file, seed, block_bytes, segment_bytes, records_end, listed, next: 0, stage }
     }
 
+    /// The smallest sequence of what decides; 0 when nothing does.
+    pub(super) fn smallest_sequence(&self) -> u64 {
+        let deciding = self.listed.iter().filter(|listed| listed.kind.decides());
+        deciding.map(|listed| listed.sequence).min().unwrap_or(0)
+    }
+
     /// Whether it fits between the records and the trailer.
     pub(super) fn has_room(&self) -> bool {
         let blocks = footer_blocks(self.listed.len(), self.block_bytes) + 1;
@@ -107,11 +113,10 @@ impl Footer {
     fn trailer(&self) -> Action {
         let bytes = self.block_bytes as usize;
         let offset = self.segment_bytes - u64::from(self.block_bytes);
-        let deciding = self.listed.iter().filter(|listed| listed.kind.decides());
         let trailer = Trailer {
             records_end: self.records_end,
             entries: self.listed.len() as u64,
-            smallest_sequence: deciding.map(|listed| listed.sequence).min().unwrap_or(0),
+            smallest_sequence: self.smallest_sequence(),
             greatest_sequence: self.listed.last().map_or(0, |listed| listed.sequence),
         };
         let mut buffer = Buffer::new(bytes);
@@ -177,10 +182,11 @@ impl<K: Keys> Engine<K> {
             Progress::Broken(_) => Role::Unlisted,
         };
         let Some(sealing) = self.sealing.take() else { return };
-        let segment = sealing.tail.segment;
+        let (segment, smallest) = (sealing.tail.segment, sealing.footer.smallest_sequence());
         self.retired.extend(sealing.tail.into_buffers());
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = role;
+            segment.smallest_sequence = smallest;
         }
     }
 }

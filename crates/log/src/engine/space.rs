@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::Error,
     format::{
-        Seed,
+        LogId, Seed,
         manifest::{Row, SEGMENTS_MAX},
         segment::{HEADER_COPIES, Header},
     },
@@ -48,10 +48,13 @@ pub(super) enum Role {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) directory: DirectoryId,
+    pub(super) generation: u64,
     pub(super) seed: Seed,
     pub(super) role: Role,
     /// Bytes of records that are the newest of their keys, by size classes.
     pub(super) live_bytes: u64,
+    /// The smallest sequence in it; 0 when there is none, or it is not sealed.
+    pub(super) smallest_sequence: u64,
 }
 
 /// A segment that is on its way.
@@ -71,6 +74,22 @@ pub(super) enum Taken {
 }
 
 impl Segment {
+    pub(super) fn empty(
+        log: LogId,
+        id: SegmentId,
+        directory: DirectoryId,
+        generation: u64,
+    ) -> Self {
+        Self {
+            directory,
+            generation,
+            seed: Seed::new(log, id.0, generation),
+            role: Role::Free,
+            live_bytes: 0,
+            smallest_sequence: 0,
+        }
+    }
+
     pub(super) fn file(&self, id: SegmentId) -> File {
         File { directory: self.directory, name: FileName::Segment(id) }
     }
@@ -196,12 +215,11 @@ impl<K: Keys> Engine<K> {
     }
 
     fn add_segment(&mut self, id: SegmentId, directory: DirectoryId) {
-        let seed = Seed::new(self.manifest.log, id.0, 1);
         let at = id.0 as usize;
         if self.segments.len() <= at {
             self.segments.resize(at + 1, None);
         }
-        self.segments[at] = Some(Segment { directory, seed, role: Role::Free, live_bytes: 0 });
+        self.segments[at] = Some(Segment::empty(self.manifest.log, id, directory, 1));
         self.free.push(id);
     }
 

@@ -1,13 +1,14 @@
 //! Stopping in order: everything flushed, every segment sealed.
 
-use super::{Engine, FAILURES_MAX, Mode};
-use crate::{error::Error, keys::Keys, plan::Disk};
+use super::{Engine, FAILURES_MAX, Mode, chain::Chain, space::Role};
+use crate::{error::Error, format::manifest::CleanState, keys::Keys, plan::Disk};
 
 impl<K: Keys> Engine<K> {
     /// Flushes everything and seals the open segment. Nothing may be out.
     ///
     /// # Errors
-    /// When not everything that was taken is durable.
+    /// When not everything that was taken is durable, or the index could not be saved; the next
+    /// open reads the footers then.
     ///
     /// # Panics
     /// When actions are out.
@@ -26,7 +27,41 @@ impl<K: Keys> Engine<K> {
                 break;
             }
         }
-        let is_lost = !self.stranded.is_empty() || self.failures > FAILURES_MAX;
-        if is_lost { Err(Error::Unflushed) } else { Ok(()) }
+        if !self.stranded.is_empty() || self.failures > FAILURES_MAX {
+            return Err(Error::Unflushed);
+        }
+        self.save(disk)
+    }
+
+    /// Saves the index, and has the manifest say so. Where the parts of large values lie is not
+    /// saved: a log that has some is opened from its footers.
+    fn save(&mut self, disk: &mut dyn Disk) -> Result<(), Error> {
+        if self.is_manifest_unsure || !self.larges.is_empty() {
+            return Ok(());
+        }
+        if self.segments.iter().flatten().count() != self.manifest.rows.len() {
+            // A segment that is missing may be there the next time.
+            return Ok(());
+        }
+        if !self.index.save(&self.manifest, disk)? {
+            return Ok(());
+        }
+        let mut manifest = self.manifest.clone();
+        manifest.clean_sequence = self.next_sequence;
+        for row in &mut manifest.rows {
+            let Some(segment) = self.segment(row.segment) else { continue };
+            row.state = match segment.role {
+                // One that was opened and not used.
+                Role::Free | Role::Open => CleanState::Free,
+                Role::Sealed => CleanState::Sealed,
+                Role::Unlisted => CleanState::Failed,
+            };
+            row.generation = segment.generation;
+            row.live_bytes = segment.live_bytes;
+            row.smallest_sequence = segment.smallest_sequence;
+        }
+        let mut chain = Chain::default();
+        chain.push_manifest(&manifest.encode());
+        chain.perform(disk)
     }
 }

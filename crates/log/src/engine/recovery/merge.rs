@@ -85,6 +85,12 @@ impl Cursor {
         self.to_seal.take()
     }
 
+    /// The smallest sequence of what decides, before anything was handed out; 0 for none.
+    pub(super) fn smallest_sequence(&self) -> u64 {
+        let found = self.entries.iter().rev().find(|listed| listed.kind.decides());
+        found.map_or(self.trailer.smallest_sequence, |listed| listed.sequence)
+    }
+
     /// Whether such a footer has its place in the segment.
     pub(super) fn is_possible(trailer: &Trailer, span: &Span) -> bool {
         let block = u64::from(span.block_bytes);

@@ -21,7 +21,7 @@ use crate::{
         manifest::{self, MANIFEST_BYTES_MAX, Manifest, RUN_SEQUENCES, RUNS_MAX, Shape},
         segment::Listed,
     },
-    keys::{IndexFull, Keys},
+    keys::{Keys, MakeKeys},
     plan::{Action, Buffer, DirectoryId, Disk, Failure, File, FileName, SegmentId},
     position::{Entry, Position, SizeClass, UNIT_BYTES},
 };
@@ -78,9 +78,9 @@ pub enum Wrong {
     /// Flushed records were here.
     #[error("flushed records are damaged")]
     Records,
-    /// The record of a key is damaged.
+    /// The record of a key is damaged, or the index as it was saved; then it is made anew.
     #[error("{0}")]
-    Record(Error),
+    Named(Error),
 }
 
 /// A segment that was being written when the log ended: from `offset` on, over `bytes` bytes, there
@@ -100,6 +100,8 @@ pub struct Torn {
 pub struct Report {
     /// How many times it was opened, this time included.
     pub run: u64,
+    /// Whether the log was stopped cleanly, and its index was loaded.
+    pub is_clean: bool,
     /// Segments.
     pub segments: usize,
     /// How many of them were read in full.
@@ -186,7 +188,7 @@ impl<K: Keys> Engine<K> {
     pub fn open(
         disk: &mut dyn Disk,
         opening: Opening<'_>,
-        make: impl FnOnce(&Manifest) -> Result<K, IndexFull>,
+        mut make: impl MakeKeys<K>,
     ) -> Result<(Self, Report), Error> {
         let mut report = Report::default();
         let mut source = Source::new(disk, opening.new.shape.block_bytes);
@@ -197,15 +199,24 @@ impl<K: Keys> Engine<K> {
         };
         opening.settings.check(&manifest)?;
         source.set_block_bytes(manifest.shape.block_bytes);
-        let index = make(&manifest)?;
+        let saved = if segments::are_clean(&manifest, &found) {
+            make.saved(&manifest, source.disk).unwrap_or_else(|error| {
+                report.damage(of_index(error));
+                None
+            })
+        } else {
+            None
+        };
+        report.is_clean = saved.is_some();
+        let index = saved.map_or_else(|| make.empty(&manifest), Ok)?;
         segments::remove_unlisted(&mut source, &found, &manifest, &index)?;
         let mut engine = Self::new(index, &opening, manifest.clone());
-        let mut cursors =
-            engine.find_segments(&mut source, &found, opening.progress, &mut report)?;
-        let heads = engine.merge(&mut source, &mut cursors, opening.progress, &mut report)?;
-        segments::flush_scanned(&mut source, &cursors)?;
-        engine.find_parts(&mut source, heads, &mut report);
-        engine.seal_scanned(&mut source, cursors);
+        if report.is_clean {
+            engine.take_clean(&found);
+            report.segments = manifest.rows.len();
+        } else {
+            engine.recover(&mut source, &found, opening.progress, &mut report)?;
+        }
         if manifest.run >= RUNS_MAX {
             return Err(Error::SequencesUsedUp);
         }
@@ -220,6 +231,22 @@ impl<K: Keys> Engine<K> {
         engine.next_sequence = manifest.run * RUN_SEQUENCES;
         engine.manifest = manifest;
         Ok((engine, report))
+    }
+
+    /// Finds the newest record of each key, and makes durable what was found.
+    fn recover(
+        &mut self,
+        source: &mut Source<'_>,
+        found: &Found,
+        progress: &mut dyn FnMut(Progress),
+        report: &mut Report,
+    ) -> Result<(), Error> {
+        let mut cursors = self.find_segments(source, found, progress, report)?;
+        let heads = self.merge(source, &mut cursors, progress, report)?;
+        segments::flush_scanned(source, &cursors)?;
+        self.find_parts(source, heads, report);
+        self.seal_scanned(source, cursors);
+        Ok(())
     }
 
     fn new(index: K, opening: &Opening<'_>, manifest: Manifest) -> Self {
@@ -315,7 +342,7 @@ impl<K: Keys> Engine<K> {
                 Err(error) => {
                     let (id, offset) = self.place(position);
                     let file = self.segment(id).map_or(MANIFEST, |segment| segment.file(id));
-                    let what = Wrong::Record(error);
+                    let what = Wrong::Named(error);
                     report.damage(Damage { file, offset, bytes: 0, what });
                 }
             }
@@ -388,6 +415,17 @@ impl Tally {
             self.heads.insert(new.position);
         }
     }
+}
+
+/// An index that cannot be loaded.
+fn of_index(error: Error) -> Damage {
+    let index = File { directory: HOME, name: FileName::Index };
+    let (file, offset) = match &error {
+        Error::SavedIndex { file, offset, .. } => (*file, *offset),
+        Error::Disk { file, .. } => (*file, 0),
+        _ => (index, 0),
+    };
+    Damage { file, offset, bytes: 0, what: Wrong::Named(error) }
 }
 
 fn list(source: &mut Source<'_>, directories: u16, report: &mut Report) -> Result<Found, Error> {

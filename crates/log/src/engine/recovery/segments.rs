@@ -15,7 +15,7 @@ use crate::{
     error::Error,
     format::{
         Seed,
-        manifest::{Manifest, Shape},
+        manifest::{CleanState, Manifest, Row, Shape},
         segment::{HEADER_COPIES, Header, HeaderFlaw, Trailer},
     },
     keys::Keys,
@@ -132,6 +132,29 @@ pub(super) fn flush_scanned(source: &mut Source<'_>, cursors: &[Cursor]) -> Resu
 }
 
 impl<K: Keys> Engine<K> {
+    /// Takes the segments as a clean stop has left them.
+    pub(super) fn take_clean(&mut self, found: &Found) {
+        self.next_segment = self.manifest.rows.last().map_or(0, |row| row.segment.0 + 1);
+        self.segments = vec![None; self.next_segment as usize];
+        for row in &self.manifest.rows {
+            let Some((directory, _)) = found.segments.get(&row.segment) else { continue };
+            let role = match row.state {
+                CleanState::Free => Role::Free,
+                CleanState::Sealed => Role::Sealed,
+                CleanState::Failed => Role::Unlisted,
+            };
+            if role == Role::Free {
+                self.free.push(row.segment);
+            }
+            self.segments[row.segment.0 as usize] = Some(Segment {
+                role,
+                live_bytes: row.live_bytes,
+                smallest_sequence: row.smallest_sequence,
+                ..Segment::empty(self.manifest.log, row.segment, *directory, row.generation)
+            });
+        }
+    }
+
     /// Looks into every segment of the manifest.
     pub(super) fn find_segments(
         &mut self,
@@ -171,8 +194,11 @@ impl<K: Keys> Engine<K> {
                         end: manifest.shape.segment_bytes.min(*bytes),
                     };
                     let (role, cursor) = self.look_into(source, id, span, report);
-                    self.segments[id.0 as usize] =
-                        Some(Segment { directory: *directory, seed, role, live_bytes: 0 });
+                    self.segments[id.0 as usize] = Some(Segment {
+                        role,
+                        smallest_sequence: cursor.as_ref().map_or(0, Cursor::smallest_sequence),
+                        ..Segment::empty(manifest.log, id, *directory, generation)
+                    });
                     if role == Role::Free {
                         self.free.push(id);
                     }
@@ -214,6 +240,15 @@ impl<K: Keys> Engine<K> {
         let cursor = Cursor::of_scan(id, span, scan.listed, scan.records_end, is_whole);
         (Role::Unlisted, Some(cursor))
     }
+}
+
+/// Whether the log was stopped cleanly, and every segment is there as it was.
+pub(super) fn are_clean(manifest: &Manifest, found: &Found) -> bool {
+    let is_there = |row: &Row| {
+        let bytes = found.segments.get(&row.segment).map(|(_, bytes)| *bytes);
+        bytes == Some(manifest.shape.segment_bytes) && row.generation != 0
+    };
+    manifest.clean_sequence != 0 && manifest.rows.iter().all(is_there)
 }
 
 fn note_size(file: File, got: u64, shape: &Shape, report: &mut Report) {

@@ -174,7 +174,7 @@ fn segments_of_other_logs_and_programs_are_refused() {
         now_ms: 0,
         progress: &mut |_| {},
     };
-    let opened = Engine::open(&mut twice, opening, |_| Ok(MapKeys::new(UNITS_MAX)));
+    let opened = Engine::open(&mut twice, opening, |_: &Manifest| Ok(MapKeys::new(UNITS_MAX)));
     assert_eq!(opened.err(), Some(Error::Twice { first: segment(0), second }));
 }
 

@@ -16,7 +16,7 @@ use crate::{
     error::Error,
     format::{
         LogId,
-        manifest::{IndexKind, Shape},
+        manifest::{IndexKind, Manifest, Shape},
         record,
     },
     keys::MapKeys,
@@ -55,7 +55,7 @@ fn open_disk(mut disk: MemoryDisk, mode: Mode) -> Result<Log, Error> {
         now_ms: 0,
         progress: &mut |_| {},
     };
-    match Engine::open(&mut disk, opening, |_| Ok(MapKeys::new(UNITS_MAX))) {
+    match Engine::open(&mut disk, opening, |_: &Manifest| Ok(MapKeys::new(UNITS_MAX))) {
         Ok((engine, report)) => Ok(Log { disk, engine, report, now_ms: 0 }),
         Err(error) => Err(error),
     }
@@ -542,7 +542,7 @@ fn positions_that_the_index_cannot_keep_are_a_named_limit() {
     };
     let units_max = 4 * 1024;
     let (engine, report) =
-        Engine::open(&mut disk, opening, |_| Ok(MapKeys::new(units_max))).unwrap();
+        Engine::open(&mut disk, opening, |_: &Manifest| Ok(MapKeys::new(units_max))).unwrap();
     let mut log = Log { disk, engine, report, now_ms: 0 };
     log.settle();
     let error = loop {
@@ -592,6 +592,7 @@ fn what_cannot_be_stored_is_refused_and_changes_nothing() {
 }
 
 mod damage;
+mod stops;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]

@@ -1,0 +1,143 @@
+//! Stops in order, and opens that find what they have left.
+
+use std::{cell::RefCell, rc::Rc};
+
+use super::*;
+use crate::{
+    keys::{IndexFull, KeyFlaw, KeyHash, Keys, MakeKeys},
+    plan::Disk,
+    position::Entry,
+};
+
+type Entries = BTreeMap<KeyHash, Entry>;
+
+/// What was saved, and of which run.
+#[derive(Clone, Debug, Default)]
+struct Store(Rc<RefCell<Option<(u64, Entries)>>>);
+
+/// An index that can be saved.
+#[derive(Debug)]
+struct KeptKeys {
+    entries: RefCell<Entries>,
+    store: Store,
+}
+
+impl Keys for KeptKeys {
+    fn hash(&self, key: &[u8]) -> Result<KeyHash, KeyFlaw> {
+        MapKeys::new(0).hash(key)
+    }
+
+    fn get(&self, hash: KeyHash) -> Option<Entry> {
+        self.entries.borrow().get(&hash).copied()
+    }
+
+    fn prepare(&self, _: KeyHash) -> Result<(), IndexFull> {
+        Ok(())
+    }
+
+    fn publish(&self, hash: KeyHash, entry: Entry) -> Option<Entry> {
+        self.entries.borrow_mut().insert(hash, entry)
+    }
+
+    fn units_max(&self) -> u64 {
+        UNITS_MAX
+    }
+
+    fn save(&self, manifest: &Manifest, _: &mut dyn Disk) -> Result<bool, Error> {
+        *self.store.0.borrow_mut() = Some((manifest.run, self.entries.borrow().clone()));
+        Ok(true)
+    }
+}
+
+impl MakeKeys<KeptKeys> for Store {
+    fn empty(&mut self, _: &Manifest) -> Result<KeptKeys, IndexFull> {
+        Ok(KeptKeys { entries: RefCell::default(), store: self.clone() })
+    }
+
+    fn saved(&mut self, manifest: &Manifest, _: &mut dyn Disk) -> Result<Option<KeptKeys>, Error> {
+        let saved = self.0.borrow().clone().filter(|(run, _)| *run == manifest.run);
+        let store = self.clone();
+        Ok(saved.map(|(_, entries)| KeptKeys { entries: RefCell::new(entries), store }))
+    }
+}
+
+fn open(disk: &mut MemoryDisk, store: &Store) -> (Engine<KeptKeys>, Report) {
+    let opening = Opening {
+        directories: 1,
+        new: New { log: LogId(5), shape: shape() },
+        settings: settings(Mode::Safe),
+        now_ms: 0,
+        progress: &mut |_| {},
+    };
+    Engine::open(disk, opening, store.clone()).unwrap()
+}
+
+fn settle(disk: &mut MemoryDisk, engine: &mut Engine<KeptKeys>) {
+    while let Some(plan) = engine.poll(0) {
+        let outcome = disk.perform(plan.action);
+        engine.complete(plan.token, outcome);
+    }
+}
+
+fn put(disk: &mut MemoryDisk, engine: &mut Engine<KeptKeys>, key: u8) {
+    let put = Put { key: &[key], value: &[key; 700], ..Put::default() };
+    while engine.put(&put, 0).unwrap() == Wrote::Wait {
+        settle(disk, engine);
+    }
+    settle(disk, engine);
+}
+
+/// Reads of segments since the last call.
+fn segment_reads(disk: &mut MemoryDisk) -> usize {
+    let done = std::mem::take(&mut disk.done);
+    done.iter().filter(|it| it.starts_with("read") && it.ends_with(".segment")).count()
+}
+
+#[test]
+fn after_a_stop_in_order_no_segment_is_read_and_nothing_differs() {
+    let (mut disk, store) = (MemoryDisk::default(), Store::default());
+    let (mut engine, _) = open(&mut disk, &store);
+    for key in 0..60 {
+        put(&mut disk, &mut engine, key % 40);
+    }
+    let live = |engine: &Engine<KeptKeys>| {
+        let segments = engine.segments.iter().flatten();
+        segments.map(|it| (it.role, it.live_bytes, it.smallest_sequence)).collect::<Vec<_>>()
+    };
+    engine.close(&mut disk, 0).unwrap();
+    let closed = live(&engine);
+    segment_reads(&mut disk);
+    let (engine, report) = open(&mut disk, &store);
+    assert!(report.is_clean);
+    assert_eq!(segment_reads(&mut disk), 0, "a clean open reads segments");
+    assert_eq!(live(&engine), closed);
+    let entries = engine.index.entries.borrow().clone();
+    // The same without the clean stop, from footers: the run has changed.
+    drop(engine);
+    let (engine, report) = open(&mut disk, &store);
+    assert!(!report.is_clean, "an index of an earlier run was believed");
+    assert_eq!(live(&engine), closed);
+    assert_eq!(*engine.index.entries.borrow(), entries);
+    assert_eq!(report.records, 60);
+}
+
+#[test]
+fn a_clean_stop_whose_segments_are_not_all_there_is_none() {
+    let (mut disk, store) = (MemoryDisk::default(), Store::default());
+    let (mut engine, _) = open(&mut disk, &store);
+    for key in 0..30 {
+        put(&mut disk, &mut engine, key);
+    }
+    engine.close(&mut disk, 0).unwrap();
+    let held = disk.files.remove(&segment(0)).unwrap();
+    let (mut engine, report) = open(&mut disk, &store);
+    assert!(!report.is_clean);
+    assert_eq!(report.damages[0].what, Wrong::Missing);
+    assert!(matches!(engine.get(&[0], 0).unwrap(), Get::Absent { .. }));
+    engine.close(&mut disk, 0).unwrap();
+    // It is there again, and so are its records: the stop in between was not taken for clean.
+    disk.files.insert(segment(0), held);
+    let (mut engine, report) = open(&mut disk, &store);
+    assert!(!report.is_clean);
+    assert!(matches!(engine.get(&[0], 0).unwrap(), Get::Read(_)));
+}
