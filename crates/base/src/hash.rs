@@ -29,9 +29,102 @@ impl KeyHasher {
     }
 }
 
+/// Bytes of the seed of a [`WideHasher`].
+pub const WIDE_SEED_BYTES: usize = 128;
+
+/// A hash function of 128 bits with its secret, for those who take a hash for the key itself.
+///
+/// Two PolymurHashes with seeds of their own, finished by two multiply-shift functions
+/// (Dietzfelbinger 1996; sums of them for more than one input: Thorup 2015). Two different keys of
+/// at most `n` bytes, chosen without knowledge of the seed, agree in any given `k` of the 128 bits
+/// with a probability of at most `2^-k + n^2 * 2^-120.4`: either both PolymurHashes agree, or the
+/// finish, which is pairwise independent, makes all bits of the two like coins. PolymurHash alone
+/// promises that for 64 bits as a whole and not for 128.
+#[derive(Clone, Debug)]
+pub struct WideHasher {
+    parts: [KeyHasher; 2],
+    /// Of the lower and of the upper half: a factor for each part, and a summand.
+    finish: [[u128; 3]; 2],
+}
+
+impl WideHasher {
+    /// The function that belongs to a seed. All of its bytes are to be random: the bound is
+    /// arithmetic with them.
+    #[must_use]
+    pub fn new(seed: &[u8; WIDE_SEED_BYTES]) -> Self {
+        let (numbers, _) = seed.as_chunks();
+        let number = |at: usize| u128::from_le_bytes(numbers[at]);
+        Self {
+            parts: [0, 1].map(|at| KeyHasher::new(number(at))),
+            finish: [2, 5].map(|at| [at, at + 1, at + 2].map(number)),
+        }
+    }
+
+    /// The 128-bit hash of `key`.
+    #[must_use]
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u128 {
+        let [one, other] = [&self.parts[0], &self.parts[1]].map(|part| u128::from(part.hash(key)));
+        let half = |[by_one, by_other, plus]: [u128; 3]| {
+            let sum = by_one.wrapping_mul(one).wrapping_add(by_other.wrapping_mul(other));
+            sum.wrapping_add(plus) >> 64
+        };
+        half(self.finish[0]) | half(self.finish[1]) << 64
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::KeyHasher;
+    use super::{KeyHasher, WIDE_SEED_BYTES, WideHasher};
+    use crate::random::Random;
+
+    fn drawn() -> [u8; WIDE_SEED_BYTES] {
+        let mut random = Random::new(1, 2);
+        let mut seed = [0; WIDE_SEED_BYTES];
+        seed.as_chunks_mut().0.iter_mut().for_each(|word| *word = random.bits().to_le_bytes());
+        seed
+    }
+
+    #[test]
+    fn wide_hashes_follow_the_documented_formula() {
+        let seed = drawn();
+        let number =
+            |at: usize| u128::from_le_bytes(seed[at..at + 16].try_into().expect("sixteen bytes"));
+        let [x0, x1] = [0, 16].map(|at| u128::from(KeyHasher::new(number(at)).hash(b"key")));
+        let half = |at| {
+            let product = number(at).wrapping_mul(x0);
+            product.wrapping_add(number(at + 16).wrapping_mul(x1)).wrapping_add(number(at + 32))
+        };
+        let expected = half(32) >> 64 | half(80) >> 64 << 64;
+        assert_eq!(WideHasher::new(&seed).hash(b"key"), expected);
+    }
+
+    #[test]
+    fn every_seed_byte_counts_for_a_wide_hash() {
+        let mut seed = drawn();
+        let before = WideHasher::new(&seed).hash(b"some key");
+        for at in 0..WIDE_SEED_BYTES {
+            seed[at] ^= 0x88;
+            // The lower half of a summand rarely carries into the half that is kept.
+            let is_low = [64..72, 112..120].iter().any(|low| low.contains(&at));
+            assert!(is_low || WideHasher::new(&seed).hash(b"some key") != before, "byte {at}");
+            seed[at] ^= 0x88;
+        }
+    }
+
+    #[test]
+    fn few_bits_of_a_wide_hash_collide_like_coins() {
+        // 4,096 keys have 8.4 million pairs; 16 bits make 128 of them collide, give or take 11.
+        for shift in [0, 17, 48, 64, 100, 112] {
+            let mut seen = vec![0_u32; 1 << 16];
+            let hasher = WideHasher::new(&drawn());
+            (0..4096_u32).for_each(|key| {
+                seen[(hasher.hash(&key.to_le_bytes()) >> shift) as usize % (1 << 16)] += 1;
+            });
+            let pairs: u32 = seen.iter().map(|&count| count * count.saturating_sub(1) / 2).sum();
+            assert!((73..=183).contains(&pairs), "{pairs} pairs from bit {shift}");
+        }
+    }
 
     #[test]
     fn seeds_give_different_functions() {

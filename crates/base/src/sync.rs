@@ -26,6 +26,10 @@ pub use shuttle::{
     thread,
 };
 
+/// A cell that is written once. The checkers see writing and reading it as one step each: nobody is
+/// to wait in one.
+pub use std::sync::OnceLock;
+
 /// Spins before the thread gives up its time slice.
 ///
 /// A holder that was preempted cannot make progress while a waiter burns its core, so a waiter

@@ -5,6 +5,7 @@
 //! - [`plan`]: the contract with whatever performs the I/O.
 //! - [`position`]: where a record lies and about how long it is; what an index stores.
 //! - [`keys`]: what leads from a key to a position, as an engine uses it.
+//! - [`index`]: the two indexes that there are.
 //! - [`format`]: bytes on disk.
 //!
 //! `docs/formats/log.md` describes every byte on disk, and the order of writes and flushes.
@@ -15,6 +16,7 @@ mod buffer;
 pub mod engine;
 pub mod error;
 pub mod format;
+pub mod index;
 pub mod keys;
 pub mod plan;
 pub mod position;

@@ -11,6 +11,7 @@
 pub mod byte_size;
 pub mod config_file;
 pub mod dump_lines;
+pub mod index_file;
 mod memcached;
 pub mod memcached_binary;
 pub mod memcached_cuts;
@@ -40,6 +41,7 @@ targets! {
     byte_size,
     config_file,
     dump_lines,
+    index_file,
     memcached_binary,
     memcached_cuts,
     memcached_requests,

@@ -27,7 +27,7 @@ struct Mutant {
     symptom: &'static str,
 }
 
-const MUTANTS: [Mutant; 9] = [
+const MUTANTS: [Mutant; 14] = [
     Mutant {
         name: "no_fence",
         suite: Suite::Loom,
@@ -90,6 +90,41 @@ const MUTANTS: [Mutant; 9] = [
         package: "cache",
         filter: "shuttle_",
         symptom: "slot shared",
+    },
+    Mutant {
+        name: "index_no_fence",
+        suite: Suite::Loom,
+        package: "kelvin-log",
+        filter: "loom_index_reader_and_writer",
+        symptom: "torn read",
+    },
+    Mutant {
+        name: "index_no_version_check",
+        suite: Suite::Loom,
+        package: "kelvin-log",
+        filter: "loom_index_reader_and_writer",
+        symptom: "torn read",
+    },
+    Mutant {
+        name: "index_miss_without_second_look",
+        suite: Suite::Loom,
+        package: "kelvin-log",
+        filter: "loom_index_miss_during_move",
+        symptom: "present key missed",
+    },
+    Mutant {
+        name: "index_lock_without_second_look",
+        suite: Suite::Shuttle,
+        package: "kelvin-log",
+        filter: "shuttle_index_nothing_is_missed",
+        symptom: "key",
+    },
+    Mutant {
+        name: "index_block_unchecked",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "every_flipped_bit_is_named",
+        symptom: "must be refused",
     },
 ];
 

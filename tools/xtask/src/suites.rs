@@ -46,8 +46,8 @@ impl Suite {
                 "trace",
                 "wire",
             ],
-            // The only crate with shared memory of its own.
-            Self::Loom | Self::Shuttle => &["cache"],
+            // The crates with shared memory of their own.
+            Self::Loom | Self::Shuttle => &["cache", "kelvin-log"],
             // The crates with unsafe code.
             Self::Miri => &["cache", "reactor"],
         }

@@ -1,0 +1,78 @@
+//! Growth by one bucket at a time.
+
+use base::sync::atomic::Ordering;
+
+use super::{
+    BUCKETS_MAX, Bucket, HashIndex, Identity, Loading,
+    bucket::{BUCKET_LINES, BUCKET_SLOTS},
+    identity::BASE_BITS,
+};
+
+/// Slots of 100 that are taken when a bucket is added: 16 bytes a slot make 17.8 a key. Moving
+/// still makes room at 94 at the worst moment of a round; what is kept below that spares puts
+/// searches of 25 buckets.
+const LOAD_MAX_PERCENT: u64 = 90;
+
+/// Buckets that one put adds at most: it fills one slot, and a bucket makes eight.
+const SPLITS_MAX: u32 = 2;
+
+/// Buckets for so many entries.
+pub(super) fn buckets_for(entries: u64) -> u64 {
+    let slots = u128::from(entries) * 100 / u128::from(LOAD_MAX_PERCENT) + 1;
+    let buckets = slots.div_ceil(BUCKET_SLOTS as u128);
+    u64::try_from(buckets).unwrap_or(u64::MAX).max(1 << BASE_BITS)
+}
+
+impl HashIndex {
+    /// Adds buckets while there are too few for the entries.
+    #[inline]
+    pub(super) fn grow_if_full(&self) -> Result<(), Loading> {
+        for _ in 0..SPLITS_MAX {
+            let slots = self.size().0 * BUCKET_SLOTS as u64;
+            if (self.len() + 1) * 100 <= slots * LOAD_MAX_PERCENT {
+                break;
+            }
+            self.split_one()?;
+        }
+        Ok(())
+    }
+
+    /// Splits the next bucket, unless another thread is at it or there are as many as may be.
+    pub(in crate::index) fn split_one(&self) -> Result<(), Loading> {
+        let Ok(_growth) = self.growth.try_lock() else { return Ok(()) };
+        let size = self.size();
+        if size.0 >= self.buckets_max() {
+            return Ok(());
+        }
+        let from = size.next_split();
+        // Both in the order of their numbers. Nobody can have locked the new one.
+        let (old, new) = (self.bucket_made(from)?, self.bucket_made(size.0)?);
+        let (old, new) = (old.lock(), new.lock());
+        let mut leaving = 0;
+        for place in 0..BUCKET_SLOTS {
+            let Some(slot) = old.bucket().slot(place) else { continue };
+            let identity = Identity::of_bucket(slot.fingerprint, from);
+            if !identity.buckets(size.grown()).contains(&from) {
+                new.set(place, slot);
+                leaving |= 1 << place;
+            }
+        }
+        self.buckets.store(size.grown().0, Ordering::Release);
+        if leaving != 0 {
+            // After that: a reader who misses what has left sees that there are more buckets.
+            old.clear(leaving);
+        }
+        Ok(())
+    }
+
+    /// Buckets that there may be.
+    pub(super) fn buckets_max(&self) -> u64 {
+        (self.blocks.lines_max() / BUCKET_LINES as u64).min(BUCKETS_MAX)
+    }
+
+    /// A bucket, its block made if need be.
+    #[inline]
+    pub(super) fn bucket_made(&self, number: u64) -> Result<Bucket<'_>, Loading> {
+        self.blocks.pair_made(number).map(Bucket)
+    }
+}

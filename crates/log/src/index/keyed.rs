@@ -1,0 +1,142 @@
+//! An index with what makes hashes of keys: what an engine uses.
+
+use base::hash::{WIDE_SEED_BYTES, WideHasher};
+
+use super::{FlatIndex, HashIndex, Index, IndexError, KeyHash, Lookup};
+use crate::{
+    keys::{IndexFull, KeyFlaw, Keys},
+    position::Entry,
+};
+
+/// An index, wholly loaded, and the names of its keys.
+#[derive(Debug)]
+pub struct Keyed {
+    index: Index,
+    /// Of a hash index.
+    hasher: Option<WideHasher>,
+}
+
+impl Keyed {
+    /// A flat index: its keys are integers of eight bytes, the lowest first.
+    #[must_use]
+    pub fn flat(index: FlatIndex) -> Self {
+        Self { index: Index::Flat(index), hasher: None }
+    }
+
+    /// A hash index, whose keys are hashed with the log's seed.
+    #[must_use]
+    pub fn hash(index: HashIndex, seed: &[u8; WIDE_SEED_BYTES]) -> Self {
+        Self { index: Index::Hash(index), hasher: Some(WideHasher::new(seed)) }
+    }
+
+    /// The index.
+    #[must_use]
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+}
+
+impl Keys for Keyed {
+    fn hash(&self, key: &[u8]) -> Result<KeyHash, KeyFlaw> {
+        if let Some(hasher) = &self.hasher {
+            return Ok(KeyHash(hasher.hash(key)));
+        }
+        let bytes = key.try_into().map_err(|_| KeyFlaw::NoInteger { got: key.len() })?;
+        let key = u64::from_le_bytes(bytes);
+        match &self.index {
+            Index::Flat(flat) if !flat.has(key) => {
+                let range = flat.range();
+                Err(KeyFlaw::OutOfRange { key, kmin: range.kmin, kmax: range.kmax })
+            }
+            _ => Ok(key.into()),
+        }
+    }
+
+    fn get(&self, hash: KeyHash) -> Option<Entry> {
+        match self.index.get(hash) {
+            Lookup::Absent => None,
+            Lookup::At(entry) => Some(entry),
+            Lookup::Loading(_) => panic!("an engine's index is wholly loaded"),
+        }
+    }
+
+    fn prepare(&self, hash: KeyHash) -> Result<(), IndexFull> {
+        match self.index.lock(hash) {
+            Ok(_) => Ok(()),
+            Err(IndexError::Full { .. }) => Err(IndexFull),
+            Err(error) => panic!("a key that was hashed has its place: {error}"),
+        }
+    }
+
+    fn publish(&self, hash: KeyHash, entry: Entry) -> Option<Entry> {
+        let mut guard = self.index.lock(hash).expect("invariant: room was made");
+        guard.publish(entry)
+    }
+
+    fn kept(&self, entry: Entry) -> Entry {
+        self.index.kept(entry)
+    }
+
+    fn units_max(&self) -> u64 {
+        (1 << self.index.position_bits()) - 1
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::{
+        index::FlatRange,
+        position::{Position, SizeClass},
+    };
+
+    fn entry(units: u64) -> Entry {
+        Entry { position: Position::new(units).expect("a position"), class: SizeClass::LARGEST }
+    }
+
+    #[test]
+    fn integers_of_a_flat_index_have_eight_bytes_and_a_range() {
+        let range = FlatRange { kmin: 5, kmax: 9, kmax_limit: 9, entry_bytes: 4 };
+        let keys = Keyed::flat(FlatIndex::new(range).expect("an index"));
+        assert_eq!(keys.hash(b"four"), Err(KeyFlaw::NoInteger { got: 4 }));
+        for key in [4_u64, 9] {
+            let expected = KeyFlaw::OutOfRange { key, kmin: 5, kmax: 9 };
+            assert_eq!(keys.hash(&key.to_le_bytes()), Err(expected));
+        }
+        let hash = keys.hash(&8_u64.to_le_bytes()).expect("in the range");
+        assert_eq!(hash, KeyHash(8));
+        assert_eq!((keys.get(hash), keys.prepare(hash)), (None, Ok(())));
+        let most = entry(keys.units_max());
+        assert_eq!(keys.publish(hash, most), None);
+        assert_eq!(keys.get(hash), Some(keys.kept(most)));
+        assert_eq!(keys.units_max(), (1 << 30) - 1);
+    }
+
+    #[test]
+    fn bytes_of_a_hash_index_are_hashed_with_the_seed() {
+        let seed = std::array::from_fn(|at| at as u8);
+        let keys = Keyed::hash(HashIndex::new(1000).expect("an index"), &seed);
+        let hash = keys.hash(b"a key").expect("any bytes");
+        assert_eq!(hash, KeyHash(WideHasher::new(&seed).hash(b"a key")));
+        assert_eq!((keys.get(hash), keys.prepare(hash)), (None, Ok(())));
+        assert_eq!(keys.publish(hash, entry(keys.units_max())), None);
+        assert_eq!(keys.get(hash), Some(entry((1 << 38) - 1)));
+    }
+
+    #[test]
+    fn a_full_index_has_no_room_for_a_new_key_but_for_an_old_one() {
+        let keys = Keyed::hash(HashIndex::new(1).expect("an index"), &[7; WIDE_SEED_BYTES]);
+        let mut last = None;
+        let full = (0_u64..).find_map(|number| {
+            let hash = KeyHash::from(number).shortened(63);
+            let prepared = keys.prepare(hash);
+            if prepared.is_ok() {
+                keys.publish(hash, entry(number + 1));
+                last = Some(hash);
+            }
+            prepared.err()
+        });
+        assert_eq!(full, Some(IndexFull));
+        assert_eq!(keys.prepare(last.expect("some fit")), Ok(()));
+    }
+}
