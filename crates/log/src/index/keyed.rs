@@ -2,11 +2,20 @@
 
 use base::hash::{WIDE_SEED_BYTES, WideHasher};
 
-use super::{FlatIndex, HashIndex, Index, IndexError, KeyHash, Lookup};
+use super::{
+    FlatIndex, FlatRange, HashIndex, Index, IndexError, KeyHash, Lookup,
+    checkpoint::{self, CheckpointError, Limits, Stamp},
+};
 use crate::{
-    keys::{IndexFull, KeyFlaw, Keys},
+    error::Error,
+    format::manifest::{IndexKind, Manifest},
+    keys::{IndexFull, KeyFlaw, Keys, MakeKeys},
+    plan::{DirectoryId, Disk, Failure},
     position::Entry,
 };
+
+/// The log's home directory.
+const HOME: DirectoryId = DirectoryId(0);
 
 /// An index, wholly loaded, and the names of its keys.
 #[derive(Debug)]
@@ -16,7 +25,73 @@ pub struct Keyed {
     hasher: Option<WideHasher>,
 }
 
+/// Makes the index that a log's manifest asks for, or loads the one that was saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexLimits {
+    /// What a flat index's `kmax` may grow to.
+    pub kmax_limit: u64,
+    /// Keys that a hash index may have at most, removed ones with a tombstone included.
+    pub entries_max: u64,
+}
+
+impl IndexLimits {
+    fn of(self, manifest: &Manifest) -> Limits {
+        match manifest.shape.index {
+            IndexKind::Flat { kmin, kmax } => Limits::Flat(FlatRange {
+                kmin,
+                kmax,
+                kmax_limit: kmax.max(self.kmax_limit),
+                entry_bytes: manifest.shape.entry_bytes.into(),
+            }),
+            IndexKind::Hash { .. } => Limits::Hash { entries_max: self.entries_max },
+        }
+    }
+}
+
+impl MakeKeys<Keyed> for IndexLimits {
+    fn empty(&mut self, manifest: &Manifest) -> Result<Keyed, IndexFull> {
+        let index = match self.of(manifest) {
+            Limits::Flat(range) => FlatIndex::new(range).map(Index::Flat),
+            Limits::Hash { entries_max } => HashIndex::new(entries_max).map(Index::Hash),
+        };
+        Ok(Keyed::of(index.map_err(|_| IndexFull)?, manifest))
+    }
+
+    fn saved(&mut self, manifest: &Manifest, disk: &mut dyn Disk) -> Result<Option<Keyed>, Error> {
+        let mut disk = disk;
+        let opened = checkpoint::open(self.of(manifest), stamp(manifest), HOME, &mut disk);
+        let (index, loader) = match opened {
+            Err(CheckpointError::Disk { failure: Failure::NotFound, .. }) => return Ok(None),
+            opened => opened.map_err(|error| of_checkpoint("read", error))?,
+        };
+        loader.load(&index, &mut disk).map_err(|error| of_checkpoint("read", error))?;
+        Ok(Some(Keyed::of(index, manifest)))
+    }
+}
+
+fn stamp(manifest: &Manifest) -> Stamp {
+    Stamp { log_id: manifest.log, run: manifest.run }
+}
+
+fn of_checkpoint(doing: &'static str, error: CheckpointError) -> Error {
+    match error {
+        CheckpointError::Disk { file, failure, .. } => Error::Disk { doing, file, failure },
+        CheckpointError::Damaged { file, offset, flaw } => {
+            Error::SavedIndex { file, offset, flaw: flaw.to_string() }
+        }
+        CheckpointError::NotLoaded { .. } => panic!("an engine's index is wholly loaded"),
+    }
+}
+
 impl Keyed {
+    fn of(index: Index, manifest: &Manifest) -> Self {
+        let hasher = match &manifest.shape.index {
+            IndexKind::Flat { .. } => None,
+            IndexKind::Hash { seeds } => Some(WideHasher::new(seeds)),
+        };
+        Self { index, hasher }
+    }
+
     /// A flat index: its keys are integers of eight bytes, the lowest first.
     #[must_use]
     pub fn flat(index: FlatIndex) -> Self {
@@ -79,6 +154,13 @@ impl Keys for Keyed {
 
     fn units_max(&self) -> u64 {
         (1 << self.index.position_bits()) - 1
+    }
+
+    fn save(&self, manifest: &Manifest, disk: &mut dyn Disk) -> Result<bool, Error> {
+        let mut disk = disk;
+        checkpoint::save(&self.index, stamp(manifest), HOME, &mut disk)
+            .map_err(|error| of_checkpoint("save", error))?;
+        Ok(true)
     }
 }
 

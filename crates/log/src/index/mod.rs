@@ -28,7 +28,7 @@ pub use either::{Guard, Index};
 pub use flat::{FlatGuard, FlatIndex, FlatRange, SLOTS_MAX};
 pub use hash::{HashGuard, HashIndex};
 pub use key::KeyHash;
-pub use keyed::Keyed;
+pub use keyed::{IndexLimits, Keyed};
 
 use crate::position::Entry;
 
