@@ -187,6 +187,11 @@ impl Blocks {
         lock(&self.free).untouched as usize
     }
 
+    /// Blocks that the system has given memory for, block 0 among them.
+    pub(crate) fn touched(&self) -> usize {
+        lock(&self.free).touched()
+    }
+
     /// Blocks that may be taken, those that wait for readers included.
     pub(crate) fn available(&self) -> usize {
         self.limit().saturating_sub(self.taken())

@@ -49,6 +49,8 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) out_of_memory: AtomicU64,
+    /// Stores of keys whose record was dead.
+    pub(crate) overwritten_dead: AtomicU64,
     /// Bytes of the arena held by uploads, now.
     pub(crate) upload_bytes: AtomicU64,
     /// Bytes of values that somebody sends, now.
@@ -99,6 +101,19 @@ impl Memory {
     pub(crate) fn is_dead(&self, slot: Slot<'_>, header: Header, now_ms: u64) -> bool {
         let expiry_ms = slot.expiry_ms(header);
         (expiry_ms != 0 && expiry_ms <= now_ms) || header.epoch() != self.epoch()
+    }
+
+    /// Whether the record at a location is dead.
+    #[inline]
+    pub(crate) fn is_dead_at(&self, location: usize, now_ms: u64) -> bool {
+        let slot = self.slot(location);
+        self.is_dead(slot, slot.header(), now_ms)
+    }
+
+    /// Counts a dead record whose key was stored again.
+    #[cold]
+    pub(crate) fn note_overwritten_dead(&self) {
+        self.counters.overwritten_dead.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Why a record that is dead is.

@@ -19,6 +19,10 @@ pub struct Stats {
     pub arena_bytes: u64,
     /// Bytes of the arena in blocks that are in use.
     pub arena_used_bytes: u64,
+    /// Bytes of the arena that the system has given memory for, in use or not.
+    pub arena_touched_bytes: u64,
+    /// Bytes of it that are kept free, so that whoever needs a block finds one.
+    pub arena_reserve_bytes: u64,
     /// Bytes of the index.
     pub index_bytes: u64,
     /// Bytes of ghosts.
@@ -37,6 +41,8 @@ pub struct Stats {
     pub reclaimed: u64,
     /// Of these, records that had expired and nobody had read.
     pub expired_unfetched: u64,
+    /// Beside them, expired and flushed records whose key was stored again first.
+    pub overwritten_dead: u64,
     /// Stores that found no memory.
     pub out_of_memory: u64,
     /// Writes.
@@ -69,6 +75,8 @@ impl Stats {
             record_bytes: (sum.taken_bytes + values) as u64,
             arena_bytes: (blocks * BLOCK_BYTES) as u64,
             arena_used_bytes: (memory.blocks.taken() * BLOCK_BYTES) as u64,
+            arena_touched_bytes: (memory.blocks.touched() * BLOCK_BYTES) as u64,
+            arena_reserve_bytes: (memory.blocks.reserve() * BLOCK_BYTES) as u64,
             index_bytes: memory.index.bytes(),
             ghost_bytes: memory.ghosts.bytes(),
             table_bytes: (sum.table_bytes
@@ -81,6 +89,7 @@ impl Stats {
             evicted_unfetched: sum.evicted_unfetched,
             reclaimed: sum.reclaimed,
             expired_unfetched: sum.expired_unfetched,
+            overwritten_dead: load(&counters.overwritten_dead),
             out_of_memory: load(&counters.out_of_memory),
             writes: table.writes(),
         }

@@ -331,6 +331,38 @@ fn flushes_without_a_store_between_are_one() {
 }
 
 #[test]
+fn dead_records_whose_keys_are_stored_again_are_counted() {
+    let cache = cache(16 << 20);
+    let mut worker = cache.worker().expect("a place");
+    let counted = || cache.stats().overwritten_dead;
+    let put = Put { expiry_ms: 1_002_000, ..Put::new(Value::Bytes(b"value")) };
+    for key in [b"a", b"b", b"c"] {
+        worker.set(worker.key(key), &put).expect("memory");
+    }
+    // In place, elsewhere, and by an update; but not while it lives.
+    set(&mut worker, b"a", b"other");
+    assert_eq!(counted(), 0);
+    worker.set(worker.key(b"a"), &put).expect("memory");
+    cache.clock().advance_ms(2_000);
+    worker.quiesce();
+    worker.set(worker.key(b"a"), &Put { expiry_ms: 1_009_000, ..put }).expect("memory");
+    assert_eq!(counted(), 1);
+    set(&mut worker, b"b", &[1; 500]);
+    assert_eq!(counted(), 2);
+    let stored = worker.update(worker.key(b"c"), |view| {
+        assert!(view.is_none());
+        Change::Put(Put::new(Value::Bytes(b"x"))).into()
+    });
+    assert!(stored.is_ok());
+    assert_eq!(counted(), 3);
+    worker.flush();
+    for key in [b"a", b"b", b"c", b"d"] {
+        set(&mut worker, key, b"x");
+    }
+    assert_eq!(counted(), 6);
+}
+
+#[test]
 fn expired_and_flushed_records_are_gone_and_swept() {
     let cache = cache(16 << 20);
     let mut worker = cache.worker().expect("a place");

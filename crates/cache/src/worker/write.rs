@@ -77,7 +77,7 @@ impl Worker {
         };
         if let Some(found) = found
             && table.class_at(found.entry.location()) == Some(class)
-            && let Some(token) = overwrite_found(table, &found, &draft, value)
+            && let Some(token) = overwrite_found(table, &found, &draft, value, self.now_ms)
         {
             table.report_hit(key.hash, found.entry.location());
             return Ok(token);
@@ -157,11 +157,18 @@ fn overwrite_found(
     found: &Found<'_>,
     draft: &Draft<'_>,
     value: &[u8],
+    now_ms: u64,
 ) -> Option<u64> {
     let _lock = found.bucket.lock();
     let memory = &table.memory;
     let found = memory.index.confirm(&memory.arena, found)?;
-    has_key(memory, found.entry, draft.key).then(|| rewrite(table, &found, draft, value))
+    if !has_key(memory, found.entry, draft.key) {
+        return None;
+    }
+    if memory.is_dead_at(found.entry.location(), now_ms) {
+        memory.note_overwritten_dead();
+    }
+    Some(rewrite(table, &found, draft, value))
 }
 
 /// Rewrites a record in its slot. The caller holds the lock of its bucket, and the class fits.
@@ -236,12 +243,16 @@ fn place_anyhow(
     let (key, memory) = (draft.key, &table.memory);
     let pair = memory.index.lock(&memory.arena, key.candidates, key.hash);
     let found = find_key(memory, &pair, key);
+    let was_dead = found.is_some_and(|found| memory.is_dead_at(found.entry.location(), now_ms));
     let published = publish(table, &pair, found, draft, &Body::Inline(value), location);
     drop(pair);
     let Ok((token, old)) = published else {
         table.free_slot(location);
         return Err(NoRoom);
     };
+    if was_dead {
+        memory.note_overwritten_dead();
+    }
     settle(table, old, now_ms);
     if old.is_some() {
         table.report_hit(key.hash, location);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::size::ByteSize;
+use server::config::{Budget, MemoryUse, NET_THREADS_MAX};
 
 use super::{
     listen::{self, Place},
@@ -10,9 +11,6 @@ use super::{
     refusal::Refusal,
     suboptions::PAGE_BYTES,
 };
-
-/// Least MiB for records.
-const MEMORY_MIB_LEAST: i64 = 16;
 
 /// A value may take a quarter of the memory for records.
 const VALUE_SHARE_DIVISOR: i64 = 4;
@@ -88,9 +86,12 @@ pub(super) fn settings(options: &mut Options) -> Result<Settings, Refusal> {
 /// MiB for records and bytes of the longest value: what is asked for, as far as it can be had.
 fn memory(options: &mut Options) -> (i64, i64) {
     let asked_mib = i64::from(options.memory_mib);
-    let memory_mib = asked_mib.max(MEMORY_MIB_LEAST);
+    let threads = usize::try_from(options.threads).unwrap_or(usize::MAX);
+    let least_bytes = Budget::record_bytes_min(MemoryUse::Records, threads.min(NET_THREADS_MAX));
+    let least_mib = i64::try_from(least_bytes >> 20).unwrap_or(i64::MAX);
+    let memory_mib = asked_mib.max(least_mib);
     if memory_mib > asked_mib {
-        options.warn(format!("-m {asked_mib}: records take {MEMORY_MIB_LEAST} MiB at least"));
+        options.warn(format!("-m {asked_mib}: records take {least_mib} MiB at least"));
     }
     let most = (memory_mib << 20) / VALUE_SHARE_DIVISOR;
     let value_bytes_max = options.value_bytes_max.min(most);

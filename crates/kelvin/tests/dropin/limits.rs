@@ -50,6 +50,30 @@ fn full_memory_refuses_instead_of_evicting() {
 }
 
 #[test]
+fn little_memory_may_become_more() {
+    on_both(&["-m", "3", "-s", "{dir}/socket"], |server| {
+        let mut conn = server.connect();
+        let value = "v".repeat(66_000);
+        let mut set = |key: u32| {
+            let request = format!("set key{key} 0 0 66000\r\n{value}\r\n");
+            assert_eq!(line(&mut conn, request.as_bytes()), "STORED\r\n");
+        };
+        let number = |report, name| {
+            let text = server.stat(report, name).expect("it is told");
+            text.parse::<u64>().expect("a number")
+        };
+        (0..60).for_each(&mut set);
+        let (evicted, malloced) = (number("", "evictions"), number("slabs", "total_malloced"));
+        assert!(evicted > 0 && malloced > 0, "{evicted} of 60 evicted, {malloced} bytes");
+        server.ask(b"cache_memlimit 8\r\n", b"OK\r\n");
+        (60..80).for_each(&mut set);
+        assert!(number("slabs", "total_malloced") > malloced, "{malloced} bytes before");
+        assert_eq!(number("", "evictions"), evicted, "there is more memory now");
+        number("settings", "maxbytes")
+    });
+}
+
+#[test]
 fn beyond_the_limit_connections_are_turned_away() {
     on_kelvin(&["-c", "2", "-s", "{dir}/socket"], |server| {
         let mut open = vec![served(server), served(server)];

@@ -88,3 +88,35 @@ fn memcached_tool_shows_the_same() {
         (rows[0].to_owned(), row[count].to_owned())
     });
 }
+
+#[test]
+fn what_had_died_when_it_is_stored_again_is_reclaimed() {
+    on_both(&["-o", "no_modern", "-s", "{dir}/socket"], |server| {
+        let mut conn = server.connect();
+        conn.ask(b"set key 0 0 1\r\n1\r\n", b"STORED\r\n");
+        let before = server.stat("", "reclaimed");
+        // memcached tells a record from a flush by whole seconds.
+        std::thread::sleep(std::time::Duration::from_millis(2_100));
+        conn.ask(b"flush_all\r\nset key 0 0 1\r\n1\r\n", b"OK\r\nSTORED\r\n");
+        (before, server.stat("", "reclaimed"))
+    });
+}
+
+#[test]
+fn an_empty_server_has_no_class_and_no_page_to_spare() {
+    on_both(&["-s", "{dir}/socket"], |server| {
+        let mut conn = server.connect();
+        conn.ask(b"slabs reassign 1 1\r\n", b"SAME src and dst class are identical\r\n");
+        for classes in ["1 64", "1 40", "-1 1", "-2 1"] {
+            let order = format!("slabs reassign {classes}\r\n");
+            conn.ask(order.as_bytes(), b"BADCLASS invalid src or dst class id\r\n");
+        }
+        for classes in ["1 2", "31 39", "0 1"] {
+            let order = format!("slabs reassign {classes}\r\n");
+            conn.ask(order.as_bytes(), b"NOSPARE source class has no spare pages\r\n");
+        }
+        let pool = server.stat("", "slab_global_page_pool");
+        assert_eq!(pool.as_deref(), Some("0"));
+        server.stat("slabs", "active_slabs")
+    });
+}

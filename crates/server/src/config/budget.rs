@@ -26,8 +26,14 @@ const STATE_BYTES_PER_CONNECTION: u64 = 4 << 10;
 const BYTES_PER_CONNECTION: u64 =
     STATE_BYTES_PER_CONNECTION + reactor::OWN_BYTES_PER_CONNECTION as u64;
 
-/// Least bytes for records.
-pub(crate) const RECORD_BYTES_MIN: u64 = 16 << 20;
+/// Least bytes for records where memory is for everything.
+const RECORD_BYTES_MIN: u64 = 16 << 20;
+
+/// Least bytes for records where memory is for them alone: memcached starts with as little.
+const RECORD_BYTES_LEAST: u64 = 2 << 20;
+
+/// Data threads that go with that; each further one adds its part.
+const THREADS_LEAST: u64 = 4;
 
 /// The parts of a server's memory, in bytes. Their sum is the `memory` setting, unless that is for
 /// records alone.
@@ -43,10 +49,21 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// Least bytes for records of `threads` data threads.
+    #[must_use]
+    pub fn record_bytes_min(memory_use: MemoryUse, threads: usize) -> u64 {
+        match memory_use {
+            MemoryUse::Everything => RECORD_BYTES_MIN,
+            MemoryUse::Records => {
+                RECORD_BYTES_LEAST * (threads as u64).div_ceil(THREADS_LEAST).max(1)
+            }
+        }
+    }
+
     /// Divides the memory of `config` for `threads` data threads.
     ///
     /// # Errors
-    /// [`Error::Memory`] with the arithmetic when less than 16 MiB remain for records.
+    /// [`Error::Memory`] with the arithmetic when too little remains for records.
     pub fn new(config: &Config, threads: usize) -> Result<Self, Error> {
         let memory_bytes = config.memory.0;
         let threads_bytes = |each: u64| threads as u64 * each;
@@ -61,7 +78,8 @@ impl Budget {
             MemoryUse::Everything => memory_bytes.saturating_sub(buffer_bytes + connection_bytes),
             MemoryUse::Records => memory_bytes,
         };
-        if record_bytes < RECORD_BYTES_MIN {
+        let least = Self::record_bytes_min(config.memory_use, threads);
+        if record_bytes < least {
             return Err(Error::Memory {
                 memory: config.memory,
                 buffers: ByteSize(buffer_bytes),
@@ -69,7 +87,7 @@ impl Budget {
                 connections: config.max_connections,
                 states: ByteSize(connection_bytes),
                 left: ByteSize(record_bytes),
-                least: ByteSize(RECORD_BYTES_MIN),
+                least: ByteSize(least),
             });
         }
         Ok(Self { buffer_bytes, connection_bytes, record_bytes })

@@ -23,7 +23,6 @@ use reactor::Spin;
 use crate::memcached::TURN_COMMANDS_MAX;
 
 pub use budget::Budget;
-pub(crate) use budget::RECORD_BYTES_MIN;
 pub(crate) use check::VALUE_SHARE_DIVISOR;
 pub use layers::{Effective, Layer, Origin};
 pub use value::{

@@ -1,5 +1,7 @@
 //! The commands that are not about one key.
 
+use std::ops::RangeInclusive;
+
 use base::size::ByteSize;
 use cache::Cache;
 use reactor::OUTPUT_UNIT_BYTES_MAX;
@@ -9,13 +11,19 @@ use super::{
     context::Context,
     dump::{Dump, has_class},
     record::Replies,
-    reports::{self, List},
+    reports::{self, CLASS, List},
     watch::Watch,
 };
-use crate::{config, stats::Settings};
+use crate::stats::Settings;
 
 /// Highest level that `verbosity` sets.
 const VERBOSITY_MAX: u32 = 2;
+
+/// Slab classes that memcached has unless it is told otherwise; 0 is for pages without a class.
+const SLAB_CLASSES: RangeInclusive<i32> = 0..=39;
+
+/// Pages of a class of which one can be spared.
+const SPARE_PAGES: u64 = 2;
 
 /// What follows a command.
 #[derive(Debug)]
@@ -70,8 +78,8 @@ pub(super) fn admin(context: &mut Context, request: &Request<'_>, replies: &mut 
         Request::MemoryLimit { mebibytes, noreply } => {
             (memory_limit(context, u64::from(mebibytes) << 20), noreply)
         }
-        Request::Tune { subject: Subject::SlabsReassign, noreply } => {
-            (lines::BAD_SLAB_CLASS, noreply)
+        Request::Tune { subject: Subject::SlabsReassign { from, to }, noreply } => {
+            (reassign(&context.worker.cache().stats(), from, to), noreply)
         }
         Request::Tune { subject: Subject::CrawlerSwitch { on }, noreply } => {
             (switch_crawler(context, on), noreply)
@@ -108,7 +116,7 @@ pub(super) fn flush_all(context: &mut Context, at: Expiry) -> bool {
 fn memory_limit(context: &Context, memory_bytes: u64) -> &'static [u8] {
     let Settings { other_bytes, .. } = context.server.settings();
     let record_bytes = memory_bytes.saturating_sub(*other_bytes);
-    let least_bytes = config::RECORD_BYTES_MIN;
+    let least_bytes = context.server.settings().record_bytes_min;
     let (memory, records) = (ByteSize(memory_bytes), ByteSize(record_bytes));
     if record_bytes < least_bytes {
         let least = ByteSize(least_bytes);
@@ -145,6 +153,21 @@ fn dump(
         return Err(pipelined);
     }
     Dump::of_crawler(&context.worker, format, classes)
+}
+
+/// What becomes of a page that is to go from one class to another. There is one class that has any,
+/// whose memory is for values of all sizes: nothing has to be moved for them.
+fn reassign(stats: &cache::Stats, from: i32, to: i32) -> &'static [u8] {
+    let pages = reports::class_pages(stats);
+    let own = i32::try_from(CLASS).expect("invariant: it is 1");
+    let from = if from == -1 && pages >= SPARE_PAGES && to != own { own } else { from };
+    if !SLAB_CLASSES.contains(&from) || !SLAB_CLASSES.contains(&to) {
+        lines::BAD_SLAB_CLASS
+    } else if from != own || pages < SPARE_PAGES {
+        lines::NO_SPARE_SLAB
+    } else {
+        lines::OK
+    }
 }
 
 /// Nothing needs to crawl for expired records here; only wrong classes are told.

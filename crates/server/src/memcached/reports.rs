@@ -21,6 +21,9 @@ pub(super) use settings::settings;
 /// The one class that `stats items` and `stats slabs` show: the whole arena.
 pub(super) const CLASS: u32 = 1;
 
+/// Bytes of memcached's pages, of which all memory consists there.
+const PAGE_BYTES: u64 = 1 << 20;
+
 /// Milliseconds of a second.
 pub(super) const SECOND_MS: u64 = 1000;
 
@@ -74,7 +77,7 @@ pub(super) fn items(cache: &Cache) -> Vec<u8> {
         item("evicted_time", 0);
         item("outofmemory", stats.out_of_memory);
         item("tailrepairs", 0);
-        item("reclaimed", stats.reclaimed);
+        item("reclaimed", stats.reclaimed + stats.overwritten_dead);
         item("expired_unfetched", stats.expired_unfetched);
         item("evicted_unfetched", stats.evicted_unfetched);
         item("crawler_reclaimed", stats.reclaimed);
@@ -97,13 +100,21 @@ pub(super) fn items(cache: &Cache) -> Vec<u8> {
     report.end()
 }
 
+/// Pages of the one class: none before something is stored, then all blocks in use.
+pub(super) fn class_pages(stats: &cache::Stats) -> u64 {
+    match stats.writes {
+        0 => 0,
+        _ => stats.arena_used_bytes.div_ceil(general::BLOCK_BYTES),
+    }
+}
+
 /// `stats slabs`: the arena, as one class whose pages are its blocks and whose chunks are its
 /// records, all of their mean size.
 pub(super) fn slabs(server: &ServerStats, cache: &Cache) -> Vec<u8> {
     let stats = cache.stats();
     let totals = server.totals();
     let mut report = Report::default();
-    let used = stats.arena_used_bytes.div_ceil(general::BLOCK_BYTES);
+    let used = class_pages(&stats);
     if used > 0 {
         let mut slab = |name: &str, value: u64| report.stat(format_args!("{CLASS}:{name}"), value);
         let chunk_bytes = stats.record_bytes.checked_div(stats.records).unwrap_or(0).max(1);
@@ -125,7 +136,10 @@ pub(super) fn slabs(server: &ServerStats, cache: &Cache) -> Vec<u8> {
         slab("touch_hits", totals.touch_hits);
     }
     report.stat("active_slabs", u32::from(used > 0));
-    report.stat("total_malloced", stats.arena_used_bytes);
+    // What has been in use, and what is kept ready.
+    let arena_bytes = stats.arena_used_bytes + stats.arena_reserve_bytes;
+    let malloced_bytes = arena_bytes.max(stats.arena_touched_bytes) + stats.table_bytes;
+    report.stat("total_malloced", malloced_bytes.next_multiple_of(PAGE_BYTES));
     report.end()
 }
 

@@ -17,6 +17,7 @@ pub(super) fn settings(
     Settings {
         memory_bytes: config.memory.0,
         other_bytes: budget.other_bytes(config),
+        record_bytes_min: Budget::record_bytes_min(config.memory_use, threads),
         buffer_bytes: budget.buffer_bytes,
         connection_bytes: budget.connection_bytes,
         exposed: listeners.iter().any(Listener::is_exposed),

@@ -9,6 +9,8 @@ pub struct Settings {
     pub memory_bytes: u64,
     /// What of it is not for records.
     pub other_bytes: u64,
+    /// Least bytes for records.
+    pub record_bytes_min: u64,
     /// Memory for common buffers.
     pub buffer_bytes: u64,
     /// Memory for connections and the buffers that are their own.

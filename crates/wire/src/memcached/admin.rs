@@ -100,7 +100,7 @@ fn slabs<'a>(args: &[&'a [u8]], noreply: bool) -> Order<'a> {
             if from == to {
                 return Err(lines::SAME_SLAB_CLASS);
             }
-            Ok(Request::Tune { subject: Subject::SlabsReassign, noreply })
+            Ok(Request::Tune { subject: Subject::SlabsReassign { from, to }, noreply })
         }
         [what, ref args @ ..] if abbreviates(what, "automove") => {
             automove(args)?;

@@ -100,6 +100,8 @@ pub const MEMORY_LIMIT_FAILED: &[u8] =
 pub const AUTOMOVE_WINDOW: &[u8] = b"CLIENT_ERROR automove window too low or too high\r\n";
 /// `slabs reassign` with a class that does not exist.
 pub const BAD_SLAB_CLASS: &[u8] = b"BADCLASS invalid src or dst class id\r\n";
+/// `slabs reassign` from a class that has less than two pages.
+pub const NO_SPARE_SLAB: &[u8] = b"NOSPARE source class has no spare pages\r\n";
 /// `slabs reassign` to the class that it is from.
 pub const SAME_SLAB_CLASS: &[u8] = b"SAME src and dst class are identical\r\n";
 /// `lru tune` with too large shares.

@@ -260,7 +260,12 @@ pub enum Subject {
     /// `slabs automove`.
     SlabsAutomove,
     /// `slabs reassign`.
-    SlabsReassign,
+    SlabsReassign {
+        /// The class that gives a page; -1 is any.
+        from: i32,
+        /// The class that gets it.
+        to: i32,
+    },
     /// `lru tune`, `lru mode`, `lru temp_ttl`.
     Lru,
     /// `lru_crawler enable` and `disable`.

@@ -163,7 +163,8 @@ fn memory(report: &mut Report, server: &ServerStats, cache: &Cache, totals: &Tot
     report.stat("bytes", stats.record_bytes);
     report.stat("curr_items", stats.records);
     report.stat("total_items", totals.total_items);
-    let free_bytes = stats.arena_bytes.saturating_sub(stats.arena_used_bytes);
+    let kept_bytes = stats.arena_used_bytes + stats.arena_reserve_bytes;
+    let free_bytes = stats.arena_touched_bytes.saturating_sub(kept_bytes);
     report.stat("slab_global_page_pool", free_bytes / BLOCK_BYTES);
     report.stat("expired_unfetched", stats.expired_unfetched);
     report.stat("evicted_unfetched", stats.evicted_unfetched);
@@ -171,7 +172,7 @@ fn memory(report: &mut Report, server: &ServerStats, cache: &Cache, totals: &Tot
         report.zeros(&["evicted_active"]);
     }
     report.stat("evictions", stats.evictions);
-    report.stat("reclaimed", stats.reclaimed);
+    report.stat("reclaimed", stats.reclaimed + stats.overwritten_dead);
     report.stat("crawler_reclaimed", stats.reclaimed);
     report.zeros(&["crawler_items_checked", "lrutail_reflocked"]);
     if server.shows_maintainer() {

@@ -44,6 +44,8 @@ fn what_cannot_be_tuned_is_accepted_or_refused_in_memcacheds_words() {
         "lru mode flat",
         "slabs automove 1",
         "slabs reassign 1 2",
+        "slabs reassign 1 40",
+        "slabs reassign -1 2",
         "watch",
         "extstore max_sleep 5",
         "shutdown",
@@ -55,15 +57,38 @@ fn what_cannot_be_tuned_is_accepted_or_refused_in_memcacheds_words() {
         reply,
         "OK\nOK\nOK\nOK\nBADCLASS invalid class id\nBADCLASS invalid class id\n\
          ERROR metadump not allowed\nERROR key dump not allowed\nOK\nOK\n\
-         BADCLASS invalid src or dst class id\n\
+         NOSPARE source class has no spare pages\n\
+         BADCLASS invalid src or dst class id\nBADCLASS invalid src or dst class id\n\
          CLIENT_ERROR watch commands not allowed\nOK\nSERVER_ERROR: shutdown not enabled\n\
          CLIENT_ERROR stats cachedump not allowed\nERROR\nERROR\n"
     );
 }
 
 #[test]
+fn a_page_is_moved_from_the_class_that_has_pages_and_that_changes_nothing() {
+    let mut server = Server::new();
+    assert!(ask(&mut server, &["stats slabs"]).starts_with("STAT active_slabs 0\n"));
+    ask(&mut server, &["set a 0 0 1", "x"]);
+    let slabs = ask(&mut server, &["stats slabs"]);
+    let orders = ["1 2", "-1 2", "-1 1", "2 1", "0 1", "1 39"];
+    let orders: Vec<String> = orders.iter().map(|of| format!("slabs reassign {of}")).collect();
+    let orders: Vec<&str> = orders.iter().map(String::as_str).collect();
+    assert_eq!(
+        ask(&mut server, &orders),
+        "OK\nOK\nBADCLASS invalid src or dst class id\n\
+         NOSPARE source class has no spare pages\nNOSPARE source class has no spare pages\nOK\n"
+    );
+    assert_eq!(ask(&mut server, &["stats slabs"]), slabs);
+}
+
+#[test]
 fn the_memory_can_be_changed_as_far_as_it_was_reserved() {
-    let settings = Settings { memory_bytes: 40 << 20, other_bytes: 8 << 20, ..Settings::default() };
+    let settings = Settings {
+        memory_bytes: 40 << 20,
+        other_bytes: 8 << 20,
+        record_bytes_min: 16 << 20,
+        ..Settings::default()
+    };
     let config = CacheConfig { memory_max_bytes: 120 << 20, ..CacheConfig::new(32 << 20) };
     let mut server = Server::with(config, settings);
     let failed = "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\n";

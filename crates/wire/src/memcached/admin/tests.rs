@@ -75,8 +75,9 @@ fn memory_limits_have_bounds() {
 
 #[test]
 fn slabs_are_reassigned_and_moved() {
-    assert_eq!(request(b"slabs reassign 1 -1\r\n"), tune(Subject::SlabsReassign));
-    assert_eq!(request(b"slabs r 1 2\r\n"), tune(Subject::SlabsReassign));
+    let reassign = |from, to| tune(Subject::SlabsReassign { from, to });
+    assert_eq!(request(b"slabs reassign 1 -1\r\n"), reassign(1, -1));
+    assert_eq!(request(b"slabs r 1 2\r\n"), reassign(1, 2));
     refused(&[b"slabs reassign 1 1", b"slabs reassign 01 1"], lines::SAME_SLAB_CLASS);
     refused(&[b"slabs reassign 1 x", b"slabs reassign x 1"], lines::BAD_FORMAT);
     for line in [
