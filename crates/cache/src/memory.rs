@@ -110,10 +110,12 @@ impl Memory {
         self.is_dead(slot, slot.header(), now_ms)
     }
 
-    /// Counts a dead record whose key was stored again.
-    #[cold]
-    pub(crate) fn note_overwritten_dead(&self) {
-        self.counters.overwritten_dead.fetch_add(1, Ordering::Relaxed);
+    /// Counts a record whose key was stored again, if it was dead.
+    #[inline]
+    pub(crate) fn note_overwritten(&self, was_dead: bool) {
+        if was_dead {
+            self.counters.overwritten_dead.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Why a record that is dead is.

@@ -39,9 +39,10 @@ fn check(bytes: &[u8; HEADER_BYTES], rest: &[u8]) {
         Ok(table) => {
             assert_eq!(table.blocks().len(), header.blocks as usize);
             assert!(table.encode() == rest, "a table is written as it was read");
-            let found = table.blocks().enumerate().all(|(row, block)| {
-                table.find(block).is_some_and(|found| found.0 == row)
-            });
+            let found = table
+                .blocks()
+                .enumerate()
+                .all(|(row, block)| table.find(block).is_some_and(|found| found.0 == row));
             assert!(found, "every block is found in its row");
         }
         Err(flaw) => assert!(!flaw.to_string().is_empty()),

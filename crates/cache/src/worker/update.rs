@@ -181,9 +181,7 @@ impl Worker {
         let found = stored.as_ref().map(|view| *view.found());
         let turn = store(table, &pair, found, &draft, &body, made.slot);
         if let Ok((_, old)) = turn {
-            if stored.is_some() && live.is_none() {
-                table.memory.note_overwritten_dead();
-            }
+            table.memory.note_overwritten(stored.is_some() && live.is_none());
             drop(pair);
             if matches!(body, Body::Parts(_)) {
                 hand_over(made, upload);

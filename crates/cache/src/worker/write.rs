@@ -165,9 +165,7 @@ fn overwrite_found(
     if !has_key(memory, found.entry, draft.key) {
         return None;
     }
-    if memory.is_dead_at(found.entry.location(), now_ms) {
-        memory.note_overwritten_dead();
-    }
+    memory.note_overwritten(memory.is_dead_at(found.entry.location(), now_ms));
     Some(rewrite(table, &found, draft, value))
 }
 
@@ -250,9 +248,7 @@ fn place_anyhow(
         table.free_slot(location);
         return Err(NoRoom);
     };
-    if was_dead {
-        memory.note_overwritten_dead();
-    }
+    memory.note_overwritten(was_dead);
     settle(table, old, now_ms);
     if old.is_some() {
         table.report_hit(key.hash, location);
