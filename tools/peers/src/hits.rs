@@ -4,7 +4,8 @@
 //! much memory, `kelvin bench --trace` replays the trace, and what is resident then is the measure.
 //! memcached is started anew with one budget after another (`-m`, whole MiB) and asked the same,
 //! until its process is resident with as much, to one percent or one MiB: a budget counts other
-//! things in each server, resident bytes are what a machine has to have.
+//! things in each server, resident bytes are what a machine has to have. What it took beside its
+//! budget in one cell is where the next one begins.
 
 mod cell;
 
@@ -26,7 +27,8 @@ use crate::{
 };
 
 /// Budgets of memcached that are tried. Its resident bytes are its budget, its hash table, which
-/// depends little on it, and what it starts with: the second one fits nearly always.
+/// depends little on it, and what it starts with: the second one fits nearly always, and the first
+/// one in most cells but the first.
 const ATTEMPTS_MAX: usize = 6;
 
 /// How far resident bytes may lie apart: one part in this, but at least a MiB, the step of `-m`.
@@ -77,7 +79,7 @@ pub(crate) fn run(options: &HitsOptions) -> io::Result<()> {
     };
     let directory = std::env::temp_dir().join(format!("peers-trace-{}", std::process::id()));
     fs::create_dir_all(&directory)?;
-    let bench = Bench { kelvin, directory, seed: options.seed };
+    let mut bench = Bench { kelvin, directory, seed: options.seed, beside_mib: 0 };
     let mut rows = Vec::new();
     println!("{HEAD}");
     for name in &options.traces {
@@ -93,13 +95,19 @@ pub(crate) fn run(options: &HitsOptions) -> io::Result<()> {
             let row = bench.compare(subject, peer, &source, &cell)?;
             println!("{}", line(&row));
             rows.push(row);
+            // Hours of other cells may follow.
+            write_json(options.json.as_deref(), &rows)?;
         }
     }
     let _ = fs::remove_dir_all(&bench.directory);
     machine.load_average_after = machine::load_average();
     println!("\n{}\n{}", verdict(&rows), machine.line());
-    match &options.json {
-        Some(path) => fs::write(path, serde_json::to_string_pretty(&rows)?),
+    write_json(options.json.as_deref(), &rows)
+}
+
+fn write_json(path: Option<&Path>, rows: &[Row]) -> io::Result<()> {
+    match path {
+        Some(path) => fs::write(path, serde_json::to_string_pretty(rows)?),
         None => Ok(()),
     }
 }
@@ -139,11 +147,13 @@ struct Bench {
     /// For sockets and reports.
     directory: PathBuf,
     seed: u64,
+    /// What memcached was resident with beside its budget when both were last equal.
+    beside_mib: u64,
 }
 
 impl Bench {
     fn compare(
-        &self,
+        &mut self,
         subject: &Program,
         peer: &Program,
         source: &Source,
@@ -151,7 +161,7 @@ impl Bench {
     ) -> io::Result<Row> {
         eprintln!("{}, {} %: {} requests", cell.trace, cell.percent, cell.requests);
         let kelvin = self.replay(subject, cell.memory_mib, source, cell)?;
-        let mut budget_mib = kelvin.resident_bytes / MIB;
+        let mut budget_mib = (kelvin.resident_bytes / MIB).saturating_sub(self.beside_mib).max(1);
         for attempt in 1.. {
             let memcached = self.replay(peer, budget_mib, source, cell)?;
             let is_equal = is_equal(kelvin.resident_bytes, memcached.resident_bytes);
@@ -159,6 +169,9 @@ impl Bench {
                 "  memcached -m {budget_mib}: {} bytes resident, Kelvin {}",
                 memcached.resident_bytes, kelvin.resident_bytes
             );
+            if is_equal {
+                self.beside_mib = (memcached.resident_bytes / MIB).saturating_sub(budget_mib);
+            }
             if is_equal || attempt == ATTEMPTS_MAX {
                 let Cell { trace, percent: size_percent, copies, requests, .. } = cell.clone();
                 return Ok(Row {

@@ -3,8 +3,8 @@
 //!
 //! Each rule, where it comes from, and what it is worth. Figures are the mean reduction of misses
 //! against LRU: those in brackets were measured on 93 cells of 21 traces while the policy was
-//! designed; the others are `kelvin sim --unit-size` on 61 cells of 18 traces (OLTP, five of web
-//! shops and services, the twelve of LIRS) at 1, 3, 10 and 30 % of the keys.
+//! designed; the others are `kelvin sim --unit-size` on the 63 cells of 19 traces in `docs/sim.md`,
+//! at 1, 3, 10 and 30 % of the keys.
 //!
 //! 1. **New records are temporary, and one hit makes a record hot** (A, with two touches). Moved
 //!    when its turn has come, not on the hit: so a hit stores two bits and takes no lock. A's own
@@ -18,8 +18,8 @@
 //! 4. **The share of the temporary partition follows what returns** (the balance of ARC, Megiddo
 //!    and Modha 2003): a key that left it says that it is too small, one that left the hot one the
 //!    opposite. Without it the worst cell is 49 % worse than LRU, with it 4 %.
-//! 5. **Constants.** A first share of 10 %, and half a slot a hit: +7.3 % (20 %: +7.2; 30 %: +7.1;
-//!    a whole slot: +7.1; two: +6.8). Up to 98 % may be temporary: where LRU is hard to beat, all
+//! 5. **Constants.** A first share of 10 %, and half a slot a hit: +7.3 % (20 %: +7.2; 30 %: +7.0;
+//!    a whole slot: +7.1; two: +6.7). Up to 98 % may be temporary: where LRU is hard to beat, all
 //!    of it should be; with 90 % the worst cell is 4.7 % worse than LRU, with 98 % 2.3 %.
 
 use super::{Partition, Policy, Sizes, Verdict};

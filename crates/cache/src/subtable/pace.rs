@@ -12,6 +12,11 @@
 //! difference that is only noise evicts what nobody would have missed, so the time of a lap is
 //! averaged, and a sub-table measures some laps before it takes another block; fewer when the
 //! difference is so large that it is no noise.
+//!
+//! Values in parts are evicted in bursts of several laps, and a burst is one measurement. So pauses
+//! weigh more than they should, and values seem to stay longer than they do. To count every lap of
+//! a burst, though, costs 1.7 points of misses in the mean of seven traces at 30 %, and saves no
+//! bytes.
 
 use base::sync::atomic::{AtomicU64, Ordering};
 
