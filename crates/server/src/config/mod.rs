@@ -126,6 +126,7 @@ settings! {
     /// Address and port to listen on; may be given several times, or separated by commas.
     /// Nobody has to log in: beyond loopback, everybody who reaches it can read and change
     /// everything. When a Unix socket is given and no address, there is no TCP listener.
+    /// At `ascii@ADDR`, `binary@ADDR` and `auto@ADDR` that is spoken, whatever `protocol` says.
     listen: Vec<ListenAddress> = vec![ListenAddress::loopback()], "ADDR";
     /// Address and port of UDP, as in `listen`; none by default. Senders of datagrams can be
     /// forged: beyond loopback, replies can be aimed at others.
