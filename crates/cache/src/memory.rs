@@ -14,6 +14,7 @@ use crate::{
     geometry::BLOCK_WORDS,
     ghosts::Ghosts,
     index::{Found, Index},
+    policy::Partition,
     qsbr::Qsbr,
     record::{EPOCHS, Header, SHORT_BYTES, Slot},
 };
@@ -37,6 +38,8 @@ pub(crate) struct Memory {
     pub(crate) evicts: bool,
     /// Bytes of the arena that hold values in parts, by sub-table.
     pub(crate) value_bytes: Box<[AtomicUsize]>,
+    /// Keys of evicted records are remembered.
+    pub(crate) remembers: bool,
     /// [`crate::record::HEARD`] or 0.
     pub(crate) heard: u64,
     /// What was evicted, while somebody follows it.
@@ -134,6 +137,12 @@ impl Memory {
     #[inline]
     pub(crate) fn epoch(&self) -> u64 {
         self.flushes.load(Ordering::Acquire) % EPOCHS
+    }
+
+    /// The partition that a key left not long ago, if that is remembered; it is forgotten by this.
+    #[inline]
+    pub(crate) fn take_ghost(&self, hash: u64) -> Option<Partition> {
+        if self.remembers { self.ghosts.take(&self.arena, hash) } else { None }
     }
 
     /// Notes that the record at a location brought a value in parts, or took it along.

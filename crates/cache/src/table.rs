@@ -26,6 +26,7 @@ use crate::{
     ghosts::Ghosts,
     history::{History, STEP_MS},
     index::{Index, LOCATION_BITS, Need},
+    line::prefetch_to_write,
     memory::{Counters, Memory},
     qsbr::Qsbr,
     record::HEARD,
@@ -118,6 +119,7 @@ impl Table {
             has_spare_slots: AtomicBool::new(false),
             value_bytes: sub_tables.iter().map(|_| AtomicUsize::new(0)).collect(),
             evicts: config.evicts,
+            remembers: config.policy.remembers(),
             heard: if config.policy.hears_hits() { HEARD } else { 0 },
             evicted: EvictionLog::default(),
             flushes: AtomicU64::new(0),
@@ -181,6 +183,13 @@ impl Table {
         lock(&self.history).age_ms(sequence, now_ms)
     }
 
+    /// A sequence will be drawn soon. By then the counter should be here and not with another core,
+    /// which would keep this one waiting while it has a key locked.
+    #[inline]
+    pub(crate) fn expect_draw(&self) {
+        prefetch_to_write(&self.sequence.0);
+    }
+
     /// The next sequence. To be drawn under the key's lock.
     #[inline]
     pub(crate) fn draw(&self) -> u64 {
@@ -206,10 +215,10 @@ impl Table {
         }
     }
 
+    /// The sub-table that a new record goes to.
     #[inline]
-    fn number(&self, class: usize, hash: u64) -> usize {
-        let shard = (hash >> 32) as usize >> (32 - self.shard_bits);
-        class << self.shard_bits | shard
+    fn number(&self, class: usize, newcomer: Newcomer<'_>) -> usize {
+        class << self.shard_bits | newcomer.turn.shard(1 << self.shard_bits)
     }
 
     pub(crate) fn sub_tables(&self) -> &[SubTable] {
@@ -218,9 +227,16 @@ impl Table {
 
     /// A slot of `class` for a key, its old content of no meaning. Fails when it takes a block that
     /// readers may still be looking at.
-    pub(crate) fn allocate(&self, class: usize, newcomer: Newcomer) -> Result<usize, NoSlot> {
-        let number = self.number(class, newcomer.hash);
-        match self.sub_tables[number].allocate(&self.memory, newcomer, false) {
+    pub(crate) fn allocate(&self, class: usize, newcomer: Newcomer<'_>) -> Result<usize, NoSlot> {
+        let mut number = self.number(class, newcomer);
+        let allocated = self.sub_tables[number].try_allocate(&self.memory, newcomer);
+        let allocated = allocated.unwrap_or_else(|| {
+            // Another thread is here: rather than follow it from shard to shard, go on to the next.
+            newcomer.turn.skip();
+            number = self.number(class, newcomer);
+            self.sub_tables[number].allocate(&self.memory, newcomer, false)
+        });
+        match allocated {
             Ok((location, lap)) => {
                 if lap {
                     self.rebalance(number, newcomer.now_ms);
@@ -235,7 +251,7 @@ impl Table {
     /// reserve, and the reserve one back.
     #[cold]
     #[inline(never)]
-    fn allocate_anyhow(&self, number: usize, newcomer: Newcomer) -> Result<usize, NoSlot> {
+    fn allocate_anyhow(&self, number: usize, newcomer: Newcomer<'_>) -> Result<usize, NoSlot> {
         let sub_table = &self.sub_tables[number];
         if !self.memory.evicts {
             // Only what nobody uses can be had. It is free when all threads have been quiescent.

@@ -126,6 +126,12 @@ impl Entry {
         Self(self.0 & !FETCHED | if fetched { FETCHED } else { 0 })
     }
 
+    /// Whether a read changes nothing any more.
+    #[inline]
+    pub(crate) fn is_saturated(self) -> bool {
+        !self.0 & (COUNTER_MAX << COUNTER_SHIFT | FETCHED) == 0
+    }
+
     /// The same record after a read.
     #[inline]
     pub(crate) fn read(self) -> Self {
@@ -149,6 +155,8 @@ mod tests {
         assert_eq!((entry.counter(), entry.fetched()), (0, false));
         let read = entry.read().read().read().read();
         assert_eq!((read.counter(), read.fetched()), (COUNTER_MAX, true));
+        assert!(read.is_saturated() && !read.put(false).is_saturated());
+        assert!(!entry.read().read().is_saturated() && read.read() == read);
         assert_eq!((read.location(), read.tag()), (entry.location(), tag));
         let moved = read.moved(5).with_counter(1).put(false).with_counter(1);
         assert_eq!((moved.location(), moved.counter(), moved.fetched()), (5, 1, false));

@@ -227,7 +227,6 @@ impl Role {
     #[inline]
     fn growth(self, tag: Tag, spread: Spread) -> u64 {
         match self {
-            // Shards are told apart by the tag's highest bits, which growth never comes to.
             Self::First => tag.number(),
             Self::Second => spread.0 >> 16 & TAG_MAX,
         }

@@ -26,8 +26,6 @@ pub(super) struct Shape {
     pub(super) of_heads: bool,
     /// Free slots do not mean that there is room: the order has to be asked.
     pub(super) limits_partitions: bool,
-    /// Keys of evicted records are remembered.
-    pub(super) remembers: bool,
 }
 
 /// The slots of a sub-table, while its lock is held.
@@ -64,7 +62,7 @@ impl<'m> Slots for Ground<'m> {
         let hash = memory.hash_at(slot)?;
         let candidates = memory.index.candidates(hash);
         memory.index.prefetch(&memory.arena, candidates);
-        if self.shape.remembers {
+        if memory.remembers {
             memory.ghosts.prefetch(&memory.arena, hash);
         }
         Some(Seen { hash, candidates })
@@ -103,7 +101,7 @@ impl<'m> Slots for Ground<'m> {
         if memory.evicted.is_followed() {
             memory.note_evicted(found);
         }
-        if self.shape.remembers {
+        if memory.remembers {
             memory.ghosts.remember(&memory.arena, *hash, left);
         }
         self.tally.evictions += 1;

@@ -17,8 +17,10 @@ mod ground;
 mod pace;
 mod sweep;
 
+use std::cell::Cell;
+
 use base::sync::{
-    Mutex,
+    Mutex, MutexGuard,
     atomic::{AtomicUsize, Ordering},
     lock,
 };
@@ -101,11 +103,50 @@ impl<T: for<'m> Order<Ground<'m>>> OrderHere for T {}
 
 /// What a new record needs to be placed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Newcomer {
-    /// Hash of its key.
-    pub(crate) hash: u64,
+pub(crate) struct Newcomer<'w> {
+    /// Whose turn it is to take it.
+    pub(crate) turn: &'w Turn,
+    /// The partition that its key left not long ago.
+    pub(crate) left: Option<Partition>,
     /// The time that expiry is judged by.
     pub(crate) now_ms: u64,
+}
+
+/// Which shard a worker's new records go to: one after the other, each for some records on end.
+///
+/// So what a sub-table's lock guards stays in the caches of the core that uses it, and so does what
+/// was prefetched ahead of its hands; two workers that meet in a shard part at once. A shard by
+/// hash of the key was another one with every record: with two cores, every second time it was the
+/// other one's.
+#[derive(Debug)]
+pub(crate) struct Turn(Cell<usize>);
+
+impl Turn {
+    /// Bytes that go to one shard on end: those of the smallest run, far less than a sub-table has.
+    /// Of values in parts, each goes to another one: there may be few.
+    const BYTES: usize = RUN_MIN_BYTES;
+
+    /// That of the worker at a place among all workers.
+    pub(crate) fn new(place: usize) -> Self {
+        Self(Cell::new(place * Self::BYTES))
+    }
+
+    /// The shard of so many, a power of two.
+    #[inline]
+    pub(crate) fn shard(&self, shards: usize) -> usize {
+        (self.0.get() / Self::BYTES) & (shards - 1)
+    }
+
+    /// So many bytes have been taken.
+    #[inline]
+    fn pass(&self, bytes: usize) {
+        self.0.set(self.0.get().wrapping_add(bytes));
+    }
+
+    /// Goes on to the next shard.
+    pub(crate) fn skip(&self) {
+        self.0.set((self.0.get() / Self::BYTES + 1).wrapping_mul(Self::BYTES));
+    }
 }
 
 /// No slot without another block or without evicting what cannot be evicted now.
@@ -151,7 +192,6 @@ impl SubTable {
                     record_words,
                     of_heads: is_head_class(class),
                     limits_partitions: policy.limits_partitions(),
-                    remembers: policy.remembers(),
                 },
                 tally: Tally::default(),
                 draining: Vec::new(),
@@ -217,10 +257,30 @@ impl SubTable {
     pub(crate) fn allocate(
         &self,
         memory: &Memory,
-        newcomer: Newcomer,
+        newcomer: Newcomer<'_>,
         may_evict: bool,
     ) -> Result<(usize, bool), NoSlot> {
-        let mut state = lock(&self.state);
+        self.allocate_locked(lock(&self.state), memory, newcomer, may_evict)
+    }
+
+    /// The same with `may_evict` false. `None` while another thread is at work in this sub-table.
+    #[inline]
+    pub(crate) fn try_allocate(
+        &self,
+        memory: &Memory,
+        newcomer: Newcomer<'_>,
+    ) -> Option<Result<(usize, bool), NoSlot>> {
+        let state = self.state.try_lock().ok()?;
+        Some(self.allocate_locked(state, memory, newcomer, false))
+    }
+
+    fn allocate_locked(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        memory: &Memory,
+        newcomer: Newcomer<'_>,
+        may_evict: bool,
+    ) -> Result<(usize, bool), NoSlot> {
         if !state.draining.is_empty() {
             self.finish_drains(memory, &mut state);
         }
@@ -246,12 +306,10 @@ impl SubTable {
                 }
             }
         }
-        let mut remembered = None;
-        if state.shape.remembers {
-            remembered = memory.ghosts.take(&memory.arena, newcomer.hash);
-        }
         let (order, runs, mut ground) = state.parts(memory);
-        let location = order.allocate(runs, &mut ground, remembered).ok_or(NoSlot)?;
+        let location = order.allocate(runs, &mut ground, newcomer.left).ok_or(NoSlot)?;
+        let Shape { slot_words, of_heads, .. } = state.shape;
+        newcomer.turn.pass(if of_heads { Turn::BYTES } else { slot_words * WORD_BYTES });
         self.note_free_slots(memory, &state);
         let laps = state.tally.evicted_bytes / BLOCK_BYTES;
         if laps > 0 {

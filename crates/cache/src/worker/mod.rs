@@ -19,7 +19,10 @@ use base::{clock::Clock, sync::Arc};
 
 use crate::{
     CacheConfig, ConfigError, Dead, Evicted, Key, Meta, StoreError, Upload,
-    geometry::INLINE_VALUE_MAX_BYTES, stats::Stats, subtable::Newcomer, table::Table,
+    geometry::INLINE_VALUE_MAX_BYTES,
+    stats::Stats,
+    subtable::{Newcomer, Turn},
+    table::Table,
 };
 
 /// Times that a thread waits for memory, which others hold until their present command ends: at
@@ -53,6 +56,28 @@ pub struct Worker {
     dead: Cell<Option<Dead>>,
     /// For values that are put together: the present one and what comes to it.
     scratch: Box<[u8]>,
+    slot_need: SlotNeed,
+    turn: Turn,
+}
+
+/// Whether the next put will need a slot, as the last ones did or did not.
+#[derive(Debug, Default)]
+struct SlotNeed(u8);
+
+impl SlotNeed {
+    /// Puts that are remembered, more or less. One that needed no slot counts twice, as a slot that
+    /// is made in vain costs more than one that is made late.
+    const MAX: u8 = if cfg!(any(loom, shuttle, miri)) { 2 } else { 16 };
+
+    #[inline]
+    fn is_likely(&self) -> bool {
+        self.0 >= Self::MAX / 2
+    }
+
+    #[inline]
+    fn note(&mut self, needed: bool) {
+        self.0 = if needed { (self.0 + 1).min(Self::MAX) } else { self.0.saturating_sub(2) };
+    }
 }
 
 impl Cache {
@@ -79,6 +104,8 @@ impl Cache {
             now_ms: self.table.clock.now_ms(),
             dead: Cell::new(None),
             scratch: vec![0; INLINE_VALUE_MAX_BYTES].into(),
+            slot_need: SlotNeed::default(),
+            turn: Turn::new(place),
         })
     }
 
@@ -265,8 +292,9 @@ impl Worker {
 
     /// A slot for a record with `len` bytes of value. No locks and nothing found may be held.
     fn take_slot(&mut self, class: usize, hash: u64, len: usize) -> Result<usize, StoreError> {
+        let left = self.table().memory.take_ghost(hash);
         for wait in 0..WAITS_MAX {
-            let newcomer = Newcomer { hash, now_ms: self.now_ms };
+            let newcomer = Newcomer { turn: &self.turn, left, now_ms: self.now_ms };
             if wait % WAITS_PER_REFILL == 0
                 && let Ok(location) = self.table().allocate(class, newcomer)
             {

@@ -157,7 +157,7 @@ pub(super) fn pin(table: &Arc<Table>, location: usize, meta: Meta) -> Get {
 #[inline]
 pub(super) fn count_hit(found: &Found<'_>) {
     let (old, new) = (found.entry, found.entry.read());
-    if old != new {
+    if !old.is_saturated() {
         let word = found.line.word(found.place);
         let _ = word.compare_exchange(old.0, new.0, Ordering::Relaxed, Ordering::Relaxed);
     }

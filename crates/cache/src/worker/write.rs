@@ -68,6 +68,15 @@ impl Worker {
         // The key's ghosts are wanted soon: their miss overlaps with the buckets'.
         let memory = &table.memory;
         memory.ghosts.prefetch(&memory.arena, key.hash);
+        table.expect_draw();
+        // To make a slot takes as long as the buckets take to come, so if it is likely to be needed
+        // it is made meanwhile.
+        let newcomer = |left| Newcomer { turn: &self.turn, left, now_ms: self.now_ms };
+        let mut ahead = None;
+        if self.slot_need.is_likely() {
+            memory.index.prefetch(&memory.arena, key.candidates);
+            ahead = table.allocate(class, newcomer(None)).ok();
+        }
         // A look without a lock says where the key is; the lock then says whether it still is.
         let probe = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
         let found = match probe.found() {
@@ -79,10 +88,16 @@ impl Worker {
             && table.class_at(found.entry.location()) == Some(class)
             && let Some(token) = overwrite_found(table, &found, &draft, value, self.now_ms)
         {
+            self.slot_need.note(false);
+            if let Some(location) = ahead {
+                table.free_slot(location);
+            }
             table.report_hit(key.hash, found.entry.location());
             return Ok(token);
         }
-        match place(table, &draft, class, value, &probe, self.now_ms) {
+        self.slot_need.note(true);
+        let left = memory.take_ghost(key.hash);
+        match place(table, &draft, (class, ahead), value, &probe, newcomer(left)) {
             Ok(token) => Ok(token),
             // That may change, and the long way waits for it.
             Err(NoRoom) => self.set_other(key, put),
@@ -206,18 +221,21 @@ fn write_record(table: &Table, location: usize, draft: &Draft<'_>, body: &Body<'
     token
 }
 
-/// Stores a record in a slot of its own and turns the key's entry there, or makes one.
+/// Stores a record in a slot of its own, perhaps one that was made ahead, and turns the key's entry
+/// there, or makes one.
 fn place(
     table: &Table,
     draft: &Draft<'_>,
-    class: usize,
+    (class, ahead): (usize, Option<usize>),
     value: &[u8],
     probe: &Probe<'_>,
-    now_ms: u64,
+    newcomer: Newcomer<'_>,
 ) -> Result<u64, NoRoom> {
-    let key = draft.key;
-    let newcomer = Newcomer { hash: key.hash, now_ms };
-    let location = table.allocate(class, newcomer).map_err(|_| NoRoom)?;
+    let (key, now_ms) = (draft.key, newcomer.now_ms);
+    let location = match (ahead, newcomer.left) {
+        (Some(location), None) => location,
+        _ => allocate_now(table, class, ahead, newcomer)?,
+    };
     let index = &table.memory.index;
     // Usually nobody was here since the look without a lock.
     if let Some(room) = index.lock_one(probe, key.candidates, key.hash) {
@@ -227,6 +245,22 @@ fn place(
         return Ok(token);
     }
     place_anyhow(table, draft, value, location, now_ms)
+}
+
+/// A slot for a key of which more is known than when one was made ahead.
+#[inline]
+fn allocate_now(
+    table: &Table,
+    class: usize,
+    ahead: Option<usize>,
+    newcomer: Newcomer<'_>,
+) -> Result<usize, NoRoom> {
+    let allocated = table.allocate(class, newcomer);
+    // Not before: a slot that is free is taken, whatever partition it belongs to.
+    if let Some(location) = ahead {
+        table.free_slot(location);
+    }
+    allocated.map_err(|_| NoRoom)
 }
 
 /// The same with a slot, under the locks of both buckets.

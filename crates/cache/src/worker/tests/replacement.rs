@@ -66,3 +66,73 @@ fn nothing_is_evicted_while_slots_are_free() {
         assert_eq!(present(&mut worker, 0..held), held, "{policy}");
     }
 }
+
+#[test]
+fn what_returns_is_hot_though_its_slot_was_made_before_that_was_known() {
+    let cache = cache(PolicyKind::Htr);
+    let mut worker = cache.worker().expect("a place");
+    fill(&mut worker, 0..40_000);
+    let held = cache.stats().records;
+    // Evicted not long ago.
+    let returning = 39_800 - held..39_900 - held;
+    assert_eq!(present(&mut worker, returning.clone()), 0);
+    assert!(worker.slot_need.is_likely());
+    fill(&mut worker, returning.clone());
+    fill(&mut worker, 100_000..100_000 + held);
+    let kept = present(&mut worker, returning);
+    assert!(kept >= 90, "{kept} of 100 are left");
+    drop(worker);
+    cache.table().validate();
+}
+
+#[test]
+fn a_slot_that_was_made_in_vain_serves_the_next_record() {
+    for policy in PolicyKind::ALL.into_iter().filter(|kind| !kind.limits_partitions()) {
+        let cache = cache(policy);
+        let mut worker = cache.worker().expect("a place");
+        fill(&mut worker, 0..40_000);
+        assert!(worker.slot_need.is_likely(), "{policy}");
+        let before = cache.stats();
+        fill(&mut worker, 39_999..40_000);
+        let between = cache.stats();
+        assert_eq!(between.evictions, before.evictions + 1, "{policy}: for nothing");
+        assert_eq!(between.records, before.records - 1, "{policy}");
+        fill(&mut worker, 40_000..40_001);
+        let after = cache.stats();
+        assert_eq!((after.evictions, after.records), (between.evictions, before.records));
+        fill(&mut worker, 39_900..40_000);
+        assert!(!worker.slot_need.is_likely(), "{policy}");
+        let evictions = cache.stats().evictions;
+        fill(&mut worker, 39_900..40_000);
+        assert_eq!(cache.stats().evictions, evictions, "{policy}: nothing is new");
+        drop(worker);
+        cache.table().validate();
+    }
+}
+
+#[test]
+fn workers_go_from_shard_to_shard_and_begin_with_different_ones() {
+    let config = CacheConfig { writers: 1, hash_seed: 7, ..CacheConfig::new(256 * MIB) };
+    let cache = Cache::new(config, Clock::manual(1_000_000)).expect("a cache");
+    let bytes = || {
+        let used = cache.table().sub_tables().iter().map(|it| it.summary().taken_bytes);
+        used.filter(|bytes| *bytes > 0).collect::<Vec<_>>()
+    };
+    let mut workers = [(); 2].map(|()| cache.worker().expect("a place"));
+    // Slots of 64 bytes.
+    let mut number = 0u64;
+    let mut store = |worker: &mut Worker, records: u64| {
+        for _ in 0..records {
+            number += 1;
+            set(worker, &number.to_le_bytes(), &[7; 44]);
+        }
+    };
+    store(&mut workers[0], 64);
+    assert_eq!(bytes(), [4096]);
+    store(&mut workers[1], 32);
+    assert_eq!(bytes(), [4096, 2048]);
+    store(&mut workers[0], 3 * 64);
+    assert_eq!(bytes(), [4096, 4096 + 2048, 4096, 4096]);
+    store(&mut workers[0], 32);
+    assert_eq!(bytes(), [4096 + 2048, 4096 + 2048, 4096, 4096]);
+}
