@@ -1,12 +1,14 @@
 //! Making room in two full buckets: one of their entries goes to its other bucket, which its own
 //! bucket's number and its tag tell.
 
+use std::array;
+
 use base::sync::atomic::Ordering;
 
 use super::{Bucket, Entry, Index, LINE_ENTRIES, Lines, Pair, Size};
 use crate::{arena::Arena, geometry::LINE_WORDS};
 
-/// Buckets whose own entries are tried in the second step: each costs seven more lines.
+/// Entries of the first bucket that are tried in the second step: each costs seven more lines.
 const SECOND_STEP_BUCKETS: usize = 6;
 
 /// An entry of a locked bucket.
@@ -32,25 +34,22 @@ impl Index {
         let numbers = extent.numbers(pair.hash);
         let Lines { first, second } = pair.lines();
         let sides = [(first, numbers[0]), (second, numbers[1])];
-        let candidates = sides.map(|(bucket, number)| {
-            std::array::from_fn::<_, LINE_ENTRIES, _>(|place| {
-                let other = extent.other_bucket(number, bucket.entry(place));
-                arena.prefetch(self.line_of(other) * LINE_WORDS);
-                Candidate { bucket, place, number, other }
-            })
+        let candidate_at = |(bucket, number): (Bucket<'a>, u64), place| {
+            let other = extent.other_bucket(number, bucket.entry(place));
+            arena.prefetch(self.line_of(other) * LINE_WORDS);
+            Candidate { bucket, place, number, other }
+        };
+        // Every second bucket has room, so one side's are asked for before the other side's.
+        let freed = sides.into_iter().find_map(|side| {
+            let candidates: [_; LINE_ENTRIES] = array::from_fn(|place| candidate_at(side, place));
+            candidates.into_iter().find(|one| self.move_away(arena, pair.size, *one))
         });
-        let candidates = candidates.as_flattened();
-        for candidate in candidates {
-            if self.move_away(arena, pair.size, *candidate) {
-                return Some((candidate.bucket, candidate.place));
-            }
-        }
-        for candidate in candidates.iter().take(SECOND_STEP_BUCKETS) {
-            if self.move_away_twice(arena, pair, *candidate) {
-                return Some((candidate.bucket, candidate.place));
-            }
-        }
-        None
+        let freed = freed.or_else(|| {
+            let mut candidates =
+                (0..SECOND_STEP_BUCKETS).map(|place| candidate_at(sides[0], place));
+            candidates.find(|one| self.move_away_twice(arena, pair, *one))
+        });
+        freed.map(|candidate| (candidate.bucket, candidate.place))
     }
 
     /// Moves an entry of a locked bucket to its other bucket if there is room there, and `size`
