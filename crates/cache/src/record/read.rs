@@ -176,34 +176,7 @@ impl<'a> Slot<'a> {
             }
             return;
         }
-        // Whole words from the start, and the last eight bytes at once wherever they start.
-        if let Some(start) = out.first_chunk_mut() {
-            *start = self.number(at, WORD_BYTES).to_le_bytes();
-        }
-        if len > 2 * WORD_BYTES {
-            self.copy_words(at + WORD_BYTES, &mut out[WORD_BYTES..]);
-        }
-        if let Some(end) = out.last_chunk_mut() {
-            *end = self.number(at + len - WORD_BYTES, WORD_BYTES).to_le_bytes();
-        }
-    }
-
-    /// Fills the whole words of `out` from byte `at`.
-    fn copy_words(self, at: usize, out: &mut [u8]) {
-        let (first, shift) = (at / WORD_BYTES, at % WORD_BYTES * 8);
-        let (chunks, _) = out.as_chunks_mut::<WORD_BYTES>();
-        if shift == 0 {
-            for (out, word) in chunks.iter_mut().zip(&self.0[first..]) {
-                *out = word.load(Ordering::Relaxed).to_le_bytes();
-            }
-        } else {
-            let words = &self.0[first..first + chunks.len() + 1];
-            for (out, pair) in chunks.iter_mut().zip(words.windows(2)) {
-                let low = pair[0].load(Ordering::Relaxed) >> shift;
-                let high = pair[1].load(Ordering::Relaxed) << (64 - shift);
-                *out = (low | high).to_le_bytes();
-            }
-        }
+        unaligned::copy(&self.0[at / WORD_BYTES..], at % WORD_BYTES, out);
     }
 
     /// The CAS token.

@@ -40,8 +40,10 @@ fn write(
 fn miri_what_is_written_is_read_at_every_alignment() {
     // miri takes 50 ms a shape.
     let (key_step, value_step) = if cfg!(miri) { (4, 11) } else { (1, 1) };
+    // Longer than any value that there is under miri.
+    let long_lens = if cfg!(miri) { 0..0 } else { 60..83 };
     for key_len in (1..=14).step_by(key_step) {
-        for value_len in (0..=34).step_by(value_step) {
+        for value_len in (0..=34).step_by(value_step).chain(long_lens.clone()) {
             for fields in 0..4 {
                 let key: Vec<u8> = (1..=key_len).collect();
                 let value: Vec<u8> = (100..100 + value_len).collect();

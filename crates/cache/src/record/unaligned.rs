@@ -31,6 +31,16 @@ pub(super) fn short(words: &[AtomicU64; SHORT_WORDS + 1], skip: usize) -> [u8; S
     loads::short(words, skip % WORD_BYTES)
 }
 
+/// Fills `out`, of at least eight bytes, from byte `skip`, which is less than eight.
+///
+/// # Panics
+/// Panics when the words have fewer bytes.
+pub(super) fn copy(words: &[AtomicU64], skip: usize, out: &mut [u8]) {
+    assert!(out.len() >= WORD_BYTES, "{} bytes", out.len());
+    assert!(skip + out.len() <= words.len() * WORD_BYTES, "a copy beyond the last word");
+    loads::copy(words, skip, out);
+}
+
 /// What any processor can do.
 #[cfg(any(test, not(target_arch = "x86_64"), loom, shuttle, miri))]
 mod shifts {
@@ -49,6 +59,23 @@ mod shifts {
             *part = shifted(low, high, skip).to_le_bytes();
         }
         bytes
+    }
+
+    /// Whole words from the start, and the last eight bytes at once wherever they start.
+    pub(super) fn copy(words: &[AtomicU64], skip: usize, out: &mut [u8]) {
+        let eight_at = |at: usize| match (&words[at / WORD_BYTES..], at % WORD_BYTES) {
+            ([word, ..], 0) => word.load(Ordering::Relaxed),
+            ([low, high, ..], skip) => shifted(low, high, skip),
+            _ => unreachable!("invariant: there are as many words"),
+        };
+        let end = skip + out.len() - WORD_BYTES;
+        let (parts, _) = out.as_chunks_mut::<WORD_BYTES>();
+        for (number, part) in parts.iter_mut().enumerate() {
+            *part = eight_at(skip + number * WORD_BYTES).to_le_bytes();
+        }
+        if let Some(last) = out.last_chunk_mut() {
+            *last = eight_at(end).to_le_bytes();
+        }
     }
 
     fn shifted(low: &AtomicU64, high: &AtomicU64, skip: usize) -> u64 {
@@ -115,11 +142,148 @@ mod loads {
         }
         bytes
     }
+
+    /// Bytes of a load.
+    const LOADED_BYTES: usize = size_of::<__m128i>();
+    /// Bytes of a step of a long copy: as many as a line, so that the loop itself costs little.
+    const STEP_BYTES: usize = 4 * LOADED_BYTES;
+
+    pub(super) fn copy(words: &[AtomicU64], skip: usize, out: &mut [u8]) {
+        let start = words.as_ptr().cast::<u8>().wrapping_add(skip);
+        debug_assert!(skip + out.len() <= words.len() * WORD_BYTES);
+        match out.len() {
+            STEP_BYTES.. => in_steps(out, |at, step| {
+                // SAFETY: behind `start` are as many bytes of words as `out` has, and each step is
+                // read from where it is in `out`.
+                unsafe { load_step(start.wrapping_add(at), step) };
+            }),
+            LOADED_BYTES.. => in_steps(out, |at, step| {
+                // SAFETY: as above.
+                *step = unsafe { sixteen_at(start.wrapping_add(at)) };
+            }),
+            _ => in_steps(out, |at, step: &mut [u8; WORD_BYTES]| {
+                // SAFETY: as above.
+                *step = unsafe { eight_at(start.wrapping_add(at)) }.to_le_bytes();
+            }),
+        }
+    }
+
+    /// Has `out` filled in steps from the start, and its end by one more step that overlaps.
+    #[inline(always)]
+    fn in_steps<const BYTES: usize>(out: &mut [u8], fill: impl Fn(usize, &mut [u8; BYTES])) {
+        let end = out.len() - BYTES;
+        let (steps, rest) = out.as_chunks_mut();
+        let whole = rest.is_empty();
+        for (number, step) in steps.iter_mut().enumerate() {
+            fill(number * BYTES, step);
+        }
+        if !whole && let Some(step) = out.last_chunk_mut() {
+            fill(end, step);
+        }
+    }
+
+    /// Fills a step with as many bytes of words.
+    ///
+    /// # Safety
+    /// All of them lie in words that may be read.
+    #[inline(always)]
+    unsafe fn load_step(at: *const u8, out: &mut [u8; STEP_BYTES]) {
+        let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
+        let out = out.as_mut_ptr().cast::<__m128i>();
+        // SAFETY: reads what the caller allows. This stands for a relaxed load of one atomic for
+        // every byte that is taken from it. The stores fill `out`.
+        unsafe {
+            asm!(
+                "movdqu {a}, xmmword ptr [{at}]",
+                "movdqu {b}, xmmword ptr [{at} + 16]",
+                "movdqu {c}, xmmword ptr [{at} + 32]",
+                "movdqu {d}, xmmword ptr [{at} + 48]",
+                at = in(reg) at,
+                a = out(xmm_reg) a,
+                b = out(xmm_reg) b,
+                c = out(xmm_reg) c,
+                d = out(xmm_reg) d,
+                options(nostack, preserves_flags, readonly)
+            );
+            _mm_storeu_si128(out, a);
+            _mm_storeu_si128(out.add(1), b);
+            _mm_storeu_si128(out.add(2), c);
+            _mm_storeu_si128(out.add(3), d);
+        }
+    }
+
+    /// Sixteen bytes of words.
+    ///
+    /// # Safety
+    /// All of them lie in words that may be read.
+    #[inline(always)]
+    unsafe fn sixteen_at(at: *const u8) -> [u8; LOADED_BYTES] {
+        let loaded: __m128i;
+        let mut bytes = [0; LOADED_BYTES];
+        // SAFETY: reads what the caller allows. This stands for a relaxed load of one atomic for
+        // every byte that is taken from it. The store fills `bytes`.
+        unsafe {
+            asm!(
+                "movdqu {loaded}, xmmword ptr [{at}]",
+                at = in(reg) at,
+                loaded = out(xmm_reg) loaded,
+                options(nostack, preserves_flags, readonly)
+            );
+            _mm_storeu_si128(bytes.as_mut_ptr().cast(), loaded);
+        }
+        bytes
+    }
+
+    /// Eight bytes of words.
+    ///
+    /// # Safety
+    /// All of them lie in words that may be read.
+    #[inline(always)]
+    unsafe fn eight_at(at: *const u8) -> u64 {
+        let bytes;
+        // SAFETY: reads what the caller allows, and stands for relaxed loads as above.
+        unsafe {
+            asm!(
+                "mov {bytes}, qword ptr [{at}]",
+                at = in(reg) at,
+                bytes = lateout(reg) bytes,
+                options(nostack, preserves_flags, readonly)
+            );
+        }
+        bytes
+    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_length_is_copied_from_every_start() {
+        let bytes: Vec<u8> = (0..320_u32).map(|at| (at * 7 + at / 256) as u8).collect();
+        let words: Vec<AtomicU64> = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|eight| AtomicU64::new(u64::from_le_bytes(*eight)))
+            .collect();
+        for skip in 0..8 {
+            for len in 8..=bytes.len() - skip {
+                for copy in [copy, shifts::copy] {
+                    let mut out = vec![0; len + 2];
+                    copy(&words, skip, &mut out[1..=len]);
+                    assert_eq!(out[1..=len], bytes[skip..skip + len], "{len} bytes from {skip}");
+                    assert_eq!((out[0], out[len + 1]), (0, 0), "beside {len} bytes from {skip}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "beyond the last word")]
+    fn a_copy_ends_with_the_words() {
+        copy(&[const { AtomicU64::new(0) }; 4], 1, &mut [0; 32]);
+    }
 
     #[test]
     fn bytes_are_read_from_every_start() {

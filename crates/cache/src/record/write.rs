@@ -111,6 +111,9 @@ impl Layout {
     }
 }
 
+/// Bytes from which on a value is not shifted word by word.
+const LONG_BYTES: usize = 64;
+
 /// Packs bytes into words and stores each word that differs from what is there.
 ///
 /// Comparing first is what makes a put of an equal value cheap: its words stay clean in every
@@ -144,10 +147,7 @@ impl<'a> WordSink<'a> {
 
     #[inline(always)]
     fn emit(&mut self, value: u64) {
-        let word = &self.words[self.at];
-        if word.load(Ordering::Relaxed) != value {
-            word.store(value, Ordering::Relaxed);
-        }
+        store(&self.words[self.at], value);
         self.at += 1;
     }
 
@@ -176,10 +176,19 @@ impl<'a> WordSink<'a> {
     /// Appends bytes.
     #[inline(always)]
     pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
+        if bytes.len() >= LONG_BYTES {
+            return self.push_long(bytes);
+        }
         let (words, tail) = bytes.as_chunks::<WORD_BYTES>();
         for word in words {
             self.push_word(u64::from_le_bytes(*word));
         }
+        self.push_tail(bytes, tail);
+    }
+
+    /// Appends the last bytes of `bytes`, fewer than a word has.
+    #[inline(always)]
+    fn push_tail(&mut self, bytes: &[u8], tail: &[u8]) {
         if !tail.is_empty() {
             // The last eight bytes at once where there are as many.
             let last = match bytes.last_chunk() {
@@ -190,12 +199,41 @@ impl<'a> WordSink<'a> {
         }
     }
 
+    /// Appends many bytes: the word that is begun is filled up, and the others are taken from the
+    /// bytes as they are, instead of two shifted together for each.
+    #[inline(never)]
+    fn push_long(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        if self.pending_bits > 0
+            && let Some(first) = bytes.first_chunk()
+        {
+            rest = &bytes[WORD_BYTES - self.pending_bits as usize / 8..];
+            self.emit(self.pending | u64::from_le_bytes(*first) << self.pending_bits);
+            (self.pending, self.pending_bits) = (0, 0);
+        }
+        let (words, tail) = rest.as_chunks::<WORD_BYTES>();
+        let places = &self.words[self.at..][..words.len()];
+        for (place, word) in places.iter().zip(words) {
+            store(place, u64::from_le_bytes(*word));
+        }
+        self.at += words.len();
+        self.push_tail(bytes, tail);
+    }
+
     /// Writes the word that is not full yet, its rest zero.
     #[inline]
     pub(crate) fn finish(mut self) {
         if self.pending_bits > 0 {
             self.emit(self.pending);
         }
+    }
+}
+
+/// Stores a word that differs from what is there.
+#[inline(always)]
+fn store(place: &AtomicU64, value: u64) {
+    if place.load(Ordering::Relaxed) != value {
+        place.store(value, Ordering::Relaxed);
     }
 }
 
