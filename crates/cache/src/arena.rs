@@ -222,6 +222,17 @@ impl Arena {
         self.start.addr() - self.map.as_ptr().addr()
     }
 
+    /// Asks the processor to load the lines of `len` words from word `at`, one at least; outside the
+    /// arena nothing happens.
+    #[inline]
+    pub(crate) fn prefetch_all(&self, at: usize, len: usize) {
+        for line in (0..len).step_by(LINE_WORDS) {
+            self.prefetch(at + line);
+        }
+        // They may start in the middle of a line.
+        self.prefetch(at + len - 1);
+    }
+
     /// Asks the processor to load the line of word `at`; outside the arena nothing happens.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize) {

@@ -342,20 +342,23 @@ impl Index {
         arena.prefetch(candidates.second * LINE_WORDS);
     }
 
-    /// Asks for the record that an entry with the tag of `hash` leads to.
+    /// Where the first entry with the tag of `hash` leads to.
     #[inline]
-    pub(crate) fn prefetch_record(&self, arena: &Arena, candidates: Candidates, hash: u64) {
+    pub(crate) fn probable(
+        &self,
+        arena: &Arena,
+        candidates: Candidates,
+        hash: u64,
+    ) -> Option<usize> {
         if !self.is_current(candidates) {
-            return;
+            return None;
         }
         let lines = Lines::of(arena, candidates);
         let places = lines.tagged(Tag::of(hash));
-        if places != 0 {
+        (places != 0).then(|| {
             let (line, place) = lines.place(places.trailing_zeros());
-            let location = line.entry(place).location();
-            arena.prefetch(location);
-            arena.prefetch(location + LINE_WORDS);
-        }
+            line.entry(place).location()
+        })
     }
 }
 

@@ -4,6 +4,7 @@ mod build;
 #[cfg(test)]
 mod checks;
 mod maintain;
+mod prefetch;
 mod read;
 mod take_out;
 mod update;
@@ -242,21 +243,6 @@ impl Worker {
     #[inline]
     fn is_current(&self, key: &Key<'_>) -> bool {
         self.table().memory.index.is_current(key.candidates)
-    }
-
-    /// First pass over a burst: asks memory for the key's buckets.
-    #[inline]
-    pub fn prefetch_index(&self, key: Key<'_>) {
-        let memory = &self.table().memory;
-        memory.index.prefetch(&memory.arena, key.candidates);
-        memory.ghosts.prefetch(&memory.arena, key.hash);
-    }
-
-    /// Second pass over a burst: asks memory for the record that the buckets lead to.
-    #[inline]
-    pub fn prefetch_record(&self, key: Key<'_>) {
-        let memory = &self.table().memory;
-        memory.index.prefetch_record(&memory.arena, key.candidates, key.hash);
     }
 
     /// Begins a value of `len` bytes that arrives bit by bit.

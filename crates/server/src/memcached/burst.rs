@@ -212,15 +212,12 @@ impl<'i> Plan<'i> {
         self.0.push(Planned { work, consumed, key });
     }
 
-    /// Asks memory for what all of it will touch: all buckets first, then all records. A request
-    /// alone gains nothing.
+    /// Asks memory for what all of it will touch. A request alone gains nothing.
     pub(super) fn prefetch(&self, worker: &Worker) {
         if self.0.len() < 2 {
             return;
         }
-        let keys = || self.0.iter().filter_map(|planned| planned.key);
-        keys().for_each(|key| worker.prefetch_index(key));
-        keys().for_each(|key| worker.prefetch_record(key));
+        worker.prefetch(self.0.iter().filter_map(|planned| planned.key));
     }
 
     /// What is to be done.

@@ -59,8 +59,7 @@ pub(super) fn send_all(
         if chunk.is_empty() {
             return Progress::Complete;
         }
-        chunk.iter().for_each(|(key, _)| context.worker.prefetch_index(*key));
-        chunk.iter().for_each(|(key, _)| context.worker.prefetch_record(*key));
+        context.worker.prefetch(chunk.iter().map(|(key, _)| *key));
         for (key, done_then) in chunk {
             if !replies.has_room() {
                 return Progress::NoRoom;
