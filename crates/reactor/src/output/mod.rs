@@ -214,8 +214,12 @@ impl<E: External> Output<E> {
     #[must_use]
     pub fn launch(&mut self) -> Chain<E> {
         let chain = std::mem::take(&mut self.chain);
-        if let Some(last) = chain.last_buffer() {
-            self.appetite.learn(chain.bytes_in_buffers(), last, OUTPUT_CLASS_MAX);
+        let (buffers, bytes) = (chain.end().0, chain.bytes_in_buffers());
+        if buffers > 1 {
+            // In one piece they would have gone out with the next wait, without a call.
+            self.appetite.outgrow(bytes, OUTPUT_CLASS_MAX);
+        } else if let Some(last) = chain.last_buffer() {
+            self.appetite.learn(bytes, last, OUTPUT_CLASS_MAX);
         }
         self.in_flight = chain.weight();
         chain

@@ -24,6 +24,15 @@ impl Appetite {
         self.class
     }
 
+    /// Learns that one buffer was too small for `used` bytes that were needed at a time: the next
+    /// takes them all, up to `max`.
+    pub(crate) fn outgrow(&mut self, used: usize, max: Class) {
+        let fitting = Class::for_bytes(used).unwrap_or(Class::MAX);
+        // What is written in pieces leaves the end of a buffer unused.
+        self.class = self.class.larger().max(fitting).min(max);
+        self.small_uses = 0;
+    }
+
     /// Learns that `used` bytes of `buffer` were needed at a time. A full one asks for the next
     /// size, up to `max`; many uses of less than a quarter ask for the one below.
     pub(crate) fn learn(&mut self, used: usize, buffer: &Buffer, max: Class) {
