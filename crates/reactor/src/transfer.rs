@@ -37,15 +37,13 @@ pub(crate) fn push<E: External>(
     chain: &mut Chain<E>,
 ) -> Result<bool, Errno> {
     for _ in 0..SENDS_PER_TURN {
-        let mut slices = [IoSlice::new(&[]); SLICES_PER_SEND];
-        let mut gather = Gather::new(&mut slices);
-        chain.gather(&mut gather);
-        let (count, bytes) = (gather.count(), gather.bytes());
-        let flags = SendFlags::NOSIGNAL;
-        let sent = retry_on_intr(|| match &slices[..count] {
-            [slice] => send(socket, slice, flags),
-            slices => sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags),
-        });
+        let (sent, bytes) = match chain.one_slice() {
+            Some(slice) => {
+                let sent = retry_on_intr(|| send(socket, slice, SendFlags::NOSIGNAL));
+                (sent, slice.len())
+            }
+            None => push_slices(socket, chain),
+        };
         let room_left = match sent {
             Ok(sent) => {
                 chain.advance(sent);
@@ -59,4 +57,19 @@ pub(crate) fn push<E: External>(
         }
     }
     Ok(true)
+}
+
+/// Sends many slices by one call. Returns how many bytes they have, too.
+fn push_slices<E: External>(
+    socket: BorrowedFd<'_>,
+    chain: &Chain<E>,
+) -> (Result<usize, Errno>, usize) {
+    let mut slices = [IoSlice::new(&[]); SLICES_PER_SEND];
+    let mut gather = Gather::new(&mut slices);
+    chain.gather(&mut gather);
+    let (count, bytes) = (gather.count(), gather.bytes());
+    let mut control = SendAncillaryBuffer::default();
+    let sent =
+        retry_on_intr(|| sendmsg(socket, &slices[..count], &mut control, SendFlags::NOSIGNAL));
+    (sent, bytes)
 }

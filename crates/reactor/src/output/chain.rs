@@ -146,12 +146,10 @@ impl<E: External> Chain<E> {
         self.bytes_in_buffers == 0 && self.pieces.is_empty()
     }
 
-    /// Whether one slice is all of it.
-    pub(crate) fn is_one_slice(&self) -> bool {
-        let mut slices = [IoSlice::new(&[])];
-        let mut gather = Gather::new(&mut slices);
-        self.gather(&mut gather);
-        gather.bytes() == self.len()
+    /// All of it, if that is one slice of a buffer.
+    pub(crate) fn one_slice(&self) -> Option<&[u8]> {
+        let rest = &self.buffers.front()?.bytes()[self.buffer_sent..];
+        (self.pieces.is_empty() && rest.len() == self.bytes_in_buffers).then_some(rest)
     }
 
     /// Collects the bytes that are to be sent next, as many as `to` takes.
@@ -207,6 +205,11 @@ impl<E: External> Chain<E> {
     /// # Panics
     /// Panics when there are fewer bytes.
     pub fn advance(&mut self, mut count: usize) {
+        if count == self.bytes_in_buffers && self.pieces.is_empty() {
+            // Usually all of it is sent at once.
+            (self.behind, self.bytes_in_buffers) = (0, 0);
+            return self.clear();
+        }
         while let Some(Piece { before, external }) = self.pieces.front_mut() {
             let sent_before = count.min(*before);
             *before -= sent_before;
@@ -252,9 +255,15 @@ impl<E: External> Chain<E> {
 
     /// Drops room that was taken and not used, and queues that grew.
     pub(super) fn clear(&mut self) {
-        self.buffers.clear();
-        self.buffers.shrink_to(KEPT_BUFFERS);
-        self.pieces.shrink_to(KEPT_PIECES);
+        if !self.buffers.is_empty() {
+            self.buffers.clear();
+        }
+        if self.buffers.capacity() > KEPT_BUFFERS {
+            self.buffers.shrink_to(KEPT_BUFFERS);
+        }
+        if self.pieces.capacity() > KEPT_PIECES {
+            self.pieces.shrink_to(KEPT_PIECES);
+        }
         self.buffer_sent = 0;
         self.weight = Weight::default();
     }

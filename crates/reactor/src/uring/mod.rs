@@ -284,7 +284,7 @@ impl<E: External> Driver<E> for Uring<E> {
         };
         let socket = self.sockets[slot as usize].as_mut().expect("invariant: it is in use");
         debug_assert!(!socket.sending && socket.send.is_none(), "one send at a time");
-        if chain.is_one_slice() {
+        if chain.one_slice().is_some() {
             socket.sending = true;
             self.sends.push(slot);
             self.ring.send(socket.fd.as_fd(), chain, Token { kind: Kind::Send, slot });
