@@ -7,10 +7,10 @@
 //! ```
 //!
 //! A column is a number of clients and of commands that each of them sends at a time; all are
-//! served as the burst of one turn. Keys have 12 bytes, values 32. Records stay in the core's
-//! cache, so that what is measured is the way there and back, but for "get far", for which there
-//! are more than any cache holds. Times vary with what else the machine does; instruction counts
-//! of two commits can be compared exactly.
+//! served as the burst of one turn. Keys have 12 bytes, values 32, or 1024 where the name says 1k.
+//! Records stay in the core's cache, so that what is measured is the way there and back, but for
+//! those that are "far", of which there are more than a core's cache holds. Times vary with what
+//! else the machine does; instruction counts of two commits can be compared exactly.
 
 #![forbid(unsafe_code)]
 
@@ -36,8 +36,11 @@ const COUNTED_COMMANDS: usize = 10_240;
 /// Records, few enough for the core's cache.
 const RECORDS: usize = 1_000;
 
-/// Records that are not: some 150 MB.
-const FAR_RECORDS: usize = 1_500_000;
+/// Bytes of records that are not.
+const FAR_BYTES: usize = 150_000_000;
+
+/// Bytes of a record beside its value, about.
+const RECORD_BYTES: usize = 68;
 
 /// Clients, and commands that each sends at a time.
 const SHAPES: [(usize, usize); 4] = [(1, 1), (64, 1), (1, 16), (16, 16)];
@@ -51,7 +54,20 @@ const FAR_TURNS: usize = 1024;
 /// The seed of the key hash: layouts, and so instruction counts, are the same in every run.
 const HASH_SEED: u128 = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C834;
 
-const NAMES: [&str; 6] = ["get", "get many", "mg v", "set", "ms", "get far"];
+const NAMES: [&str; 9] =
+    ["get", "get many", "mg v", "set", "ms", "get far", "get 1k", "set 1k", "get 1k far"];
+
+fn is_far(name: &str) -> bool {
+    name.ends_with(" far")
+}
+
+fn value_bytes(name: &str) -> usize {
+    if name.contains("1k") { 1024 } else { 32 }
+}
+
+fn records(name: &str) -> usize {
+    if is_far(name) { FAR_BYTES / (RECORD_BYTES + value_bytes(name)) } else { RECORDS }
+}
 
 struct Deaf;
 
@@ -72,7 +88,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(records: usize) -> Self {
+    fn new(name: &str) -> Self {
         let clock = Clock::system();
         let config = CacheConfig { hash_seed: HASH_SEED, ..CacheConfig::new(256 << 20) };
         let cache = Cache::new(config, clock.clone()).expect("256 MiB");
@@ -87,8 +103,9 @@ impl Bench {
         };
         let clients = (0..clients).map(client).collect();
         let mut bench = Self { context, pool, clients };
-        for key in 0..records {
-            bench.run(&[batch("set", &[key])]);
+        let set = if value_bytes(name) > 32 { "set 1k" } else { "set" };
+        for key in 0..records(name) {
+            bench.run(&[batch(set, &[key])]);
         }
         bench
     }
@@ -128,9 +145,12 @@ fn batch(name: &str, keys: &[usize]) -> String {
     let mut text = String::new();
     for (place, key) in keys.iter().enumerate() {
         match name {
-            "get" | "get far" => write!(text, "get key:{key:08}\r\n"),
+            "get" | "get far" | "get 1k" | "get 1k far" => write!(text, "get key:{key:08}\r\n"),
             "mg v" => write!(text, "mg key:{key:08} v\r\n"),
             "set" => write!(text, "set key:{key:08} 0 0 32\r\n{key:032}\r\n"),
+            "set 1k" => {
+                write!(text, "set key:{key:08} 0 0 1024\r\n{key:01024}\r\n")
+            }
             "ms" => write!(text, "ms key:{key:08} 32\r\n{key:032}\r\n"),
             _ => write!(text, "{} key:{key:08}", if place == 0 { "get" } else { "" }),
         }
@@ -148,8 +168,7 @@ fn commands_of(turn: &Turn) -> usize {
 
 /// Turns of keys without a pattern that the core could learn.
 fn turns(name: &str, (clients, depth): (usize, usize)) -> Vec<Turn> {
-    let far = name == "get far";
-    let (records, turns) = if far { (FAR_RECORDS, FAR_TURNS) } else { (RECORDS, TURNS) };
+    let (records, turns) = (records(name), if is_far(name) { FAR_TURNS } else { TURNS });
     let mut state = 1_u64;
     let mut next = || {
         state ^= state << 13;
@@ -169,7 +188,7 @@ fn main() {
     let filter = args.iter().find(|arg| !arg.starts_with('-')).map_or("", String::as_str);
     let count = args.iter().any(|arg| arg == "--instructions");
     // Far records take longer to get, and no other instructions.
-    let is_wanted = |name: &&str| name.contains(filter) && !(count && *name == "get far");
+    let is_wanted = |name: &&str| name.contains(filter) && !(count && is_far(name));
     let names = NAMES.into_iter().filter(is_wanted);
     let unit = if count { "instructions" } else { "ns" };
     let shapes = SHAPES.map(|(clients, depth)| format!("{:>9}", format!("{clients}x{depth}")));
@@ -181,7 +200,7 @@ fn main() {
 }
 
 fn time(name: &str) -> [f64; SHAPES.len()] {
-    let mut bench = Bench::new(if name == "get far" { FAR_RECORDS } else { RECORDS });
+    let mut bench = Bench::new(name);
     let turns = SHAPES.map(|shape| turns(name, shape));
     let mut best = [f64::INFINITY; SHAPES.len()];
     for _ in 0..ROUNDS {
@@ -218,7 +237,7 @@ fn count_instructions(name: &str) -> [f64; SHAPES.len()] {
 }
 
 fn counted_child(name: &str, shape: usize) {
-    let mut bench = Bench::new(RECORDS);
+    let mut bench = Bench::new(name);
     let turns = turns(name, SHAPES[shape]);
     // Once uncounted, so that what is counted is the steady state.
     turns.iter().for_each(|turn| assert!(bench.run(turn) > 0));
