@@ -1,10 +1,11 @@
 //! A server that does nothing but answer: the machine's limit for one thread.
 //!
-//! Finds where gets and sets of memcached's text protocol end, and answers with the same bytes:
-//! each get with a value, each set with its confirmation. It parses nothing else and stores
-//! nothing, and none of this repository's code is in it. What it costs a request is what the kernel
-//! costs, on this machine, any server that receives and sends on one thread; what a server costs
-//! beyond it is the server's own.
+//! Finds where gets and sets of memcached's text protocol end, and answers with what lies at a
+//! place that the number at the end of the key says: each get with the value there, each set with
+//! its confirmation when it has written there. It hashes, looks up and evicts nothing, parses
+//! nothing else, and none of this repository's code is in it. What it costs a request is what the
+//! kernel and the memory cost, on this machine, any server that receives, sends and stores on one
+//! thread; what a server costs beyond it is the server's own.
 //!
 //! It tells its process (`stats`) and its name (`version`), so that a load generator finds its CPU
 //! time. One key a get; no `noreply`.
@@ -46,8 +47,8 @@ pub(crate) fn run(options: &BareOptions) -> io::Result<()> {
     };
     stdout().flush()?;
     match options.io {
-        Io::Uring => uring::serve(listener, options.value_bytes),
-        Io::Epoll => Ok(poll::serve(&listener, options.value_bytes)?),
+        Io::Uring => uring::serve(listener, options.value_bytes, options.keys),
+        Io::Epoll => poll::serve(&listener, options.value_bytes, options.keys),
     }
 }
 

@@ -197,7 +197,8 @@ impl Bench {
         source: &Source,
         cell: &Cell,
     ) -> io::Result<Replayed> {
-        let setup = Setup { is_unix: true, memory_mib, value_bytes: 0, cpus: Vec::new() };
+        let cpus = Vec::new();
+        let setup = Setup { is_unix: true, memory_mib, value_bytes: 0, keys: 1, cpus };
         let server = Server::start(program, &setup, &self.directory)?;
         let file = self.directory.join("replay.json");
         let out = Command::new(&self.kelvin)

@@ -70,7 +70,8 @@ peers bare [options]       be a server that does nothing but answer: the machine
   --unix PATH              a Unix socket instead
   --io NAME                uring,epoll (uring)
   --cpus LIST              CPUs that it runs on (any)
-  --value-bytes N          of the value that it answers every get with (32)
+  --value-bytes N          of the values (32)
+  --keys N                 values that lie in memory (1)
 ";
 
 /// Options of `speed`.
@@ -152,6 +153,7 @@ pub(crate) struct BareOptions {
     pub(crate) io: Io,
     pub(crate) cpus: Vec<usize>,
     pub(crate) value_bytes: usize,
+    pub(crate) keys: u32,
 }
 
 /// Options of `trace`.
@@ -335,7 +337,8 @@ fn block(name: &str) -> Result<Block, String> {
 
 fn bare(pairs: &[(&str, &str)]) -> Result<BareOptions, String> {
     let place = Place::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let mut options = BareOptions { place, io: Io::Uring, cpus: Vec::new(), value_bytes: 32 };
+    let (io, cpus) = (Io::Uring, Vec::new());
+    let mut options = BareOptions { place, io, cpus, value_bytes: 32, keys: 1 };
     for &(name, value) in pairs {
         match (name, value) {
             ("--listen", _) => {
@@ -347,11 +350,12 @@ fn bare(pairs: &[(&str, &str)]) -> Result<BareOptions, String> {
             ("--io", "epoll") => options.io = Io::Epoll,
             ("--cpus", _) => options.cpus = each(value, |part| number(name, part))?,
             ("--value-bytes", _) => options.value_bytes = number(name, value)?,
+            ("--keys", _) => options.keys = number(name, value)?,
             _ => return Err(format!("bare has no option {name:?} {value:?}")),
         }
     }
-    if options.value_bytes > VALUE_BYTES_MAX {
-        return Err(format!("values have at most {VALUE_BYTES_MAX} bytes"));
+    if options.value_bytes > VALUE_BYTES_MAX || options.keys == 0 {
+        return Err(format!("values have at most {VALUE_BYTES_MAX} bytes, and there is one key"));
     }
     Ok(options)
 }

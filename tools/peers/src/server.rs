@@ -56,7 +56,7 @@ impl Kind {
 
     /// One thread; everything else as it comes, but for the memory.
     fn arguments(self, at: &At, setup: &Setup) -> Vec<String> {
-        let Setup { memory_mib: memory, value_bytes, .. } = setup;
+        let Setup { memory_mib: memory, value_bytes, keys, .. } = setup;
         let text = match (self, at) {
             (Self::Kelvin, At::Tcp(port)) => {
                 format!("serve --net-threads 1 --memory {memory}MiB --listen 127.0.0.1:{port}")
@@ -77,11 +77,11 @@ impl Kind {
                 format!("--threads 1 --maxmemory {memory}mb -p 0 -s {}", path.display())
             }
             (Self::Bare, At::Tcp(port)) => {
-                format!("bare --value-bytes {value_bytes} --listen 127.0.0.1:{port}")
+                format!("bare --value-bytes {value_bytes} --keys {keys} --listen 127.0.0.1:{port}")
             }
             (Self::Bare, At::Unix(path)) => {
                 let path = path.display();
-                format!("bare --value-bytes {value_bytes} --io epoll --unix {path}")
+                format!("bare --value-bytes {value_bytes} --keys {keys} --io epoll --unix {path}")
             }
         };
         text.split(' ').map(str::to_owned).collect()
@@ -134,6 +134,7 @@ pub(crate) struct Setup {
     pub(crate) memory_mib: u64,
     /// Of what `bare` answers with.
     pub(crate) value_bytes: usize,
+    pub(crate) keys: u32,
     /// Where it runs; anywhere if there are none.
     pub(crate) cpus: Vec<usize>,
 }

@@ -71,6 +71,7 @@ fn measure(
         is_unix: block.is_unix,
         memory_mib: MEMORY_MIB,
         value_bytes: block.value_bytes,
+        keys: block.keys,
         cpus: vec![options.server_cpu],
     };
     let start = |program| Server::start(program, &setup, &directory);

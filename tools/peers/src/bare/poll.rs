@@ -1,6 +1,6 @@
 //! The server on epoll: where listeners are Unix sockets, that is what costs least.
 
-use std::os::fd::OwnedFd;
+use std::{io, os::fd::OwnedFd};
 
 use rustix::{
     event::epoll::{self, CreateFlags, EventData, EventFlags},
@@ -34,11 +34,11 @@ struct Peer {
 ///
 /// # Errors
 /// When waiting or accepting fails.
-pub(super) fn serve(listener: &OwnedFd, value_bytes: usize) -> rustix::io::Result<()> {
+pub(super) fn serve(listener: &OwnedFd, value_bytes: usize, keys: u32) -> io::Result<()> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     ioctl_fionbio(listener, true)?;
     epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let replies = Replies::new(value_bytes);
+    let mut replies = Replies::new(value_bytes, keys)?;
     let mut peers: Vec<Option<Peer>> = Vec::new();
     let mut buffer = vec![0; RECEIVE_BYTES];
     let mut events = Vec::with_capacity(EVENTS_PER_WAIT);
@@ -46,13 +46,13 @@ pub(super) fn serve(listener: &OwnedFd, value_bytes: usize) -> rustix::io::Resul
         events.clear();
         match epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         // First all requests, then all replies: the kernel's paths stay warm.
         for event in &events {
             match event.data.u64() {
                 LISTENER => add(&epoll, listener, &mut peers)?,
-                index => with(&mut peers, index, |peer| peer.receive(&replies, &mut buffer)),
+                index => with(&mut peers, index, |peer| peer.receive(&mut replies, &mut buffer)),
             }
         }
         for event in &events {
@@ -98,7 +98,7 @@ fn with(
 }
 
 impl Peer {
-    fn receive(&mut self, replies: &Replies, buffer: &mut [u8]) -> rustix::io::Result<()> {
+    fn receive(&mut self, replies: &mut Replies, buffer: &mut [u8]) -> rustix::io::Result<()> {
         if self.is_blocked {
             return Ok(());
         }
@@ -108,12 +108,8 @@ impl Peer {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let mut has_room = true;
-        let outbox = &mut self.outbox;
-        let taken = self.requests.take(&buffer[..count], |request| {
-            has_room &= outbox.add(replies, request).is_ok();
-        });
-        if taken.is_err() || !has_room { Err(Errno::PROTO) } else { Ok(()) }
+        let answered = replies.answer(&mut self.requests, &buffer[..count], &mut self.outbox);
+        answered.map_err(|_| Errno::PROTO)
     }
 
     fn flush(&mut self, epoll: &OwnedFd, index: u64, replies: &Replies) -> rustix::io::Result<()> {

@@ -9,12 +9,22 @@ const LINE_BYTES_MAX: usize = 2048;
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    Get,
+    /// Of the value of this key.
+    Get(u64),
     Set,
     Stats,
     Version,
     /// Anything else.
     Unknown,
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read<'b> {
+    /// All of a request.
+    Request(Request),
+    /// Bytes of a set's data, its end included, from byte `at` on.
+    Data { key: u64, at: usize, bytes: &'b [u8] },
 }
 
 /// A line that does not end.
@@ -26,29 +36,40 @@ pub(super) struct Endless;
 pub(super) struct Requests {
     /// The start of a line.
     held: Vec<u8>,
-    /// Bytes of a set's data that are still to come, their end included.
-    skip: usize,
+    /// Data of a set that is still to come.
+    data: Data,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Data {
+    key: u64,
+    /// Bytes that have come.
+    at: usize,
+    /// Bytes that have not, their end included.
+    left: usize,
 }
 
 impl Requests {
-    /// Takes what was received and tells `each` of every request that it completes.
+    /// Takes what was received and tells `each` of every request that it completes, and of data.
     ///
     /// # Errors
     /// [`Endless`] when a line is too long.
     pub(super) fn take(
         &mut self,
         mut bytes: &[u8],
-        mut each: impl FnMut(Request),
+        mut each: impl FnMut(Read<'_>),
     ) -> Result<(), Endless> {
         loop {
-            if self.skip > 0 {
-                let count = self.skip.min(bytes.len());
-                bytes = &bytes[count..];
-                self.skip -= count;
-                if self.skip > 0 {
+            if self.data.left > 0 {
+                let Data { key, at, left } = self.data;
+                let (data, rest) = bytes.split_at(left.min(bytes.len()));
+                each(Read::Data { key, at, bytes: data });
+                self.data = Data { key, at: at + data.len(), left: left - data.len() };
+                if self.data.left > 0 {
                     return Ok(());
                 }
-                each(Request::Set);
+                bytes = rest;
+                each(Read::Request(Request::Set));
             }
             let Some(end) = memchr::memchr(b'\n', bytes) else {
                 self.held.extend_from_slice(bytes);
@@ -65,8 +86,8 @@ impl Requests {
                 read
             };
             match read {
-                Line::Complete(request) => each(request),
-                Line::Data(bytes) => self.skip = bytes,
+                Line::Complete(request) => each(Read::Request(request)),
+                Line::Data(data) => self.data = data,
             }
         }
     }
@@ -76,25 +97,35 @@ impl Requests {
 enum Line {
     /// A whole request.
     Complete(Request),
-    /// The first line of a set; so many bytes follow.
-    Data(usize),
+    /// The first line of a set; its data follows.
+    Data(Data),
 }
 
 fn read(line: &[u8]) -> Line {
     let line = line.trim_ascii_end();
-    if line.starts_with(b"get ") {
-        return Line::Complete(Request::Get);
+    if let Some(key) = line.strip_prefix(b"get ") {
+        return Line::Complete(Request::Get(ending(key)));
     }
     if line.starts_with(b"set ") {
         // `set KEY FLAGS EXPIRY BYTES`, and the data with two bytes behind it.
-        let bytes = line.split(|byte| *byte == b' ').nth(4).and_then(number);
-        return bytes.map_or(Line::Complete(Request::Unknown), |bytes| Line::Data(bytes + 2));
+        let mut words = line.split(|byte| *byte == b' ').skip(1);
+        let key = words.next().map_or(0, ending);
+        let bytes = words.nth(2).and_then(number);
+        return bytes.map_or(Line::Complete(Request::Unknown), |bytes| {
+            Line::Data(Data { key, at: 0, left: bytes + 2 })
+        });
     }
     Line::Complete(match line {
         b"stats" => Request::Stats,
         b"version" => Request::Version,
         _ => Request::Unknown,
     })
+}
+
+/// The number that a key ends with: of its last ten bytes, what is a digit.
+fn ending(key: &[u8]) -> u64 {
+    let digits = key[key.len().saturating_sub(10)..].iter().filter(|byte| byte.is_ascii_digit());
+    digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
 }
 
 /// At most nine digits.
@@ -105,21 +136,30 @@ fn number(digits: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LINE_BYTES_MAX, Request, Requests};
+    use super::{LINE_BYTES_MAX, Read, Request, Requests};
 
     #[test]
     fn requests_are_found_wherever_they_are_cut() {
         let bytes =
-            b"get a\r\nset b 0 0 5\r\nget \n\r\nset c 0 0 0\r\n\r\nset d 0 0 x\r\nstats\r\n\
-                      version\r\nget e\r\n";
+            b"get a12\r\nset b3 0 0 5\r\nget \n\r\nset c 0 0 0\r\n\r\nset d 0 0 x\r\nstats\r\n\
+                      version\r\nget e:0000000000070\r\n";
         use Request::{Get, Set, Stats, Unknown, Version};
-        let expected = [Get, Set, Set, Unknown, Stats, Version, Get];
+        let expected = [Get(12), Set, Set, Unknown, Stats, Version, Get(70)];
         for size in 1..=bytes.len() {
             let (mut requests, mut found) = (Requests::default(), Vec::new());
+            let mut data = Vec::new();
             for piece in bytes.chunks(size) {
-                requests.take(piece, |request| found.push(request)).expect("short lines");
+                let each = |read: Read<'_>| match read {
+                    Read::Request(request) => found.push(request),
+                    Read::Data { key, at, bytes } => {
+                        assert_eq!(at, if key == 3 { data.len() } else { data.len() - 7 });
+                        data.extend_from_slice(bytes);
+                    }
+                };
+                requests.take(piece, each).expect("short lines");
             }
             assert_eq!(found, expected, "in pieces of {size}");
+            assert_eq!(data, b"get \n\r\n\r\n", "in pieces of {size}");
         }
     }
 

@@ -17,8 +17,8 @@ fn connect(io: Io, value_bytes: usize) -> UnixStream {
     let path = std::env::temp_dir().join(name);
     let listener = UnixListener::bind(&path).expect("the temporary directory can be written");
     thread::spawn(move || match io {
-        Io::Uring => uring::serve(listener.into(), value_bytes).expect("io_uring"),
-        Io::Epoll => poll::serve(&listener.into(), value_bytes).expect("epoll"),
+        Io::Uring => uring::serve(listener.into(), value_bytes, 3).expect("io_uring"),
+        Io::Epoll => poll::serve(&listener.into(), value_bytes, 3).expect("epoll"),
     });
     let stream = UnixStream::connect(&path).expect("it listens");
     fs::remove_file(&path).expect("it exists");
@@ -31,13 +31,18 @@ fn requests_are_answered_whatever_their_size() {
     for io in [Io::Uring, Io::Epoll] {
         for value_bytes in [32, 100 << 10] {
             let mut stream = connect(io, value_bytes);
-            let data = "d".repeat(value_bytes);
-            let get =
-                format!("VALUE bare 0 {value_bytes}\r\n{}\r\nEND\r\n", "b".repeat(value_bytes));
-            for _ in 0..3 {
-                let asked = format!("get k\r\nset k 0 0 {value_bytes}\r\n{data}\r\nget k\r\n");
+            let get = |byte: &str| {
+                format!("VALUE bare 0 {value_bytes}\r\n{}\r\nEND\r\n", byte.repeat(value_bytes))
+            };
+            for (before, byte) in [("b", "c"), ("c", "d"), ("d", "e")] {
+                let data = byte.repeat(value_bytes);
+                let asked = format!("get k1\r\nset k2 0 0 {value_bytes}\r\n{data}\r\nget k2\r\n");
+                stream.write_all(b"get k2\r\n").expect("it reads");
+                let mut got = vec![0; get(before).len()];
+                stream.read_exact(&mut got).expect("it answers");
+                assert!(got == get(before).as_bytes(), "{io:?}, {value_bytes}");
                 stream.write_all(asked.as_bytes()).expect("it reads");
-                let expected = format!("{get}STORED\r\n{get}");
+                let expected = format!("{}STORED\r\n{}", get("b"), get(byte));
                 let mut got = vec![0; expected.len()];
                 stream.read_exact(&mut got).expect("it answers");
                 assert!(got == expected.as_bytes(), "{io:?}, {value_bytes}");

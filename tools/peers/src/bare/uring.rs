@@ -57,11 +57,11 @@ struct Server {
 /// Serves who connects to `listener`.
 ///
 /// # Errors
-/// When the system has no such io_uring, or waiting fails.
-pub(super) fn serve(listener: OwnedFd, value_bytes: usize) -> io::Result<()> {
+/// When the system has no such io_uring or no memory, or waiting fails.
+pub(super) fn serve(listener: OwnedFd, value_bytes: usize, keys: u32) -> io::Result<()> {
     let chunk_bytes = (2 * (value_bytes + LINE_BYTES)).next_power_of_two();
     let ring = Ring::new(chunk_bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX))?;
-    let replies = Replies::new(value_bytes);
+    let replies = Replies::new(value_bytes, keys)?;
     let (peers, touched) = (Vec::new(), Vec::new());
     let mut server = Server { ring, replies, listener, peers, touched, wanted: 1 };
     server.ring.accept(server.listener.as_fd());
@@ -120,12 +120,8 @@ impl Server {
         let mut is_over = !matches!(completion.result, Ok(1..) | Err(Errno::NOBUFS));
         if let (Ok(count), Some(chunk)) = (completion.result, completion.chunk) {
             let bytes = self.ring.chunk(chunk, count as usize);
-            let (outbox, replies) = (&mut peer.outbox, &self.replies);
-            let mut has_room = true;
-            let taken = peer.requests.take(bytes, |request| {
-                has_room &= outbox.add(replies, request).is_ok();
-            });
-            is_over |= taken.is_err() || !has_room;
+            let (requests, outbox) = (&mut peer.requests, &mut peer.outbox);
+            is_over |= self.replies.answer(requests, bytes, outbox).is_err();
             self.ring.offer(chunk);
             self.touched.push(slot);
         }

@@ -25,8 +25,9 @@ fn servers_are_described() {
         io: Io::Epoll,
         cpus: vec![0, 2],
         value_bytes: 1024,
+        keys: 7,
     };
-    let line = "bare --unix /tmp/s --io epoll --cpus 0,2 --value-bytes 1024";
+    let line = "bare --unix /tmp/s --io epoll --cpus 0,2 --value-bytes 1024 --keys 7";
     assert_eq!(parse(&words(line)), Ok(Command::Bare(expected)));
     let line = "trace --trace zipf:keys=9,requests=8 --trace a.lis --sizes 0.5,20";
     let Ok(Command::Hits(read)) = parse(&words(line)) else { panic!("{line}") };
@@ -52,6 +53,7 @@ fn mistakes_are_named() {
         ("overhead --rounds 2", "overhead has no option \"--rounds\""),
         ("wire --cells all", "no cells \"all\""),
         ("bare --io select", "bare has no option \"--io\" \"select\""),
+        ("bare --keys 0", "values have at most 1048576 bytes, and there is one key"),
         ("bare --listen here", "\"here\" is no address"),
         ("speeed", "no command \"speeed\""),
     ] {
