@@ -222,8 +222,8 @@ impl Arena {
         self.start.addr() - self.map.as_ptr().addr()
     }
 
-    /// Asks the processor to load the lines of `len` words from word `at`, one at least; outside the
-    /// arena nothing happens.
+    /// Asks the processor to load the lines of `len` words, at least one, from word `at`; outside
+    /// the arena nothing happens.
     #[inline]
     pub(crate) fn prefetch_all(&self, at: usize, len: usize) {
         for line in (0..len).step_by(LINE_WORDS) {

@@ -22,6 +22,7 @@ use std::{
     os::{fd::OwnedFd, unix::net::UnixListener},
 };
 
+use self::replies::Replies;
 use crate::{
     machine,
     options::{BareOptions, Io, Place},
@@ -33,6 +34,8 @@ use crate::{
 /// When it cannot listen, run on the CPUs, or wait.
 pub(crate) fn run(options: &BareOptions) -> io::Result<()> {
     machine::pin(&options.cpus)?;
+    // Before anybody is told that it listens: to fill memory takes a while.
+    let replies = Replies::new(options.value_bytes, options.keys)?;
     let listener: OwnedFd = match &options.place {
         Place::Tcp(address) => {
             let listener = TcpListener::bind(address)?;
@@ -47,8 +50,8 @@ pub(crate) fn run(options: &BareOptions) -> io::Result<()> {
     };
     stdout().flush()?;
     match options.io {
-        Io::Uring => uring::serve(listener, options.value_bytes, options.keys),
-        Io::Epoll => poll::serve(&listener, options.value_bytes, options.keys),
+        Io::Uring => uring::serve(listener, replies),
+        Io::Epoll => poll::serve(&listener, replies),
     }
 }
 

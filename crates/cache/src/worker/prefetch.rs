@@ -15,8 +15,8 @@ use crate::{
 /// Keys of a burst whose records are looked at ahead. More are given no third pass.
 const PREFETCHED_RECORDS_MAX: usize = 32;
 
-/// Words that the third pass asks for in all: 32 records of 1 KiB, which drive each other out of the
-/// smallest first-level caches (32 KiB) at worst, but not out of the second.
+/// Words that the third pass asks for in all: 32 records of 1 KiB, which drive each other out of
+/// the smallest first-level caches (32 KiB) at worst, but not out of the second.
 const REST_WORDS_MAX: usize = (32 << 10) / WORD_BYTES;
 
 /// Lines of a record that the second pass asks for.

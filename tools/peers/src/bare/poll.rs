@@ -34,11 +34,10 @@ struct Peer {
 ///
 /// # Errors
 /// When waiting or accepting fails.
-pub(super) fn serve(listener: &OwnedFd, value_bytes: usize, keys: u32) -> io::Result<()> {
+pub(super) fn serve(listener: &OwnedFd, mut replies: Replies) -> io::Result<()> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     ioctl_fionbio(listener, true)?;
     epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let mut replies = Replies::new(value_bytes, keys)?;
     let mut peers: Vec<Option<Peer>> = Vec::new();
     let mut buffer = vec![0; RECEIVE_BYTES];
     let mut events = Vec::with_capacity(EVENTS_PER_WAIT);

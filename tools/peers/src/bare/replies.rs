@@ -52,6 +52,10 @@ impl Replies {
         Ok(Self { gets, get_bytes, value_at, value_bytes, keys, stats })
     }
 
+    pub(super) fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
     fn to(&self, request: Request) -> &[u8] {
         match request {
             Request::Get(key) => &self.gets[self.place(key)..][..self.get_bytes],
@@ -245,7 +249,8 @@ mod tests {
     #[test]
     fn short_replies_go_together_and_long_ones_alone() {
         let count = |value_bytes: usize| {
-            let (replies, mut outbox) = (Replies::new(value_bytes), Outbox::default());
+            let (replies, mut outbox) =
+                (Replies::new(value_bytes, 1).expect("memory"), Outbox::default());
             (0..3).for_each(|_| outbox.add(&replies, Request::Get(0)).expect("there is room"));
             outbox.unsent(&replies).len() / replies.get_bytes
         };
@@ -269,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_waits_has_a_limit() {
-        let (replies, mut outbox) = (Replies::new(1 << 20), Outbox::default());
+        let (replies, mut outbox) = (Replies::new(1 << 20, 1).expect("memory"), Outbox::default());
         let fit = WAITING_BYTES_MAX / replies.get_bytes;
         (0..fit).for_each(|_| outbox.add(&replies, Request::Get(0)).expect("there is room"));
         assert!(matches!(outbox.add(&replies, Request::Get(0)), Err(Overfull)));

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{poll, uring};
+use super::{poll, replies::Replies, uring};
 use crate::options::Io;
 
 /// A server in this process, for as long as it lasts.
@@ -16,9 +16,10 @@ fn connect(io: Io, value_bytes: usize) -> UnixStream {
     let name = format!("peers-bare-{}-{value_bytes}-{io:?}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let listener = UnixListener::bind(&path).expect("the temporary directory can be written");
+    let replies = Replies::new(value_bytes, 3).expect("memory");
     thread::spawn(move || match io {
-        Io::Uring => uring::serve(listener.into(), value_bytes, 3).expect("io_uring"),
-        Io::Epoll => poll::serve(&listener.into(), value_bytes, 3).expect("epoll"),
+        Io::Uring => uring::serve(listener.into(), replies).expect("io_uring"),
+        Io::Epoll => poll::serve(&listener.into(), replies).expect("epoll"),
     });
     let stream = UnixStream::connect(&path).expect("it listens");
     fs::remove_file(&path).expect("it exists");

@@ -57,11 +57,10 @@ struct Server {
 /// Serves who connects to `listener`.
 ///
 /// # Errors
-/// When the system has no such io_uring or no memory, or waiting fails.
-pub(super) fn serve(listener: OwnedFd, value_bytes: usize, keys: u32) -> io::Result<()> {
-    let chunk_bytes = (2 * (value_bytes + LINE_BYTES)).next_power_of_two();
+/// When the system has no such io_uring, or waiting fails.
+pub(super) fn serve(listener: OwnedFd, replies: Replies) -> io::Result<()> {
+    let chunk_bytes = (2 * (replies.value_bytes() + LINE_BYTES)).next_power_of_two();
     let ring = Ring::new(chunk_bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX))?;
-    let replies = Replies::new(value_bytes, keys)?;
     let (peers, touched) = (Vec::new(), Vec::new());
     let mut server = Server { ring, replies, listener, peers, touched, wanted: 1 };
     server.ring.accept(server.listener.as_fd());
