@@ -110,7 +110,7 @@ impl Replies {
     fn store(&mut self, key: u64, at: usize, bytes: &[u8]) {
         let value_at = self.place(key) + self.value_at;
         let value = &mut self.gets[value_at..][..self.value_bytes];
-        // Without the end of the line; of a value that is longer than all, its start.
+        // Of a value that is longer than all, its start.
         if let Some(room) = value.get_mut(at..) {
             let count = room.len().min(bytes.len());
             room[..count].copy_from_slice(&bytes[..count]);
