@@ -43,6 +43,11 @@ pub struct Stats {
     pub expired_unfetched: u64,
     /// Beside them, expired and flushed records whose key was stored again first.
     pub overwritten_dead: u64,
+    /// Records that were looked at to see whether they are dead.
+    pub swept: u64,
+    /// How long a record that nobody reads stays where it stays longest, in milliseconds: until
+    /// something is evicted, as long as there have been records.
+    pub residence_ms: u64,
     /// Stores that found no memory.
     pub out_of_memory: u64,
     /// Writes.
@@ -64,9 +69,13 @@ impl Stats {
                 evicted_unfetched: sum.evicted_unfetched + one.evicted_unfetched,
                 reclaimed: sum.reclaimed + one.reclaimed,
                 expired_unfetched: sum.expired_unfetched + one.expired_unfetched,
+                swept: sum.swept + one.swept,
                 taken_bytes: sum.taken_bytes + one.taken_bytes,
                 table_bytes: sum.table_bytes + one.table_bytes,
             });
+        let now_ms = table.clock.now_ms();
+        let used = sub_tables.iter().filter(|sub_table| sub_table.blocks() > 0);
+        let residence_ms = used.map(|sub_table| sub_table.residence_ms(memory, now_ms)).max();
         let per_block = crate::blocks::Blocks::TABLE_BYTES_PER_BLOCK * blocks
             + crate::index::Index::table_bytes(blocks)
             + crate::ghosts::Ghosts::table_bytes(blocks);
@@ -90,6 +99,8 @@ impl Stats {
             reclaimed: sum.reclaimed,
             expired_unfetched: sum.expired_unfetched,
             overwritten_dead: load(&counters.overwritten_dead),
+            swept: sum.swept,
+            residence_ms: residence_ms.unwrap_or(0),
             out_of_memory: load(&counters.out_of_memory),
             writes: table.writes(),
         }

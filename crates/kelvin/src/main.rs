@@ -5,6 +5,7 @@ mod bench;
 mod config;
 mod flags;
 mod import;
+mod logging;
 mod memcached;
 mod progress;
 mod serve;

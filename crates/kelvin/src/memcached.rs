@@ -35,7 +35,7 @@ use signal_hook::{
     iterator::Signals,
 };
 
-use crate::serve;
+use crate::{logging, serve};
 use options::Options;
 use pid_file::PidFile;
 use refusal::Refusal;
@@ -96,7 +96,7 @@ fn serve_by(arguments: &[String]) -> Result<ExitCode, Refusal> {
         let ended = daemon::start()?;
         return Ok(ended.map_or(ExitCode::SUCCESS, code_of));
     }
-    serve::log_to_stderr(effective.config().log);
+    logging::begin(effective.config().log);
     server::abort_on_panic();
     for warning in &options.warnings {
         tracing::warn!("{warning}");
@@ -136,6 +136,10 @@ fn serve(options: &Options, config: &Config) -> Result<(), Refusal> {
     let stats = running.stats();
     stats.hide_names(options.maintainer);
     stats.enable_crawler(options.crawler);
+    if options.sizes {
+        stats.track_sizes();
+    }
+    stats.begin_verbosity(options.verbosity.into(), logging::set_verbosity);
     ports::write(running.addresses(), running.udp_addresses());
     if options.lock_memory {
         limits::lock_memory();

@@ -1,22 +1,15 @@
 //! `kelvin serve`: runs a server in the foreground until SIGTERM or SIGINT.
 
-use std::io::{IsTerminal, stderr};
-
 use anyhow::{Context, Result};
 use base::clock::Clock;
 use clap::{ArgMatches, Command};
-use server::{
-    Running, Stop,
-    config::{Config, LogLevel},
-    users::Users,
-};
+use server::{Running, Stop, config::Config, users::Users};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
 };
-use tracing::level_filters::LevelFilter;
 
-use crate::settings;
+use crate::{logging, settings};
 
 pub(crate) const NAME: &str = "serve";
 
@@ -26,7 +19,8 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
     let effective = settings::effective(matches)?;
-    log_to_stderr(effective.config().log);
+    let level = effective.config().log;
+    logging::begin(level);
     server::abort_on_panic();
     for name in settings::unknown_variables() {
         tracing::warn!(name, "this environment variable sets nothing");
@@ -34,6 +28,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
     // Signals are caught before anything starts, so that none is lost.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("catching signals")?;
     if let Some(running) = start(effective.config(), &mut signals)? {
+        running.stats().begin_verbosity(logging::verbosity(level), logging::set_verbosity);
         act_on(signals, &running)?;
         running.wait()?;
     }
@@ -56,24 +51,6 @@ pub(crate) fn start(
         reload(users);
     }
     Ok(running)
-}
-
-pub(crate) fn log_to_stderr(level: LogLevel) {
-    let level = match level {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-    };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_target(false)
-        .with_ansi(stderr().is_terminal())
-        .with_writer(stderr)
-        // Else a log that cannot be written would be reported on standard error, in vain, which
-        // panics: whoever reads the log may go away before the server does.
-        .log_internal_errors(false)
-        .init();
 }
 
 /// Has SIGHUP read the file of users again. Other signals stop the server: the first one when

@@ -142,7 +142,8 @@ impl Datagrams {
         };
         let worker = self.cache.worker()?;
         let context = Context::new(worker, &self.stats, self.control).with_access(self.access);
-        let mut desk = Desk::new(context, self.stats.open(NAME.to_owned(), NAME.to_owned()));
+        let places = self.sockets.iter().map(|socket| self.stats.open_datagrams(socket.address));
+        let mut desk = Desk::new(context, places);
         let waker = self.mailbox.waker();
         ready.tell();
         self.sockets.iter().for_each(DatagramSocket::announce);
@@ -159,8 +160,8 @@ impl Datagrams {
             if awaited.last().is_some_and(|last| !last.revents().is_empty()) {
                 return Ok(());
             }
-            for DatagramSocket { socket, protocol, .. } in &self.sockets {
-                desk.serve(socket, *protocol, &mut room);
+            for (place, socket) in self.sockets.iter().enumerate() {
+                desk.serve(place, socket, &mut room);
             }
         }
     }
@@ -181,18 +182,21 @@ fn is_noise(message: &[u8]) -> bool {
 struct Desk {
     context: Context,
     pool: Pool,
-    connection: Connection<Session, LargeValue>,
+    /// One for each socket, whoever sends to it.
+    connections: Vec<Connection<Session, LargeValue>>,
 }
 
 impl Desk {
-    fn new(context: Context, open: OpenConnection) -> Self {
+    fn new(context: Context, places: impl Iterator<Item = OpenConnection>) -> Self {
         let pool = Pool::new(BUFFER_BYTES);
-        let connection = Connection::standalone(Session::new(open), &pool);
-        Self { context, pool, connection }
+        let connections =
+            places.map(|place| Connection::standalone(Session::new(place), &pool)).collect();
+        Self { context, pool, connections }
     }
 
-    /// Answers what has arrived at a socket.
-    fn serve(&mut self, socket: &UdpSocket, protocol: Option<Protocol>, room: &mut [u8]) {
+    /// Answers what has arrived at the socket in this place.
+    fn serve(&mut self, place: usize, at: &DatagramSocket, room: &mut [u8]) {
+        let DatagramSocket { socket, protocol, .. } = at;
         for _ in 0..DATAGRAMS_PER_TURN {
             let (len, from) = match socket.recv_from(room) {
                 Ok(received) => received,
@@ -204,7 +208,7 @@ impl Desk {
             if is_noise(message) {
                 continue;
             }
-            let Some(reply) = self.answer(protocol, message) else {
+            let Some(reply) = self.answer(place, *protocol, message) else {
                 tracing::debug!(%from, "a reply over UDP is dropped");
                 continue;
             };
@@ -232,9 +236,14 @@ impl Desk {
     }
 
     /// The replies to the requests in `message`; `None` if they are too long, or never ready.
-    fn answer(&mut self, protocol: Option<Protocol>, mut message: &[u8]) -> Option<Vec<u8>> {
-        let Self { context, pool, connection } = self;
-        let Connection { session, input, output, .. } = connection;
+    fn answer(
+        &mut self,
+        place: usize,
+        protocol: Option<Protocol>,
+        mut message: &[u8],
+    ) -> Option<Vec<u8>> {
+        let Self { context, pool, connections } = self;
+        let Connection { session, input, output, .. } = &mut connections[place];
         session.begin_anew(protocol);
         input.consume(input.bytes().len());
         let (mut reply, mut waits) = (Vec::new(), 0);

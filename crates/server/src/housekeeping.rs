@@ -8,7 +8,7 @@ use std::{
 
 use cache::Cache;
 
-use crate::{Error, ready::Ready};
+use crate::{Error, ready::Ready, stats::ServerStats};
 
 /// The thread's name.
 pub(crate) const NAME: &str = "housekeeping";
@@ -25,7 +25,12 @@ const BLOCKS_PER_STEP: usize = 64;
 const STEP_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Sweeps and fits until the other end of `stop` is dropped.
-pub(crate) fn run(cache: &Cache, stop: &Receiver<()>, ready: Ready) -> Result<(), Error> {
+pub(crate) fn run(
+    cache: &Cache,
+    stats: &ServerStats,
+    stop: &Receiver<()>,
+    ready: Ready,
+) -> Result<(), Error> {
     let mut worker = cache.worker()?;
     ready.tell();
     let mut pause = ROUND_INTERVAL;
@@ -34,7 +39,9 @@ pub(crate) fn run(cache: &Cache, stop: &Receiver<()>, ready: Ready) -> Result<()
             Err(RecvTimeoutError::Timeout) => {}
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
-        let more = worker.sweep(BLOCKS_PER_STEP) | worker.fit();
+        let sweeps = worker.sweep(BLOCKS_PER_STEP);
+        stats.note_crawl(sweeps);
+        let more = sweeps | worker.fit();
         pause = if more { STEP_INTERVAL } else { ROUND_INTERVAL };
     }
 }

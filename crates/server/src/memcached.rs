@@ -44,6 +44,7 @@ mod record;
 mod reports;
 mod retrieval;
 mod session;
+mod sizes;
 mod storage;
 mod tokens;
 mod upload;

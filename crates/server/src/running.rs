@@ -233,9 +233,9 @@ impl Running {
             recipients.push(Recipient { orders, load });
         }
         let (stop, stopped) = mpsc::sync_channel(0);
-        let their_cache = cache.clone();
+        let (their_cache, stats) = (cache.clone(), Arc::clone(&self.stats));
         let handle = self.spawn(housekeeping::NAME, move |ready| {
-            housekeeping::run(&their_cache, &stopped, ready)
+            housekeeping::run(&their_cache, &stats, &stopped, ready)
         })?;
         self.housekeeping = Some((stop, handle));
         let (end, inbox) = mailbox(1)
@@ -244,9 +244,8 @@ impl Running {
             listeners,
             recipients,
             stats: Arc::clone(&self.stats),
-            // The desk for datagrams is listed as a connection and takes nobody's place.
-            connections_max: config.max_connections as u64
-                + u64::from(!self.udp_addresses.is_empty()),
+            // Sockets for datagrams are listed as connections and take nobody's place.
+            connections_max: (config.max_connections + self.udp_addresses.len()) as u64,
             connections_wait: config.connections_wait,
             ends: Arc::clone(&self.ends),
             mailbox: inbox,

@@ -22,8 +22,10 @@ use wire::memcached::watch;
 use crate::{io::IoChoice, watch::Watchers};
 
 mod buffers;
+mod crawler;
 mod prefixes;
 mod settings;
+mod verbosity;
 
 pub use buffers::{BufferGauges, BufferTotals};
 pub use prefixes::{PREFIXES_MAX, PrefixCounts, PrefixTable};
@@ -146,6 +148,8 @@ pub struct Connection {
     pub last_command_ms: AtomicU64,
     /// Whether a part of a value has come and the rest is waited for.
     pub awaits_value: AtomicBool,
+    /// Whether it is a socket for datagrams, from whoever sends one: both addresses are its own.
+    pub takes_datagrams: bool,
 }
 
 /// The connections of a server.
@@ -221,12 +225,13 @@ pub struct ServerStats {
     accept_pauses: AtomicU64,
     /// When accepting paused, and how long it has been pausing before, in milliseconds.
     paused: Mutex<(Option<u64>, u64)>,
-    verbosity: AtomicU64,
+    verbosity: verbosity::Verbosity,
     prefixes: PrefixTable,
     watchers: Watchers,
-    crawler: AtomicBool,
+    crawler: crawler::Crawler,
     maintainer: AtomicBool,
     own_names: AtomicBool,
+    sizes: AtomicBool,
     io: Mutex<Vec<IoChoice>>,
 }
 
@@ -247,11 +252,12 @@ impl ServerStats {
             accepting: AtomicBool::new(true),
             accept_pauses: AtomicU64::new(0),
             paused: Mutex::default(),
-            verbosity: AtomicU64::new(0),
+            verbosity: verbosity::Verbosity::default(),
             watchers: Watchers::default(),
-            crawler: AtomicBool::new(true),
+            crawler: crawler::Crawler::default(),
             maintainer: AtomicBool::new(true),
             own_names: AtomicBool::new(true),
+            sizes: AtomicBool::new(false),
             io: Mutex::default(),
         })
     }
@@ -279,12 +285,29 @@ impl ServerStats {
     /// Enters a connection from `peer` to `local` into the list.
     #[must_use]
     pub fn open(self: &Arc<Self>, peer: String, local: String) -> OpenConnection {
+        self.enter(peer, local, false)
+    }
+
+    /// Enters a socket for datagrams into the list, as memcached does.
+    #[must_use]
+    pub fn open_datagrams(self: &Arc<Self>, address: SocketAddr) -> OpenConnection {
+        let name = format!("udp:{address}");
+        self.enter(name.clone(), name, true)
+    }
+
+    fn enter(
+        self: &Arc<Self>,
+        peer: String,
+        local: String,
+        takes_datagrams: bool,
+    ) -> OpenConnection {
         let now_ms = self.clock.now_ms();
         let connection = Arc::new(Connection {
             peer,
             local,
             last_command_ms: AtomicU64::new(now_ms),
             awaits_value: AtomicBool::new(false),
+            takes_datagrams,
         });
         let mut connections = lock(&self.connections);
         connections.opened += 1;
@@ -399,32 +422,10 @@ impl ServerStats {
         self.clock.now_ms().saturating_sub(self.started_ms)
     }
 
-    /// The level that `verbosity` set. It is shown and has no other effect.
-    #[must_use]
-    pub fn verbosity(&self) -> u64 {
-        self.verbosity.load(Ordering::Relaxed)
-    }
-
-    /// Takes over the level of a `verbosity` command.
-    pub fn set_verbosity(&self, level: u64) {
-        self.verbosity.store(level, Ordering::Relaxed);
-    }
-
     /// Those who watch.
     #[must_use]
     pub fn watchers(&self) -> &Watchers {
         &self.watchers
-    }
-
-    /// Whether `lru_crawler` may be used.
-    #[must_use]
-    pub fn crawler_enabled(&self) -> bool {
-        self.crawler.load(Ordering::Relaxed)
-    }
-
-    /// Lets `lru_crawler` be used or not. Returns whether that is a change.
-    pub fn enable_crawler(&self, on: bool) -> bool {
-        self.crawler.swap(on, Ordering::Relaxed) != on
     }
 
     /// Leaves names out of the general report that memcached would not send: this server's own, and
@@ -432,6 +433,17 @@ impl ServerStats {
     pub fn hide_names(&self, maintainer: bool) {
         self.own_names.store(false, Ordering::Relaxed);
         self.maintainer.store(maintainer, Ordering::Relaxed);
+    }
+
+    /// Has `stats sizes` tell how many records there are of each size.
+    pub fn track_sizes(&self) {
+        self.sizes.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it does.
+    #[must_use]
+    pub fn tracks_sizes(&self) -> bool {
+        self.sizes.load(Ordering::Relaxed)
     }
 
     /// Whether names of its own are shown.

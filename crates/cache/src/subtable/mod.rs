@@ -65,6 +65,7 @@ pub(crate) struct Summary {
     pub(crate) evicted_unfetched: u64,
     pub(crate) reclaimed: u64,
     pub(crate) expired_unfetched: u64,
+    pub(crate) swept: u64,
     /// Bytes of slots that hold records, now.
     pub(crate) taken_bytes: usize,
     /// Heap bytes of its tables, now.
@@ -79,6 +80,8 @@ struct Tally {
     reclaimed: u64,
     /// Of these, those that had expired and nobody had read.
     expired_unfetched: u64,
+    /// Records that a sweep has looked at.
+    swept: u64,
     /// Bytes evicted since the last lap.
     evicted_bytes: usize,
 }
@@ -214,10 +217,14 @@ impl SubTable {
         (self.bytes(memory) / BLOCK_BYTES) as u64
     }
 
-    /// How long a record that is not hit stays here, in milliseconds times the weight of its size,
-    /// as far as can be told.
+    /// How long a record that is not hit stays here, in milliseconds, as far as can be told.
+    pub(crate) fn residence_ms(&self, memory: &Memory, now_ms: u64) -> u64 {
+        self.pace.residence_ms(self.blocks_worth(memory), now_ms)
+    }
+
+    /// The same times the weight of the records' size.
     pub(crate) fn weighted_residence(&self, memory: &Memory, now_ms: u64) -> u64 {
-        self.weight * self.pace.residence_ms(self.blocks_worth(memory), now_ms)
+        self.weight * self.residence_ms(memory, now_ms)
     }
 
     /// How many times longer than the weighted `own` a record that is not hit stays here.
@@ -241,6 +248,7 @@ impl SubTable {
             evicted_unfetched: state.tally.evicted_unfetched,
             reclaimed: state.tally.reclaimed,
             expired_unfetched: state.tally.expired_unfetched,
+            swept: state.tally.swept,
             taken_bytes: state.runs.taken() * state.runs.slot_words() * WORD_BYTES,
             table_bytes: state.runs.table_bytes(),
         }

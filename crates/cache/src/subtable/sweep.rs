@@ -122,6 +122,7 @@ impl State {
         if header.key_len() == 0 || !slot.holds(header) {
             return;
         }
+        self.tally.swept += 1;
         if !memory.is_dead(slot, header, now_ms) {
             if header.has_expiry() && slot.expiry_ms(header) != 0 {
                 memory.blocks.note_expiry(location / BLOCK_WORDS, slot.expiry_ms(header));

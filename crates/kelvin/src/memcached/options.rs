@@ -118,6 +118,8 @@ pub(super) struct Options {
     pub(super) warm_percent: i32,
     pub(super) temporary: bool,
     pub(super) maintainer: bool,
+    /// `stats sizes` tells of sizes.
+    pub(super) sizes: bool,
     /// `lru_crawler` may be used.
     pub(super) crawler: bool,
     /// What is asked for in vain.
@@ -166,6 +168,7 @@ impl Default for Options {
             warm_percent: 40,
             temporary: false,
             maintainer: true,
+            sizes: false,
             crawler: true,
             warnings: Vec::new(),
         }

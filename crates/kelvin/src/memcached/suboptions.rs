@@ -262,7 +262,7 @@ pub(super) const SUBOPTIONS: &[Suboption] = &[
         "it would limit the memory for requests and replies, which has a limit anyway",
     ),
     accepted("resp_obj_mem_limit", Check::Anything, "memcached has it no longer"),
-    accepted("track_sizes", Check::Anything, "it would count records by size for `stats sizes`"),
+    honoured("track_sizes", Check::Anything, "", |options, _| options.sizes = true),
     given("inline_ascii_resp"),
     given("no_inline_ascii_resp"),
     given("modern"),

@@ -14,6 +14,7 @@ mod dump;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod limits;
+mod meta;
 mod restart;
 mod sasl;
 mod servers;

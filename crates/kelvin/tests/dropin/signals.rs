@@ -60,3 +60,34 @@ fn shutdown_ends_it_if_allowed() {
         server.ask(b"shutdown\r\n", words.as_bytes());
     });
 }
+
+#[test]
+fn verbosity_says_what_is_logged_from_then_on() {
+    for (options, command, tells) in [
+        (&[][..], "", false),
+        (&[], "verbosity 1", true),
+        (&["-v"], "", true),
+        (&["-v"], "verbosity 0", false),
+        (&["-vv"], "verbosity 1", true),
+    ] {
+        let mut server = Server::start(&Program::Kelvin, options);
+        if !command.is_empty() {
+            server.ask(format!("{command}\r\n").as_bytes(), b"OK\r\n");
+        }
+        server.signal("TERM");
+        assert!(server.wait().is_some_and(|status| status.success()));
+        assert_eq!(server.log().contains("stopped"), tells, "{options:?} {command}");
+    }
+}
+
+#[test]
+fn verbosity_is_shown() {
+    for options in [&[][..], &["-v"], &["-vvv"]] {
+        on_both(options, |server| {
+            let at_start = server.stat("settings", "verbosity");
+            server.ask(b"verbosity 1\r\n", b"OK\r\n");
+            server.ask(b"verbosity 9 noreply\r\nmn\r\n", b"MN\r\n");
+            (at_start, server.stat("settings", "verbosity"))
+        });
+    }
+}

@@ -1,6 +1,10 @@
 //! Requests over UDP.
 
-use std::{collections::BTreeMap, net::UdpSocket, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::UdpSocket,
+    time::Duration,
+};
 
 use crate::{
     harness::binary::{Ask, answers},
@@ -144,6 +148,34 @@ fn replies_are_not_answered() {
         let answer = client.ask(2, &noop.bytes());
         client.send([3, 0, 1, 0], &answer);
         assert_eq!(client.ask(4, b"mn\r\n"), b"MN\r\n", "the only other thing to be answered");
+    });
+}
+
+/// What `stats conns` says of sockets for datagrams, without numbers of connections and seconds.
+fn listed(server: &Server) -> BTreeSet<String> {
+    let (reply, _) =
+        server.connect().exchange(&[b"stats conns\r\n"], |got| got.ends_with(b"END\r\n"));
+    let text = String::from_utf8(reply).expect("reports are text");
+    let lines = text.lines().filter_map(|line| line.strip_prefix("STAT ")?.split_once(':'));
+    let lines: Vec<(&str, &str)> = lines.collect();
+    let sockets: Vec<&str> =
+        lines.iter().filter(|(_, what)| *what == "UDP UDP").map(|(number, _)| *number).collect();
+    let of_sockets = lines.iter().filter(|(number, _)| sockets.contains(number));
+    let words = of_sockets.map(|(_, what)| match what.split_once(' ') {
+        Some(("addr", address)) => address.replace(&server.udp().to_string(), "ADDRESS"),
+        Some(("secs_since_last_cmd", _)) => "secs_since_last_cmd".to_owned(),
+        _ => (*what).to_owned(),
+    });
+    words.collect()
+}
+
+#[test]
+fn sockets_are_listed_among_connections() {
+    on_both(&UDP, |server| {
+        Client::of(server).ask(1, b"mn\r\n");
+        let listed = listed(server);
+        assert!(listed.contains("udp:ADDRESS"), "{listed:?}");
+        listed
     });
 }
 

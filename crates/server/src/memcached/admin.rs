@@ -212,6 +212,10 @@ fn report(context: &Context, stats: Stats, replies: &mut Replies) -> Then {
         Stats::Settings => &reports::settings(server),
         Stats::Items => &reports::items(cache),
         Stats::Slabs => &reports::slabs(server, cache),
+        Stats::Sizes if server.tracks_sizes() => match Dump::of_sizes(&context.worker) {
+            Ok(dump) => return Then::Dump(Box::new(dump)),
+            Err(reply) => reply,
+        },
         Stats::Sizes => &reports::sizes(),
         Stats::Extstore => &reports::extstore(),
         Stats::Connections => return Then::List(List::connections(context.client)),

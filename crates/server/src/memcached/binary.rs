@@ -8,7 +8,7 @@ mod report;
 mod storage;
 
 pub(super) use login::{is_open_to_strangers, refuse_stranger};
-pub(super) use report::put_part;
+pub(super) use report::{put_part, put_sizes};
 pub(super) use storage::{order as store_order, reply as store_reply};
 
 use cache::Key;

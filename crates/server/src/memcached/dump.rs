@@ -1,8 +1,11 @@
-//! Reports that list all keys: `lru_crawler metadump` and `mgdump`, and `stats cachedump`.
+//! Reports that go through all records: `lru_crawler metadump` and `mgdump`, `stats cachedump` and
+//! `stats sizes`.
 //!
 //! A dump goes through the cache as its client takes it: what is met is written at once and
 //! forgotten, so a client that does not read costs the lines of one bucket, and after half a
 //! minute the place of the next who asks for a dump.
+
+use std::io::Write as _;
 
 use cache::{Cursor, Listed, Step, Worker};
 use reactor::OUTPUT_UNIT_BYTES_MAX;
@@ -13,7 +16,10 @@ use wire::memcached::{
     reply::Writer,
 };
 
-use super::reports::{CLASS, SECOND_MS};
+use super::{
+    reports::{CLASS, SECOND_MS},
+    sizes::Sizes,
+};
 
 /// Bytes of lines that are enough for one part: with the lines of one more bucket, of some 90 bytes
 /// each, they fit into a unit of output as a rule.
@@ -29,7 +35,7 @@ const CACHEDUMP_BYTES_MAX: usize = 2 << 20;
 const SLAB_CLASS_MAX: u32 = 63;
 
 /// How a record is shown.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Form {
     Metadump,
     Mgdump,
@@ -38,6 +44,8 @@ enum Form {
         left: u32,
         bytes_left: usize,
     },
+    /// A line for each size, behind the last record.
+    Sizes(Sizes),
 }
 
 /// A list of keys that is under way.
@@ -48,6 +56,8 @@ pub(super) struct Dump {
     form: Form,
     /// What was met and is still to be written.
     lines: Vec<u8>,
+    /// With the last of these lines.
+    is_complete: bool,
 }
 
 /// A part of a dump.
@@ -102,13 +112,22 @@ impl Dump {
         Ok(Self::new(cursor, class == CLASS, form, b""))
     }
 
+    /// A dump for `stats sizes`.
+    ///
+    /// # Errors
+    /// The reply that says why not.
+    pub(super) fn of_sizes(worker: &Worker) -> Result<Self, &'static [u8]> {
+        let cursor = Cursor::begin(worker).ok_or(lines::CRAWLER_BUSY)?;
+        Ok(Self::new(cursor, true, Form::Sizes(Sizes::default()), b""))
+    }
+
     /// A dump that begins with `first`, of all records or of none.
     fn new(cursor: Cursor, lists: bool, form: Form, first: &[u8]) -> Self {
         let mut lines = first.to_vec();
         if !lists {
             lines.extend_from_slice(form.last_line());
         }
-        Self { cursor: lists.then_some(cursor), form, lines }
+        Self { cursor: lists.then_some(cursor), form, lines, is_complete: !lists }
     }
 
     /// The next part.
@@ -128,16 +147,16 @@ impl Dump {
             steps += 1;
             match step {
                 Step::More if !form.is_full() => {}
-                Step::More | Step::End => {
-                    self.cursor = None;
-                    self.lines.extend_from_slice(form.last_line());
-                }
+                Step::More | Step::End => self.cursor = None,
                 Step::Lost => return Part { bytes: Vec::new(), steps, end: PartEnd::Lost },
             }
         }
+        if self.cursor.is_none() && !self.is_complete {
+            self.is_complete = self.form.finish(&mut self.lines);
+        }
         let rest = self.lines.split_off(self.lines.len().min(OUTPUT_UNIT_BYTES_MAX));
         let bytes = std::mem::replace(&mut self.lines, rest);
-        let is_over = self.cursor.is_none() && self.lines.is_empty();
+        let is_over = self.is_complete && self.lines.is_empty();
         Part { bytes, steps, end: if is_over { PartEnd::Nothing } else { PartEnd::More } }
     }
 }
@@ -173,6 +192,7 @@ impl Form {
                 client_flags: meta.client_flags,
             }),
             Self::Mgdump => writer.mgdump_line(key),
+            Self::Sizes(sizes) => return sizes.add(key, &meta),
             Self::Items { left, .. } if *left == 0 || !is_plain(key) => return,
             Self::Items { left, bytes_left } => {
                 writer.item_line(key, meta.value_len, expires_s.unwrap_or(0));
@@ -190,6 +210,23 @@ impl Form {
         lines.extend_from_slice(&room[..len]);
     }
 
+    /// Appends what comes behind the last record. Returns whether that is all.
+    fn finish(&mut self, lines: &mut Vec<u8>) -> bool {
+        if let Self::Sizes(sizes) = self {
+            while lines.len() < PART_BYTES {
+                let Some((bytes, count)) = sizes.take_first() else {
+                    lines.extend_from_slice(self.last_line());
+                    return true;
+                };
+                write!(lines, "STAT {bytes} {count}\r\n")
+                    .expect("invariant: a vector takes all bytes");
+            }
+            return false;
+        }
+        lines.extend_from_slice(self.last_line());
+        true
+    }
+
     /// Whether no record is shown any more.
     fn is_full(&self) -> bool {
         matches!(self, Self::Items { left: 0, .. })
@@ -197,7 +234,7 @@ impl Form {
 
     fn last_line(&self) -> &'static [u8] {
         match self {
-            Self::Metadump | Self::Items { .. } => lines::END,
+            Self::Metadump | Self::Items { .. } | Self::Sizes(_) => lines::END,
             Self::Mgdump => lines::DUMP_END,
         }
     }

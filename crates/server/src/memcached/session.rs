@@ -63,8 +63,8 @@ enum Phase {
     Swallow(u64),
     /// A report has to be written first; in the binary protocol the answer to what it names.
     List(List, Option<Frame>),
-    /// A list of keys has to be written first.
-    Dump(Box<Dump>),
+    /// What all records are gone through for has to be written first; likewise.
+    Dump(Box<Dump>, Option<Frame>),
     /// Lines of logs are sent; nothing that matters.
     Watch(Watch),
     /// Nothing that matters.
@@ -92,7 +92,7 @@ impl Phase {
         match then {
             Then::Continue => Self::Line,
             Then::List(list) => Self::List(list, frame),
-            Then::Dump(dump) => Self::Dump(dump),
+            Then::Dump(dump) => Self::Dump(dump, frame),
             Then::Watch(watch) => Self::Watch(watch),
             Then::Finish => Self::Finished,
         }
@@ -303,7 +303,7 @@ impl Session {
                 Advance::on(usize::try_from(bytes).expect("invariant: at most the input"))
             }
             Phase::List(list, frame) => self.list(turn, list, frame),
-            Phase::Dump(dump) => self.dump(turn, dump),
+            Phase::Dump(dump, frame) => self.dump(turn, dump, frame),
             Phase::Watch(watch) => self.watch(turn, watch, input),
             Phase::Finished => {
                 self.phase = Phase::Finished;

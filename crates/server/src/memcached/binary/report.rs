@@ -6,6 +6,7 @@ use super::replies::{put, put_status, put_value};
 use crate::memcached::{
     admin::Then,
     context::Context,
+    dump::Dump,
     record::Replies,
     reports::{self, List},
 };
@@ -23,6 +24,14 @@ pub(super) fn report(context: &Context, frame: Frame, name: &[u8], replies: &mut
         b"" => reports::general(server, cache),
         b"items" => reports::items(cache),
         b"slabs" => reports::slabs(server, cache),
+        b"sizes" if server.tracks_sizes() => match Dump::of_sizes(&context.worker) {
+            Ok(dump) => return Then::Dump(Box::new(dump)),
+            // Another client has the cache gone through.
+            Err(_) => {
+                put_status(frame, Status::Busy, false, replies);
+                return Then::Continue;
+            }
+        },
         b"sizes" => reports::sizes(),
         _ if name.starts_with(b"settings") => reports::settings(server),
         _ if name.starts_with(b"reset") => {
@@ -45,11 +54,28 @@ pub(super) fn report(context: &Context, frame: Frame, name: &[u8], replies: &mut
             return Then::Continue;
         }
     };
-    for (name, value) in report.split(|&byte| byte == b'\n').filter_map(statistic) {
-        put(&Head { key: name, ..Head::new(frame, Status::Ok) }, value, replies);
-    }
+    put_lines(frame, &report, replies);
     put_value(frame, Status::Ok, &[], replies);
     Then::Continue
+}
+
+fn put_lines(frame: Frame, lines: &[u8], replies: &mut Replies) {
+    for (name, value) in lines.split(|&byte| byte == b'\n').filter_map(statistic) {
+        put(&Head { key: name, ..Head::new(frame, Status::Ok) }, value, replies);
+    }
+}
+
+/// Answers with whole lines of a report that goes through all records, and perhaps the end.
+pub(in crate::memcached) fn put_sizes(
+    frame: Frame,
+    lines: &[u8],
+    is_last: bool,
+    replies: &mut Replies,
+) {
+    put_lines(frame, lines, replies);
+    if is_last {
+        put_value(frame, Status::Ok, &[], replies);
+    }
 }
 
 /// Answers with a part of the counts by prefix, and perhaps the end.

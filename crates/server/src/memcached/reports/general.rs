@@ -147,7 +147,9 @@ fn memory(report: &mut Report, server: &ServerStats, cache: &Cache, totals: &Tot
     report.stat("slab_reassign_last_busy_status", "none");
     report.zeros(&["slab_reassign_running", "slabs_moved"]);
     if server.crawler_enabled() {
-        report.zeros(&["lru_crawler_running", "lru_crawler_starts"]);
+        let (runs, starts) = server.crawls();
+        report.stat("lru_crawler_running", u32::from(runs));
+        report.stat("lru_crawler_starts", starts);
     }
     if server.shows_maintainer() {
         report.zeros(&["lru_maintainer_juggles"]);
@@ -174,7 +176,8 @@ fn memory(report: &mut Report, server: &ServerStats, cache: &Cache, totals: &Tot
     report.stat("evictions", stats.evictions);
     report.stat("reclaimed", stats.reclaimed + stats.overwritten_dead);
     report.stat("crawler_reclaimed", stats.reclaimed);
-    report.zeros(&["crawler_items_checked", "lrutail_reflocked"]);
+    report.stat("crawler_items_checked", stats.swept);
+    report.zeros(&["lrutail_reflocked"]);
     if server.shows_maintainer() {
         report.zeros(&[
             "moves_to_cold",

@@ -75,8 +75,13 @@ fn connections(report: &mut Report, server: &ServerStats, after: &mut u64, asker
     let listed = server.connections_after(*after, PART_ENTRIES - written);
     for (id, connection) in &listed {
         let idle_ms = now_ms.saturating_sub(connection.last_command_ms.load(Ordering::Relaxed));
-        report.stat(format_args!("{id}:addr"), &connection.peer);
-        report.stat(format_args!("{id}:listen_addr"), &connection.local);
+        if connection.takes_datagrams {
+            report.stat(format_args!("{id}:UDP"), "UDP");
+            report.stat(format_args!("{id}:addr"), &connection.local);
+        } else {
+            report.stat(format_args!("{id}:addr"), &connection.peer);
+            report.stat(format_args!("{id}:listen_addr"), &connection.local);
+        }
         let state = if *id == asker {
             "conn_parse_cmd"
         } else if connection.awaits_value.load(Ordering::Relaxed) {

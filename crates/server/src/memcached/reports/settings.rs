@@ -6,7 +6,7 @@ use super::Report;
 use crate::{config::Protocol, memcached::TURN_COMMANDS_MAX, stats::ServerStats};
 
 /// What no option changes; mostly what memcached tunes and this server has no part for.
-const FIXED: [(&str, &str); 27] = [
+const FIXED: [(&str, &str); 26] = [
     ("hash_algorithm", "polymur"),
     ("lru_maintainer_thread", "no"),
     ("lru_segmented", "yes"),
@@ -19,7 +19,6 @@ const FIXED: [(&str, &str); 27] = [
     ("watcher_logbuf_size", "0"),
     ("worker_logbuf_size", "0"),
     ("read_buf_mem_limit", "0"),
-    ("track_sizes", "no"),
     ("inline_ascii_response", "no"),
     ("ext_item_size", "0"),
     ("ext_item_age", "0"),
@@ -89,6 +88,7 @@ pub(in crate::memcached) fn settings(server: &ServerStats) -> Vec<u8> {
     set("dump_enabled", &yes(settings.dumps_allowed));
     set("idle_timeout", &settings.idle_timeout_s);
     set("memory_file", &settings.restart_path.clone().unwrap_or_else(null));
+    set("track_sizes", &yes(server.tracks_sizes()));
     for (name, value) in FIXED {
         set(name, &value);
     }

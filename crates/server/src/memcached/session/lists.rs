@@ -36,16 +36,25 @@ impl Session {
     }
 
     /// More of a list of keys. What was looked at for a part counts as so many commands.
-    pub(super) fn dump(&mut self, turn: &mut Turn<'_>, mut dump: Box<Dump>) -> Advance {
+    pub(super) fn dump(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut dump: Box<Dump>,
+        frame: Option<Frame>,
+    ) -> Advance {
         if turn.commands_left == 0 || !turn.replies.has_room() {
-            self.phase = Phase::Dump(dump);
+            self.phase = Phase::Dump(dump, frame);
             return turn.pause();
         }
         let part = dump.part(&mut turn.context.worker);
         turn.commands_left = turn.commands_left.saturating_sub(part.steps.max(1));
-        turn.replies.put(&part.bytes);
+        let is_last = part.end == PartEnd::Nothing;
+        match frame {
+            None => turn.replies.put(&part.bytes),
+            Some(frame) => binary::put_sizes(frame, &part.bytes, is_last, turn.replies),
+        }
         self.phase = match part.end {
-            PartEnd::More => Phase::Dump(dump),
+            PartEnd::More => Phase::Dump(dump, frame),
             PartEnd::Nothing => Phase::Line,
             PartEnd::Lost => Phase::Finished,
         };

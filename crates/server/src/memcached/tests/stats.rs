@@ -134,6 +134,73 @@ fn items_and_slabs_show_one_class() {
 }
 
 #[test]
+fn sizes_are_counted_in_steps_if_that_was_asked_for() {
+    let mut server = Server::new();
+    server.stats.track_sizes();
+    assert_eq!(ask(&mut server, &["stats sizes"]), "END\n");
+    // 12 bytes, key and value; 6 for a time, 4 for client flags.
+    ask(&mut server, &["set a 0 0 19", &"x".repeat(19), "set b 0 0 20", &"x".repeat(20)]);
+    ask(&mut server, &["set c 1 9 9", &"x".repeat(9), "set d 1 9 10", &"x".repeat(10)]);
+    ask(&mut server, &["set large 0 0 100000", &"x".repeat(100_000)]);
+    let reply = ask(&mut server, &["stats sizes", "mn"]);
+    assert_eq!(reply, "STAT 32 2\nSTAT 64 2\nSTAT 100032 1\nEND\nMN\n");
+    assert_eq!(table(&mut server, "stats settings")["track_sizes"], "yes");
+    // More lines than a part has.
+    for step in 1..1000 {
+        let value = "x".repeat(step * 32);
+        ask(&mut server, &[&format!("set {step:04} 0 0 {}", value.len()), &value]);
+    }
+    let reply = ask(&mut server, &["stats sizes"]);
+    let lines = reply.strip_suffix("END\n").expect("an end").lines();
+    let told: Vec<(u64, u64)> = lines
+        .map(|line| {
+            let mut words = line.split(' ').skip(1).map(|word| word.parse::<u64>());
+            let mut next = || words.next().expect("two numbers").expect("a number");
+            (next(), next())
+        })
+        .collect();
+    assert!(told.len() > 990 && told.is_sorted() && told.iter().all(|(bytes, _)| bytes % 32 == 0));
+    let records = told.iter().map(|(_, count)| count).sum::<u64>().to_string();
+    assert_eq!(records, table(&mut server, "stats")["curr_items"]);
+}
+
+#[test]
+fn rounds_over_the_memory_are_the_crawler() {
+    let mut server = Server::new();
+    let shown = |server: &mut Server| {
+        let all = table(server, "stats");
+        ["running", "starts"].map(|name| all[&format!("lru_crawler_{name}")].clone())
+    };
+    assert_eq!(shown(&mut server), ["0", "0"]);
+    server.stats.note_crawl(false);
+    assert_eq!(shown(&mut server), ["0", "1"]);
+    server.stats.note_crawl(true);
+    server.stats.note_crawl(true);
+    assert_eq!(shown(&mut server), ["1", "2"]);
+    server.stats.note_crawl(false);
+    assert_eq!(shown(&mut server), ["0", "2"]);
+    ask(&mut server, &["set a 0 1 1", "x", "set b 0 99 1", "x", "set c 0 0 1", "x"]);
+    server.advance(3_000);
+    assert_eq!(table(&mut server, "stats items")["items:1:age"], "3");
+    while server.context.worker().sweep(usize::MAX) {}
+    let items = table(&mut server, "stats items");
+    assert_eq!(items["items:1:crawler_items_checked"], "2");
+    assert_eq!(items["items:1:crawler_reclaimed"], "1");
+}
+
+#[test]
+fn sockets_for_datagrams_are_listed_as_such() {
+    let mut server = Server::new();
+    let socket = server.stats.open_datagrams(([127, 0, 0, 1], 11_211).into());
+    server.advance(2_000);
+    let conns = table(&mut server, "stats conns");
+    let shown = ["UDP", "addr", "state", "secs_since_last_cmd"]
+        .map(|name| conns[&format!("{}:{name}", socket.id())].clone());
+    assert_eq!(shown, ["UDP", "udp:127.0.0.1:11211", "conn_read", "2"]);
+    assert!(!conns.contains_key(&format!("{}:listen_addr", socket.id())));
+}
+
+#[test]
 fn connections_are_listed_with_their_silence() {
     let mut server = Server::new();
     let quiet = server.client();

@@ -38,6 +38,8 @@ pub enum Status {
     UnknownCommand = 0x81,
     /// The server has no memory.
     OutOfMemory = 0x82,
+    /// It does the same for somebody else.
+    Busy = 0x85,
 }
 
 impl Status {
@@ -54,6 +56,7 @@ impl Status {
             Self::Unauthenticated => b"Auth failure.",
             Self::UnknownCommand => b"Unknown command",
             Self::OutOfMemory => b"Out of memory",
+            Self::Busy => b"Busy",
         }
     }
 }

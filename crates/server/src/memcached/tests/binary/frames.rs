@@ -141,6 +141,19 @@ fn statistics_are_replies_with_an_empty_one_behind() {
 }
 
 #[test]
+fn sizes_come_as_statistics() {
+    let mut server = Server::new();
+    server.stats.track_sizes();
+    one(&mut server, Ask::store(0x01, "a", b"v"));
+    one(&mut server, Ask::store(0x01, "b", &[b'v'; 100]));
+    let answers = ask(&mut server, &[Ask::new(0x10, "sizes"), Ask::new(0x0a, "")]);
+    let told: Vec<_> = answers.iter().map(|answer| (answer.key.as_str(), answer.text())).collect();
+    assert_eq!(told[..2].iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["32", "128"]);
+    assert!(told[..2].iter().all(|(_, count)| *count == "1"));
+    assert_eq!((told.len(), answers[2].short(), answers[3].opcode), (4, (0x10, 0, ""), 0x0a));
+}
+
+#[test]
 fn counts_by_prefix_come_as_text() {
     let refused = one(&mut Server::new(), Ask::new(0x10, "detail on"));
     assert_eq!(refused.short(), failed(0x10, Status::NotFound), "dumps are not allowed");
