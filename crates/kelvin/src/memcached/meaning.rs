@@ -177,13 +177,17 @@ fn check_login(options: &Options) -> Result<(), Refusal> {
 }
 
 /// Which protocols are spoken, and by whom. Both logins have their users from one file, which SASL
-/// finds where memcached's own SASL does.
-fn access(options: &Options, settings: &mut Settings) -> Result<(), Refusal> {
-    let (protocol, users) = match (options.sasl, &options.auth_file) {
-        (true, _) => (Protocol::Binary, Some(std::env::var(SASL_USERS).unwrap_or_default())),
-        (false, Some(path)) => (Protocol::Ascii, Some(path.clone())),
-        (false, None) => (options.protocol.unwrap_or(Protocol::Auto), None),
+/// finds where memcached's own SASL does. As in memcached, a file of users for text means text,
+/// whatever is said of SASL, which is a matter of the binary protocol.
+fn access(options: &mut Options, settings: &mut Settings) -> Result<(), Refusal> {
+    let (protocol, users) = match (&options.auth_file, options.sasl) {
+        (Some(path), _) => (Protocol::Ascii, Some(path.clone())),
+        (None, true) => (Protocol::Binary, Some(std::env::var(SASL_USERS).unwrap_or_default())),
+        (None, false) => (options.protocol.unwrap_or(Protocol::Auto), None),
     };
+    if options.sasl && options.auth_file.is_some() {
+        options.warn("-S: has no effect beside -Y, which lets in text clients only".to_owned());
+    }
     settings.insert("protocol", protocol.name().to_owned());
     // A login that is asked for and not there must not be a warning.
     match users {

@@ -1,6 +1,6 @@
 //! Debian packages.
 
-use std::{path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Result, bail};
 
@@ -10,6 +10,8 @@ use crate::process::{capture, find_program, run};
 enum Sign {
     Program(&'static str),
     File(&'static str),
+    /// A file below one of the system's directories of libraries.
+    Library(&'static str),
     /// Modules that Debian's own Python can import.
     PythonModules(&'static str),
 }
@@ -21,8 +23,13 @@ struct Need {
     what: &'static str,
 }
 
-const NEEDS: [Need; 9] = [
+const NEEDS: [Need; 10] = [
     Need { package: "memcached", sign: Sign::Program("memcached"), what: "differential test" },
+    Need {
+        package: "libsasl2-modules",
+        sign: Sign::Library("sasl2/libplain.so"),
+        what: "logins of that memcached",
+    },
     Need { package: "netcat-openbsd", sign: Sign::Program("nc"), what: "the README's example" },
     Need {
         package: "libmemcached-tools",
@@ -30,7 +37,7 @@ const NEEDS: [Need; 9] = [
         sign: Sign::Program("memccapable"),
         what: "the drop-in tests",
     },
-    Need { package: "golang-go", sign: Sign::Program("go"), what: "gomemcache" },
+    Need { package: "golang-go", sign: Sign::Program("go"), what: "gomemcache, the exporter" },
     Need { package: "python3", sign: Sign::File("/usr/bin/python3"), what: "Python clients" },
     Need {
         package: "python3-venv",
@@ -80,12 +87,20 @@ fn is_present(sign: &Sign) -> bool {
     match sign {
         Sign::Program(name) => find_program(name).is_some(),
         Sign::File(path) => Path::new(path).exists(),
+        Sign::Library(name) => has_library(name),
         Sign::PythonModules(import) => {
             let mut python = Command::new("/usr/bin/python3");
             python.args(["-c", &format!("import {import}")]);
             capture(&mut python).is_ok_and(|output| output.success)
         }
     }
+}
+
+/// Libraries lie in `/usr/lib`, or in a directory for the architecture below it.
+fn has_library(name: &str) -> bool {
+    let directories = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let directories = directories.map(|entry| entry.path());
+    directories.chain(["/usr/lib".into()]).any(|directory| directory.join(name).exists())
 }
 
 #[derive(Clone, Copy)]
@@ -139,6 +154,8 @@ mod tests {
         assert!(is_present(&Sign::Program("sh")));
         assert!(!is_present(&Sign::Program("no-such-program-anywhere")));
         assert!(is_present(&Sign::File("/")));
+        assert!(is_present(&Sign::Library("libc.so.6")));
+        assert!(!is_present(&Sign::Library("no-such-library.so")));
         assert!(!is_present(&Sign::File("/no/such/file")));
         assert!(!is_present(&Sign::PythonModules("no_such_module_anywhere")));
     }

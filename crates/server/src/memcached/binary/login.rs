@@ -45,7 +45,10 @@ pub(super) fn mechanisms(
     if context.access.users.is_none() {
         return put_status(frame, Status::UnknownCommand, false, replies);
     }
-    *standing = Standing::Stranger;
+    // A login that has begun may go on.
+    if *standing == Standing::Known {
+        *standing = Standing::Stranger;
+    }
     put_value(frame, Status::Ok, PLAIN, replies);
 }
 
@@ -60,11 +63,12 @@ pub(super) fn log_in(
     let Some(users) = &context.access.users else {
         return put_status(frame, Status::UnknownCommand, false, replies);
     };
-    let before = std::mem::replace(standing, Standing::Stranger);
     let may = match login.begins {
         true => login.mechanism.eq_ignore_ascii_case(PLAIN),
-        false => before == Standing::Begun,
+        false => *standing == Standing::Begun,
     };
+    // Another message may follow one that was wrong, as in memcached.
+    *standing = if may && !login.begins { Standing::Begun } else { Standing::Stranger };
     if may && login.begins && login.message.is_empty() {
         *standing = Standing::Begun;
         return put_status(frame, Status::LoginGoesOn, false, replies);

@@ -122,7 +122,13 @@ fn a_login_in_two_steps() {
     assert_eq!(say(&mut server, &mut client, step).0.status, 0x20, "nothing to go on with");
     let (goes_on, _) = say(&mut server, &mut client, login(b""));
     assert_eq!(goes_on.short(), (0x22 - 1, 0x21, ""));
+    let wrong = Ask { value: b"\0me\0wrong", ..step };
+    assert_eq!(say(&mut server, &mut client, wrong).0.status, 0x20);
+    assert_eq!(say(&mut server, &mut client, Ask::new(0x20, "")).0.status, 0);
     assert_eq!(say(&mut server, &mut client, step).0.short(), (0x22, 0, "Authenticated"));
+    assert_eq!(say(&mut server, &mut client, step).0.status, 0x20, "it was over");
+    let stranger = say(&mut server, &mut client, step);
+    assert_eq!((stranger.0.status, stranger.1), (0x20, Next::Read));
     let other = Ask { value: b"\0me\0secret", ..Ask::new(0x21, "CRAM-MD5") };
     assert_eq!(say(&mut server, &mut client, other).0.status, 0x20);
 }
