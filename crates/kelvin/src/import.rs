@@ -12,9 +12,11 @@
 mod copy;
 mod link;
 mod listing;
+mod place;
 
 use std::{
     io::{Write as _, stdout},
+    path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -27,13 +29,18 @@ use self::{
     copy::{Copier, Counts},
     link::Link,
     listing::Listing,
+    place::{Login, Place},
 };
 use crate::{
-    flags::{option, switch, value},
+    flags::{file, option, switch, value},
     progress::{Progress, stop_by_signal},
 };
 
 pub(crate) const NAME: &str = "import";
+
+/// The flags that name files with logins.
+const SOURCE_LOGIN: &str = "login";
+const TARGET_LOGIN: &str = "into-login";
 
 /// Times that the keys are listed: to copy, to verify, and again while verifying finds more, which
 /// it does for ever where clients go on writing to the source.
@@ -41,6 +48,9 @@ const PASSES_MAX: u32 = 4;
 
 /// Nanoseconds of a second.
 const NS_PER_S: u64 = 1_000_000_000;
+
+const LOGIN_HELP: &str =
+    "File with a line `user:password`, for a memcached that asks for a login by text (-Y)";
 
 pub(crate) fn command() -> Command {
     Command::new(NAME)
@@ -61,20 +71,23 @@ pub(crate) fn command() -> Command {
             .default_value("127.0.0.1:11211")
             .value_parser(|text: &str| text.parse::<Address>()),
         )
+        .arg(file(SOURCE_LOGIN, LOGIN_HELP))
+        .arg(file(TARGET_LOGIN, "The same for the server to copy to"))
         .arg(switch("quiet", "Show no progress"))
         .after_help(
             "kelvin import old-cache:11211 --into unix:/run/kelvin.sock\n\n\
              Values, flags and the time that is left are copied, the time to a second. The source \
-             must list its keys (memcached 1.6.10 or later, without -X) and goes on serving. To \
-             import again is harmless: only what the target lacks is copied.",
+             must list its keys (memcached 1.6.10 or later, without -X) and goes on serving. One \
+             that asks for a login by SASL speaks the binary protocol only, which cannot list \
+             keys. To import again is harmless: only what the target lacks is copied.",
         )
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
-    let source: Address = value(matches, "source");
-    let target: Address = value(matches, "into");
-    if source == target {
-        bail!("{source} cannot be copied into itself");
+    let source = place(matches, "source", SOURCE_LOGIN)?;
+    let target = place(matches, "into", TARGET_LOGIN)?;
+    if source.address == target.address {
+        bail!("{} cannot be copied into itself", source.address);
     }
     let stop = stop_by_signal()?;
     let mut progress = Progress::new(matches.get_flag("quiet"));
@@ -86,12 +99,20 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
         bail!("interrupted: import again to copy the rest");
     }
     if evicted > 0 {
+        let target = target.address;
         bail!("{target} has too little memory: it evicted {evicted} records meanwhile");
     }
     match counts.first_refusal {
         Some(refusal) => bail!("{} records were refused, the first one: {refusal}", counts.refused),
         None => Ok(()),
     }
+}
+
+/// A server that flags name.
+fn place(matches: &ArgMatches, address: &str, login_flag: &'static str) -> Result<Place> {
+    let path = matches.get_one::<PathBuf>(login_flag);
+    let login = path.map(|path| Login::read(path)).transpose()?;
+    Ok(Place { address: value(matches, address), login, login_flag })
 }
 
 struct Outcome {
@@ -101,8 +122,8 @@ struct Outcome {
 }
 
 fn import(
-    source: &Address,
-    target: &Address,
+    source: &Place,
+    target: &Place,
     stop: &AtomicBool,
     progress: &mut Progress,
 ) -> Result<Outcome> {

@@ -10,6 +10,8 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use bench::Address;
 
+use super::place::Place;
+
 /// How long a server may be silent: a memcached that lists keys may pause for seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -19,20 +21,63 @@ const LINE_BYTES_MAX: usize = 4096;
 /// Bytes of a buffer in either direction.
 const BUFFER_BYTES: usize = 64 << 10;
 
+/// Which version is it? With as many blanks as a header of the binary protocol has bytes: a server
+/// that speaks nothing else waits for that many before it says that it does not understand.
+const FIRST_REQUEST: &[u8] = b"version                        \r\n";
+
 /// A connection.
 pub(super) struct Link {
     name: String,
+    /// What it says to `version`, without that word.
+    version: String,
     input: BufReader<Box<dyn Read>>,
     output: BufWriter<Box<dyn Write>>,
     line: Vec<u8>,
 }
 
 impl Link {
-    /// Connects to a server.
+    /// Connects to a server, and logs in if it asks for that.
     ///
     /// # Errors
-    /// When it cannot be reached.
-    pub(super) fn connect(address: &Address) -> Result<Self> {
+    /// When it cannot be reached, does not speak the text protocol, or lets nobody in.
+    pub(super) fn connect(place: &Place) -> Result<Self> {
+        let mut link = Self::connect_to(&place.address)?;
+        let answer = link.ask(FIRST_REQUEST).with_context(|| {
+            format!(
+                "{} does not answer in the text protocol: with -S, or -B binary, it has no command \
+                 that lists keys",
+                place.address
+            )
+        })?;
+        let answer = match answer.as_str() {
+            "CLIENT_ERROR unauthenticated" => {
+                link.log_in(place)?;
+                link.ask(b"version\r\n")?
+            }
+            // Nobody has to log in. Without that question, a login would be stored as a record.
+            _ => answer,
+        };
+        let Some(version) = answer.strip_prefix("VERSION ") else {
+            bail!("{} answers `version` with `{answer}`", link.name);
+        };
+        link.version = version.to_owned();
+        Ok(link)
+    }
+
+    fn log_in(&mut self, place: &Place) -> Result<()> {
+        let Place { login, login_flag, .. } = place;
+        let Some(login) = login else {
+            bail!("{} asks for a login: --{login_flag} names a file that has one", self.name);
+        };
+        match self.ask(&login.request())?.as_str() {
+            "STORED" => Ok(()),
+            answer => {
+                bail!("{} refuses the login of --{login_flag} with `{answer}`", self.name)
+            }
+        }
+    }
+
+    fn connect_to(address: &Address) -> Result<Self> {
         let failed = || format!("cannot connect to {address}");
         let (input, output): (Box<dyn Read>, Box<dyn Write>) = match address {
             Address::Unix(path) => {
@@ -51,6 +96,7 @@ impl Link {
         };
         Ok(Self {
             name: address.to_string(),
+            version: String::new(),
             input: BufReader::with_capacity(BUFFER_BYTES, input),
             output: BufWriter::with_capacity(BUFFER_BYTES, output),
             line: Vec::new(),
@@ -60,6 +106,18 @@ impl Link {
     /// Which server it is.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Which version it is, as it says.
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The line that answers a request.
+    fn ask(&mut self, request: &[u8]) -> Result<String> {
+        self.put(request)?;
+        self.flush()?;
+        Ok(String::from_utf8_lossy(self.line()?).into_owned())
     }
 
     /// Writes a part of a request.

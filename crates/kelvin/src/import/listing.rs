@@ -3,10 +3,9 @@
 use std::{thread, time::Duration};
 
 use anyhow::{Result, bail};
-use bench::Address;
 use wire::memcached::{dump::parse_dump_line, limits::KEY_LEN_MAX};
 
-use super::link::Link;
+use super::{link::Link, place::Place};
 
 /// Keys of a batch. Their requests, of at most 380 bytes each, must fit into what two sockets
 /// buffer, because nobody reads replies while they are written: 48 KB.
@@ -61,9 +60,9 @@ impl Listing {
     ///
     /// # Errors
     /// When it has none to tell, and why.
-    pub(super) fn begin(source: &Address) -> Result<Self> {
+    pub(super) fn begin(source: &Place) -> Result<Self> {
         let mut link = Link::connect(source)?;
-        let order = order(&mut link)?;
+        let order = order(link.version());
         for _ in 0..WAITS_MAX {
             link.put(order)?;
             link.flush()?;
@@ -110,17 +109,11 @@ impl Listing {
 /// What to ask a server for. The hash table has every key, whereas lists in order of use change as
 /// they are read; but older versions keep a part of the table locked, against those who read its
 /// records, while they wait for the reader of the keys.
-fn order(link: &mut Link) -> Result<&'static [u8]> {
-    link.put(b"version\r\n")?;
-    link.flush()?;
-    let answer = String::from_utf8_lossy(link.line()?).into_owned();
-    let Some(version) = answer.strip_prefix("VERSION ") else {
-        bail!("{} answers `version` with `{answer}`", link.name());
-    };
+fn order(version: &str) -> &'static [u8] {
     let start = version.split('-').next().unwrap_or_default();
     let numbers: Vec<u32> = start.split('.').filter_map(|part| part.parse().ok()).collect();
     let is_recent = numbers.as_slice() >= SAFE_TABLE_SINCE.as_slice();
-    Ok(if is_recent { b"lru_crawler metadump hash\r\n" } else { b"lru_crawler metadump all\r\n" })
+    if is_recent { b"lru_crawler metadump hash\r\n" } else { b"lru_crawler metadump all\r\n" }
 }
 
 fn add_key(keys: &mut Keys, line: &[u8], name: &str) -> Result<()> {

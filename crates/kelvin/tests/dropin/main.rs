@@ -13,6 +13,7 @@ mod debian;
 mod dump;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod import;
 mod limits;
 mod meta;
 mod restart;
