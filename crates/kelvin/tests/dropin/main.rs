@@ -11,6 +11,7 @@ mod binary;
 mod daemon;
 mod debian;
 mod dump;
+mod exporter;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod import;
