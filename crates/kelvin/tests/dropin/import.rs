@@ -17,8 +17,8 @@ const RECORDS: usize = 100_000;
 /// The same where there is time.
 const SOAK_RECORDS: usize = 1_000_000;
 
-/// A hash table of memcached that need not grow for so many: a 1.6.18 that is told to list keys just
-/// when its table begins to grow may come to a standstill, its threads waiting for each other.
+/// A hash table of memcached that need not grow for so many: a 1.6.18 that is told to list keys
+/// just when its table begins to grow may come to a standstill, its threads waiting for each other.
 const HASH_SIZE: &str = "hashpower=21";
 
 /// Records that are stored, or compared, with one packet.
