@@ -26,8 +26,8 @@ pub use shuttle::{
     thread,
 };
 
-/// A cell that is written once. The checkers see writing and reading it as one step each: nobody is
-/// to wait in one.
+/// A cell that is written once. The checkers do not see it: nobody is to wait in one, and under
+/// loom what is in it has to be written before there are threads.
 pub use std::sync::OnceLock;
 
 /// Spins before the thread gives up its time slice.

@@ -3,7 +3,7 @@
 use base::sync::atomic::Ordering;
 
 use super::{
-    BUCKETS_MAX, Bucket, HashIndex, Identity, Loading,
+    BUCKETS_MAX, Bucket, HashIndex, Identity, Loading, Size,
     bucket::{BUCKET_LINES, BUCKET_SLOTS},
     identity::BASE_BITS,
 };
@@ -37,9 +37,23 @@ impl HashIndex {
         Ok(())
     }
 
-    /// Splits the next bucket, unless another thread is at it or there are as many as may be.
+    /// Has the index be larger than `size`, waiting for a thread that is at it. Whether it is.
+    pub(super) fn grow_from(&self, size: Size) -> Result<bool, Loading> {
+        let _growth = base::sync::lock(&self.growth);
+        if self.size() == size {
+            self.split_next()?;
+        }
+        Ok(self.size() != size)
+    }
+
+    /// Splits the next bucket, unless another thread is at it.
     pub(in crate::index) fn split_one(&self) -> Result<(), Loading> {
         let Ok(_growth) = self.growth.try_lock() else { return Ok(()) };
+        self.split_next()
+    }
+
+    /// Splits the next bucket, unless there are as many as may be. The caller has `growth`.
+    fn split_next(&self) -> Result<(), Loading> {
         let size = self.size();
         if size.0 >= self.buckets_max() {
             return Ok(());

@@ -43,9 +43,9 @@ use crate::position::Entry;
 /// Looks at a key's buckets without their locks before those are taken; see the flat index.
 const LOOKS_MAX: u32 = 64;
 
-/// How often room is asked for before the index counts as full. Each time the index has grown,
-/// unless it is as large as it may be; the second time finds room but where another thread took it.
-const ROOM_ATTEMPTS: u32 = 32;
+/// How often no room is found in an index that cannot grow, before it counts as full. More than
+/// once because slots that other threads move are missed by a search.
+const SEARCHES_MAX: u32 = 4;
 
 /// The hash index of one log.
 #[derive(Debug)]
@@ -208,7 +208,8 @@ impl HashIndex {
     /// [`IndexError::Full`], or [`IndexError::Loading`] when a block has to be loaded first.
     pub fn lock(&self, key: KeyHash) -> Result<HashGuard<'_>, IndexError> {
         let identity = Identity::of(key);
-        for _ in 0..ROOM_ATTEMPTS {
+        let mut searches_failed = 0;
+        while searches_failed < SEARCHES_MAX {
             self.grow_if_full()?;
             let locked = self.lock_buckets(identity)?;
             let both = [locked[0].bucket(), locked[1].bucket()];
@@ -221,7 +222,7 @@ impl HashIndex {
                 return Ok(HashGuard { index: self, identity, locked, at, is_taken });
             }
             drop(locked);
-            self.make_room(identity)?;
+            searches_failed += u32::from(!self.make_room(identity)?);
         }
         Err(IndexError::Full { entries: self.len(), buckets: self.buckets() })
     }

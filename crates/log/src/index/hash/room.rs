@@ -21,10 +21,10 @@ struct Step {
 }
 
 impl HashIndex {
-    /// Tries to free a place in one of a key's buckets. If it cannot, the index grows; in any case,
-    /// look again.
+    /// Tries to free a place in one of a key's buckets. If it cannot, the index grows. Look again
+    /// if anything has changed, here or by another thread: then this is true.
     #[cold]
-    pub(super) fn make_room(&self, identity: Identity) -> Result<(), Loading> {
+    pub(super) fn make_room(&self, identity: Identity) -> Result<bool, Loading> {
         let size = self.size();
         let mut steps = [Step { bucket: 0, from: None }; SEARCH_BUCKETS_MAX];
         let mut known = 0;
@@ -41,7 +41,8 @@ impl HashIndex {
                 continue;
             };
             if bucket.free().is_some() {
-                return self.move_along(&steps, at);
+                self.move_along(&steps, at)?;
+                return Ok(true);
             }
             for slot in (0..BUCKET_SLOTS).filter_map(|place| bucket.slot(place)) {
                 if known == SEARCH_BUCKETS_MAX {
@@ -54,7 +55,7 @@ impl HashIndex {
             }
             at += 1;
         }
-        self.split_one()
+        self.grow_from(size)
     }
 
     /// Moves each slot on the way to step `at` one bucket on, the last one first.
