@@ -21,11 +21,11 @@ use rustix::{
 /// Others than the owner have no business with the values.
 const MODE: u32 = 0o600;
 
-/// How often a claim is made: another server that starts may take a new file for an old one in the
-/// moment before it is locked.
+/// How often a claim is made: another server that starts may look at a new file, or take it for an
+/// old one, in the moment before it is locked.
 const ATTEMPTS_MAX: usize = 8;
 
-/// How often it is looked whether another server has written its file: nobody is served meanwhile.
+/// Time between two attempts, and two looks whether another server has written its file.
 const POLL: Duration = Duration::from_millis(10);
 
 /// The right to write the file. One that is not used leaves nothing.
@@ -43,9 +43,12 @@ impl Claim {
     /// It could not be written, or another server is at it.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         let unfinished = unfinished(path);
-        for _ in 0..ATTEMPTS_MAX {
+        for attempt in 0..ATTEMPTS_MAX {
+            if attempt > 0 {
+                thread::sleep(POLL);
+            }
             if is_locked(&unfinished)? {
-                break;
+                continue;
             }
             let file = create(&unfinished)?;
             let is_ours = try_lock(&file)? && is_at(&file, &unfinished);
