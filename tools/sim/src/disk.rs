@@ -54,6 +54,8 @@ pub struct Disk {
     files: Vec<Option<File>>,
     directories: Vec<Directory>,
     capacity_bytes: usize,
+    /// What a request that ends early has done a multiple of.
+    block_bytes: usize,
 }
 
 impl Disk {
@@ -67,6 +69,7 @@ impl Disk {
             files: Vec::new(),
             directories: vec![Directory::default(); directories],
             capacity_bytes,
+            block_bytes: SECTOR_BYTES,
         }
     }
 
@@ -78,6 +81,12 @@ impl Disk {
     /// From now on there is so much room; what is there already stays.
     pub fn set_capacity(&mut self, capacity_bytes: usize) {
         self.capacity_bytes = capacity_bytes;
+    }
+
+    /// From now on what ends early ends after a multiple of this, as it does on a file system with
+    /// such blocks.
+    pub fn set_block_bytes(&mut self, block_bytes: usize) {
+        self.block_bytes = block_bytes;
     }
 
     /// What has happened so far.
@@ -103,10 +112,11 @@ impl Disk {
         self.files.get(file.0).is_some_and(Option::is_some)
     }
 
-    /// Bytes of all files.
+    /// Bytes of all files that have a name.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
-        self.files.iter().flatten().map(File::len).sum()
+        let named = self.directories.iter().flat_map(Directory::names);
+        named.map(|(_, file)| self.len(file)).sum()
     }
 
     /// The names in a directory, in their order, each with its file.
@@ -241,10 +251,12 @@ impl Disk {
         let seen = self.file(file).seen();
         let end = (offset + bytes.len()).min(seen.len());
         let mut count = end.saturating_sub(offset);
-        if count > SECTOR_BYTES && self.strikes(Kind::ShortRead) {
+        if count > self.block_bytes && self.strikes(Kind::ShortRead) {
             count = self.fewer(count);
         }
-        bytes[..count].copy_from_slice(&self.file(file).seen()[offset..][..count]);
+        if count > 0 {
+            bytes[..count].copy_from_slice(&self.file(file).seen()[offset..][..count]);
+        }
         Ok(count)
     }
 
@@ -255,7 +267,7 @@ impl Disk {
     pub fn write(&mut self, file: FileId, offset: usize, bytes: &[u8]) -> Result<usize, Refusal> {
         let grows = (offset + bytes.len()).saturating_sub(self.len(file));
         let room = self.capacity_bytes.saturating_sub(self.used_bytes());
-        if grows > room || self.strikes(Kind::NoSpace) {
+        if grows > room || grows > 0 && self.strikes(Kind::NoSpace) {
             if grows > room {
                 self.counts.add(Kind::NoSpace);
             }
@@ -276,7 +288,7 @@ impl Disk {
             return Ok(bytes.len());
         }
         let mut count = bytes.len();
-        if count > SECTOR_BYTES && self.strikes(Kind::ShortWrite) {
+        if count > self.block_bytes && self.strikes(Kind::ShortWrite) {
             count = self.fewer(count);
         }
         self.file_mut(file).write(offset, &bytes[..count]);
@@ -373,10 +385,10 @@ impl Disk {
         (fits && (number, at) != (file.0, offset)).then_some((FileId(number), at))
     }
 
-    /// Less than `count` and more than nothing; whole sectors.
+    /// Less than `count` and more than nothing; whole blocks.
     fn fewer(&mut self, count: usize) -> usize {
-        let sectors = u32::try_from((count - 1) / SECTOR_BYTES).unwrap_or(u32::MAX);
-        (1 + self.random.below(sectors)) as usize * SECTOR_BYTES
+        let blocks = u32::try_from((count - 1) / self.block_bytes).unwrap_or(u32::MAX);
+        (1 + self.random.below(blocks)) as usize * self.block_bytes
     }
 
     fn strikes(&mut self, kind: Kind) -> bool {

@@ -5,6 +5,10 @@
 //! - [`machine`]: performs a log's plans on it, in any order, until it stops.
 //! - [`promise`]: what a store may show, given what it has answered.
 //! - [`fuse`]: the same disk as a directory that other programs use.
+//! - [`run`], [`scenario`]: a log, its clients and its crashes, all by one seed.
+//! - [`small`]: a small log that is stopped after each action, cut off anywhere, and has each bit
+//!   flipped.
+//! - [`kill`]: processes that write to a log in files and are killed.
 //!
 //! Nothing imports this crate; `cargo run -p disk-sim -- --seed N` replays one run.
 #![forbid(unsafe_code)]
@@ -12,5 +16,9 @@
 pub mod disk;
 pub mod fault;
 pub mod fuse;
+pub mod kill;
 pub mod machine;
 pub mod promise;
+pub mod run;
+pub mod scenario;
+pub mod small;

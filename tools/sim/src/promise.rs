@@ -84,6 +84,8 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Promises {
     histories: BTreeMap<u64, Vec<Entry>>,
+    /// What reads may have seen, by key: every version since the last crash, promised over or not.
+    seen: BTreeMap<u64, Vec<Version>>,
 }
 
 impl Promises {
@@ -95,7 +97,10 @@ impl Promises {
     /// A version takes effect.
     pub fn publish(&mut self, key: u64, version: Version) {
         let entry = Entry { version, acknowledged_ms: None };
-        self.history(key).push(entry);
+        let history = self.history(key);
+        let before = history.last().map_or(Version::NEVER, |entry| entry.version);
+        history.push(entry);
+        self.seen.entry(key).or_insert_with(|| vec![before]).push(version);
     }
 
     /// What a read shows that begins and ends now.
@@ -141,15 +146,14 @@ impl Promises {
         asked_ms: u64,
         now_ms: u64,
     ) -> Result<Version, Wrong> {
-        let history = self.histories.get(&key).map_or(&[][..], Vec::as_slice);
-        let never = [Entry { version: Version::NEVER, acknowledged_ms: None }];
-        let history = if history.is_empty() { &never } else { history };
-        let from = history.iter().position(|entry| entry.version.number == since).unwrap_or(0);
-        let fits = |entry: &&Entry| {
-            entry.version.looks_like(seen, now_ms) || entry.version.looks_like(seen, asked_ms)
+        let newest = [self.newest(key)];
+        let versions = self.seen.get(&key).map_or(&newest[..], Vec::as_slice);
+        let from = versions.iter().position(|version| version.number == since).unwrap_or(0);
+        let fits = |version: &&Version| {
+            version.looks_like(seen, now_ms) || version.looks_like(seen, asked_ms)
         };
-        let found = history[from..].iter().find(fits);
-        found.map(|entry| entry.version).ok_or_else(|| self.wrong(key, seen))
+        let found = versions[from..].iter().find(fits);
+        found.copied().ok_or_else(|| self.wrong(key, seen))
     }
 
     /// What a store shows of a key after a crash. History begins anew with it.
@@ -160,10 +164,14 @@ impl Promises {
         &mut self,
         key: u64,
         seen: Option<&[u8]>,
+        asked_ms: u64,
         now_ms: u64,
     ) -> Result<Vec<Loss>, Wrong> {
         let history = self.history(key);
-        let found = history.iter().rposition(|entry| entry.version.looks_like(seen, now_ms));
+        let fits = |entry: &Entry| {
+            entry.version.looks_like(seen, now_ms) || entry.version.looks_like(seen, asked_ms)
+        };
+        let found = history.iter().rposition(fits);
         let Some(found) = found else { return Err(self.wrong(key, seen)) };
         let lost = history[found + 1..].iter().filter_map(|entry| {
             let acknowledged_ms = entry.acknowledged_ms?;
@@ -173,17 +181,20 @@ impl Promises {
         let mut kept = history[found];
         kept.acknowledged_ms = None;
         *history = vec![kept];
+        self.seen.remove(&key);
         Ok(lost)
     }
 
     /// The store has named the loss of this key: it may show nothing of it.
     pub fn forget(&mut self, key: u64) {
         self.histories.remove(&key);
+        self.seen.remove(&key);
     }
 
     /// The store has named a loss, and the key is what it once was.
     pub fn restart(&mut self, key: u64, version: Version) {
         self.histories.insert(key, vec![Entry { version, acknowledged_ms: None }]);
+        self.seen.remove(&key);
     }
 
     fn history(&mut self, key: u64) -> &mut Vec<Entry> {

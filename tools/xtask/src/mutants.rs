@@ -27,7 +27,7 @@ struct Mutant {
     symptom: &'static str,
 }
 
-const MUTANTS: [Mutant; 14] = [
+const MUTANTS: [Mutant; 22] = [
     Mutant {
         name: "no_fence",
         suite: Suite::Loom,
@@ -125,6 +125,62 @@ const MUTANTS: [Mutant; 14] = [
         package: "kelvin-log",
         filter: "every_flipped_bit_is_named",
         symptom: "must be refused",
+    },
+    Mutant {
+        name: "log_answer_before_flush",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "seeds_hold",
+        symptom: "after a crash",
+    },
+    Mutant {
+        name: "log_read_answered_before_flush",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "seeds_hold",
+        symptom: "after a crash",
+    },
+    Mutant {
+        name: "log_confirm_before_drain",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "seeds_hold",
+        symptom: "after a crash",
+    },
+    Mutant {
+        name: "log_head_before_parts",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "seeds_hold",
+        symptom: "without a reason",
+    },
+    Mutant {
+        name: "log_failed_flush_tried_again",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "seeds_hold",
+        symptom: "after a crash",
+    },
+    Mutant {
+        name: "log_footer_with_records",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "seeds_hold",
+        symptom: "without a reason",
+    },
+    Mutant {
+        name: "log_serve_before_flush",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "seeds_hold",
+        symptom: "after a crash",
+    },
+    Mutant {
+        name: "log_no_directory_flush",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "seeds_hold",
+        symptom: "seed ",
     },
 ];
 

@@ -37,11 +37,13 @@ pub(super) struct Footer {
     /// The next block.
     next: u64,
     stage: Stage,
+    has_own_flush: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Entries,
+    Trailer,
     Flush,
     Done,
 }
@@ -59,7 +61,23 @@ impl Footer {
             listed.sort_unstable_by_key(Listed::order);
         }
         let stage = Stage::Entries;
-        Self { file, seed, block_bytes, segment_bytes, records_end, listed, next: 0, stage }
+        Self {
+            file,
+            seed,
+            block_bytes,
+            segment_bytes,
+            records_end,
+            listed,
+            next: 0,
+            stage,
+            has_own_flush: false,
+        }
+    }
+
+    /// The footer is flushed before the trailer is written. A segment that was torn may have holes,
+    /// which are no damage: a crash must not leave it with a trailer and without a footer.
+    pub(super) fn with_own_flush(self) -> Self {
+        Self { has_own_flush: true, ..self }
     }
 
     /// The smallest sequence of what decides; 0 when nothing does.
@@ -81,7 +99,11 @@ impl Footer {
             return Some(self.piece(blocks));
         }
         match self.stage {
-            Stage::Entries => {
+            Stage::Entries if self.has_own_flush => {
+                self.stage = Stage::Trailer;
+                Some(Action::Flush { file: self.file })
+            }
+            Stage::Entries | Stage::Trailer => {
                 self.stage = Stage::Flush;
                 Some(self.trailer())
             }

@@ -377,7 +377,8 @@ impl<K: Keys> Engine<K> {
                 shape.segment_bytes,
                 records_end,
                 listed,
-            );
+            )
+            .with_own_flush();
             let mut result = if footer.has_room() { Ok(()) } else { Err(()) };
             while result.is_ok()
                 && let Some(action) = footer.next()

@@ -1,0 +1,270 @@
+//! Programs that are killed: a log in files, used by a process that ends without warning.
+//!
+//! [`victim`] is that process: a few threads write as fast as they can, and say on standard output
+//! what was answered. [`rounds`] starts it, kills it at some moment, and looks at every key; with
+//! [`Disk::Held`] the files are on a file system that then loses a random part of what was never
+//! flushed. What a thread does is a function of seed, round and place, so that both know it.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, BufRead as _, BufReader, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use base::random::{Random, mix};
+use log::{
+    blocking::{Log, Options},
+    engine::{Mode, Put, Settings},
+    format::{
+        LogId,
+        manifest::{IndexKind, Manifest},
+    },
+    keys::MapKeys,
+};
+
+use crate::{
+    disk,
+    fuse::Mount,
+    promise::{Promises, Version, value},
+};
+
+/// Threads of the victim; each has keys of its own.
+const THREADS: u64 = 3;
+
+/// Keys of each thread.
+const KEYS: u64 = 16;
+
+/// Milliseconds that a victim lives once it has opened its log: from so many on, up to twice that.
+/// Before its first write it makes segments, a dozen flushes.
+const LIFE_MS_MIN: u32 = 40;
+
+/// Bytes of the file system that holds what is not flushed.
+const HELD_BYTES: usize = 1 << 30;
+
+/// Where the victim's files are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disk {
+    /// In an ordinary directory: what was written stays, flushed or not.
+    Plain,
+    /// On a file system that holds writes until they are flushed, and loses some of them.
+    Held,
+}
+
+/// One thing that a thread does.
+struct Deed {
+    key: u64,
+    version: Version,
+}
+
+impl Deed {
+    /// What a thread does at a place of its round.
+    fn new(seed: u64, round: u64, thread: u64, place: u64) -> Self {
+        let number = (round << 40) | (thread << 32) | (place + 1);
+        let mut random = Random::new(seed ^ mix(number), 0);
+        let key = thread * KEYS + u64::from(random.below(KEYS as u32));
+        let len = match random.below(10) {
+            0 | 1 => None,
+            2 => Some(4000 + random.below(12_000)),
+            _ => Some(8 + random.below(500)),
+        };
+        let value_len = len.map(|len| len as usize);
+        Self { key, version: Version { number, value_len, expires_ms: 0 } }
+    }
+
+    fn name(key: u64) -> [u8; 8] {
+        key.to_le_bytes()
+    }
+}
+
+/// When writes of a round are answered: every third one answers early.
+fn mode(round: u64) -> Mode {
+    if round % 3 == 2 { Mode::Async } else { Mode::Safe }
+}
+
+fn settings(mode: Mode) -> Settings {
+    Settings {
+        mode,
+        chunk_bytes: 32 << 10,
+        chunks: 8,
+        at_risk_bytes_max: 64 << 10,
+        at_risk_ms_max: 20,
+    }
+}
+
+fn open(directory: &Path, mode: Mode) -> Result<Log<MapKeys>, String> {
+    let mut options = Options::new(directory, IndexKind::Hash { seeds: [1; 128] }, 0);
+    options.shape.segment_bytes = 256 << 10;
+    options.shape.part_bytes = 4096;
+    options.settings = settings(mode);
+    let opened =
+        Log::open(&options, LogId(1), |_: &Manifest| Ok(MapKeys::new(1 << 40)), &mut |_| {});
+    let (log, report) = opened.map_err(|error| format!("the log cannot be opened: {error}"))?;
+    if !report.damages.is_empty() {
+        return Err(format!("damage is named where there is none: {:?}", report.damages));
+    }
+    Ok(log)
+}
+
+/// Writes until it is killed. Says "open", and then each thread and place that was answered.
+///
+/// # Errors
+/// When the log refuses something.
+pub fn victim(directory: &Path, seed: u64, round: u64) -> Result<(), String> {
+    let log = open(directory, mode(round))?;
+    println!("open");
+    let work = |thread: u64| -> Result<(), String> {
+        for place in 0.. {
+            let Deed { key, version } = Deed::new(seed, round, thread, place);
+            let name = Deed::name(key);
+            let done = match version.value_len {
+                Some(len) => {
+                    let value = value(version.number, len);
+                    log.put(&Put { key: &name, value: &value, ..Put::default() })
+                }
+                None => log.remove(&name).map(drop),
+            };
+            done.map_err(|error| error.to_string())?;
+            // One line is one write: nothing of it is on its way when the next begins.
+            let said = io::stdout().write_all(format!("{thread} {place}\n").as_bytes());
+            said.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+    })
+}
+
+/// Starts victims and kills them, one after the other, over the same files. Says how many writes
+/// were answered.
+///
+/// # Errors
+/// When one of them fails by itself, or something that was promised is not there.
+pub fn rounds(program: &Path, seed: u64, rounds: u64, disk: Disk) -> Result<u64, String> {
+    let directory = Scratch::new(seed)?;
+    let mount = match disk {
+        Disk::Plain => None,
+        Disk::Held => {
+            let held = disk::Disk::new(seed, 1, HELD_BYTES);
+            let mounted = Mount::new(&directory.0, held);
+            Some(mounted.map_err(|error| format!("cannot mount: {error}"))?)
+        }
+    };
+    let mut random = Random::new(seed, 5);
+    let mut promises = Promises::default();
+    let mut answered = 0;
+    for round in 0..rounds {
+        let life_ms = (LIFE_MS_MIN + random.below(LIFE_MS_MIN)).into();
+        let places = kill_one(program, &directory.0, (seed, round), life_ms)?;
+        for thread in 0..THREADS {
+            let places = places.get(&thread).copied().unwrap_or(0);
+            answered += places;
+            promise(&mut promises, (seed, round), thread, places);
+        }
+        if let Some(mount) = &mount {
+            mount.cut_power();
+        }
+        check(&directory.0, &mut promises, round)
+            .map_err(|what| format!("round {round}: {what}"))?;
+    }
+    if let Some(mount) = &mount {
+        println!("{}", mount.disk().counts());
+    }
+    Ok(answered)
+}
+
+/// Runs a victim for so long after it has opened its log. Says how many writes of each thread were
+/// answered.
+fn kill_one(
+    program: &Path,
+    directory: &Path,
+    (seed, round): (u64, u64),
+    life_ms: u64,
+) -> Result<BTreeMap<u64, u64>, String> {
+    let mut command = Command::new(program);
+    command.arg("victim").arg(directory).arg(seed.to_string()).arg(round.to_string());
+    let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = started.map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    let output = child.stdout.take().ok_or("a victim without output")?;
+    let mut lines = BufReader::new(output).lines();
+    let first = lines.next().and_then(Result::ok);
+    let heard = std::thread::spawn(move || {
+        let mut places = BTreeMap::new();
+        for line in lines.map_while(Result::ok) {
+            // The last line may be cut off; it was an answer all the same, and is not counted.
+            let numbers: Vec<u64> = line.split(' ').filter_map(|it| it.parse().ok()).collect();
+            if let [thread, place] = numbers[..]
+                && place == places.get(&thread).copied().unwrap_or(0)
+            {
+                places.insert(thread, place + 1);
+            }
+        }
+        places
+    });
+    if first.as_deref() == Some("open") {
+        std::thread::sleep(Duration::from_millis(life_ms));
+    }
+    let ended = child.try_wait().map_err(|error| error.to_string())?;
+    child.kill().map_err(|error| error.to_string())?;
+    child.wait().map_err(|error| error.to_string())?;
+    let places = heard.join().map_err(|_| "the listener has panicked")?;
+    match ended {
+        Some(status) => Err(format!("the victim ended by itself: {status}")),
+        None => Ok(places),
+    }
+}
+
+/// What the answers of a thread promise; what comes after them may have happened.
+fn promise(promises: &mut Promises, (seed, round): (u64, u64), thread: u64, places: u64) {
+    for place in 0..=places {
+        let Deed { key, version } = Deed::new(seed, round, thread, place);
+        promises.publish(key, version);
+        if place < places {
+            match mode(round) {
+                Mode::Safe => promises.promise(key, version.number),
+                Mode::Async => promises.acknowledge(key, version.number, 0),
+            }
+        }
+    }
+}
+
+/// Opens the log and looks at every key.
+fn check(directory: &Path, promises: &mut Promises, round: u64) -> Result<(), String> {
+    let log = open(directory, Mode::Safe)?;
+    let mut lost_bytes = 0;
+    for key in 0..THREADS * KEYS {
+        let stored = log.get(&Deed::name(key)).map_err(|error| format!("key {key}: {error}"))?;
+        let seen = stored.map(|stored| stored.value);
+        let losses = promises.recover(key, seen.as_deref(), 0, 0);
+        let losses = losses.map_err(|wrong| format!("{wrong:?}"))?;
+        lost_bytes += losses.iter().filter_map(|loss| loss.version.value_len).sum::<usize>() as u64;
+    }
+    let at_risk = settings(Mode::Async).at_risk_bytes_max;
+    if lost_bytes > at_risk {
+        return Err(format!("{lost_bytes} bytes are lost, and {at_risk} may be"));
+    }
+    // Every other time the log is stopped in order, else as the victim's.
+    if round.is_multiple_of(2) { log.close().map_err(|error| error.to_string()) } else { Ok(()) }
+}
+
+/// A directory that is removed with what is in it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(seed: u64) -> Result<Self, String> {
+        let name = format!("disk-sim-{}-{seed}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,334 @@
+//! One run: clients of a log on a simulated machine, crashes, and what is then expected.
+//!
+//! Owns the log while it is open, its machine, and what was promised. Everything is decided by the
+//! seed. Invariant: what a client was answered is in [`Promises`] before anything else happens.
+
+mod answer;
+mod client;
+mod reopen;
+
+pub use reopen::open;
+
+use std::{collections::BTreeMap, fmt};
+
+use base::random::Random;
+use log::{
+    engine::{Drain, Engine, Mark, Mode, Reading, Upload},
+    keys::MapKeys,
+    plan::Token,
+};
+
+use crate::{
+    disk::Disk,
+    fault::{Counts, Kind},
+    machine::{Crash, Machine},
+    promise::{Loss, Number, Promises, Version},
+    scenario::{Class, Scenario},
+};
+
+/// Why a run has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The run's seed.
+    pub seed: u64,
+    /// After how many operations.
+    pub operation: u32,
+    /// What went wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, operation, what } = self;
+        writeln!(f, "seed {seed}, operation {operation}: {what}")?;
+        write!(f, "again: cargo run -p disk-sim -- --seed {seed}")
+    }
+}
+
+/// What a run has met.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Faults and crashes.
+    pub faults: Counts,
+    /// What clients and the log did.
+    pub deeds: BTreeMap<&'static str, u64>,
+}
+
+impl Summary {
+    /// All of `other` as well.
+    pub fn merge(&mut self, other: &Self) {
+        self.faults.merge(&other.faults);
+        for (deed, count) in &other.deeds {
+            *self.deeds.entry(deed).or_default() += count;
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.faults)?;
+        for (deed, count) in &self.deeds {
+            writeln!(f, "  {deed:20} {count:>12}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Something a client waits for.
+#[derive(Debug)]
+enum Waiting {
+    /// A put or a remove for its flush.
+    Write { key: u64, number: Number, mark: Mark },
+    /// A large value for its parts.
+    Large { key: u64, version: Version, upload: Upload, value: Vec<u8> },
+    /// A read for the flush of what it saw.
+    Seen { key: u64, number: Number, mark: Mark },
+    /// Everybody for a flush of all; whether that ends `async`.
+    Drain { drain: Drain, newest: Vec<(u64, Number)> },
+}
+
+/// A get whose reads are under way.
+#[derive(Debug)]
+struct Fetch {
+    key: u64,
+    /// The newest version when it was asked.
+    newest: Number,
+    asked_ms: u64,
+    /// The reads that are left, the one that is under way first.
+    readings: Vec<Reading>,
+    /// What the parts read so far hold; none of a value that is no large one.
+    parts: Option<Vec<u8>>,
+    /// What the answer waits for, as far as memory has answered.
+    wait: Option<Mark>,
+    /// Reads of the present part that have stopped short.
+    tries: u32,
+    /// Whether the answer is about what a recovery brought back.
+    is_check: bool,
+}
+
+/// The log of one run.
+type Log = Engine<MapKeys>;
+
+/// A run under way.
+#[derive(Debug)]
+pub struct Run {
+    scenario: Scenario,
+    random: Random,
+    machine: Machine,
+    log: Option<Log>,
+    promises: Promises,
+    /// Every version that each key ever had.
+    ever: BTreeMap<u64, Vec<Version>>,
+    waiting: Vec<Waiting>,
+    fetches: BTreeMap<Token, Fetch>,
+    now_ms: u64,
+    next_number: Number,
+    next_read: u64,
+    operation: u32,
+    mode: Mode,
+    /// When the last crash was.
+    crashed_ms: u64,
+    /// Whether the log took no writes any more then.
+    was_read_only: bool,
+    /// A remove has found nothing: what its answer waits for.
+    saw_absent: Option<Option<Mark>>,
+    /// Acknowledged writes that the last crash has taken.
+    lost: Vec<Loss>,
+    /// The log has named what it has lost.
+    has_named_losses: bool,
+    /// The log has named where it was torn when it was opened.
+    has_torn_tail: bool,
+    deeds: BTreeMap<&'static str, u64>,
+    trace: bool,
+}
+
+/// The stream of random numbers that decides what clients do.
+const CLIENT_STREAM: u64 = 4;
+
+/// Tokens of gets begin here; the log's own do not get so far.
+const FIRST_READ: u64 = 1 << 63;
+
+/// I/O and waiting that are enough for anything that can end at all.
+const TURNS_MAX: u32 = 20_000;
+
+impl Run {
+    /// A run that has not begun.
+    #[must_use]
+    pub fn new(scenario: Scenario) -> Self {
+        let seed = scenario.seed;
+        let directories = usize::from(scenario.directories);
+        let mut disk = Disk::new(seed, directories, scenario.capacity_bytes);
+        disk.set_block_bytes(scenario.block_bytes as usize);
+        Self {
+            random: Random::new(seed, CLIENT_STREAM),
+            machine: Machine::new(seed, disk),
+            log: None,
+            promises: Promises::default(),
+            ever: BTreeMap::new(),
+            waiting: Vec::new(),
+            fetches: BTreeMap::new(),
+            now_ms: 1_000_000,
+            next_number: 1,
+            next_read: FIRST_READ,
+            operation: 0,
+            mode: scenario.settings.mode,
+            crashed_ms: 0,
+            was_read_only: false,
+            saw_absent: None,
+            lost: Vec::new(),
+            has_named_losses: false,
+            has_torn_tail: false,
+            deeds: BTreeMap::new(),
+            trace: false,
+            scenario,
+        }
+    }
+
+    /// Tells on standard error what happens.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        self.trace = true;
+        self
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// With the first thing that should not have happened.
+    pub fn run(mut self) -> Result<Summary, Violation> {
+        self.tell(|run| format!("{:?}", run.scenario));
+        let outcome = self.go();
+        outcome.map_err(|what| Violation {
+            seed: self.scenario.seed,
+            operation: self.operation,
+            what,
+        })?;
+        let faults = self.machine.disk().counts().clone();
+        Ok(Summary { faults, deeds: self.deeds })
+    }
+
+    fn go(&mut self) -> Result<(), String> {
+        self.open()?;
+        while self.operation < self.scenario.operations {
+            self.operation += 1;
+            if self.random.below(self.scenario.crash_every) == 0 {
+                self.crash_and_recover()?;
+            }
+            let is_read_only = self.log.as_ref().is_some_and(Log::is_read_only);
+            match self.random.below(if is_read_only { 6 } else { 300 }) {
+                0 => self.stop_and_open()?,
+                1 if self.scenario.class == Class::Full => self.change_capacity(),
+                _ => self.operate()?,
+            }
+            for _ in 0..self.random.below(4) {
+                self.turn()?;
+            }
+        }
+        self.settle()?;
+        self.crash_and_recover()
+    }
+
+    /// The disk fills up or is given room.
+    fn change_capacity(&mut self) {
+        let segments = 2 + self.random.below(24) as usize;
+        let segment_bytes = usize::try_from(self.scenario.segment_bytes).unwrap_or(usize::MAX);
+        let used = self.machine.disk().used_bytes();
+        let capacity = (segments * segment_bytes).max(used) + self.scenario.slack_bytes();
+        self.machine.disk().set_capacity(capacity);
+    }
+
+    /// Hands out what is to be done, lets one request end, and gives the answers that are due.
+    fn turn(&mut self) -> Result<(), String> {
+        self.poll();
+        if let Some((token, outcome)) = self.machine.step() {
+            self.now_ms += 1;
+            if let Some(fetch) = self.fetches.remove(&token) {
+                self.fetched(fetch, outcome)?;
+            } else if let Some(log) = &mut self.log {
+                log.complete(token, outcome);
+            }
+        } else {
+            // Nothing is under way: time passes.
+            self.now_ms += 1 + u64::from(self.random.below(5));
+        }
+        self.answer()
+    }
+
+    fn poll(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        while let Some(plan) = log.poll(self.now_ms) {
+            self.machine.submit(plan);
+        }
+    }
+
+    /// Until nobody waits for anything.
+    fn settle(&mut self) -> Result<(), String> {
+        for _ in 0..TURNS_MAX {
+            if self.machine.has_stopped() {
+                return Ok(());
+            }
+            if self.waiting.is_empty() && self.fetches.is_empty() && self.machine.in_flight() == 0 {
+                return Ok(());
+            }
+            self.turn()?;
+        }
+        Err(format!("something is never answered: {:?} {:?}", self.waiting, self.fetches))
+    }
+
+    /// Stops the machine or the process at some moment, and has the log recover.
+    fn crash_and_recover(&mut self) -> Result<(), String> {
+        let later = self.random.below(12);
+        self.machine.stop_after(later.into());
+        for _ in 0..later * 3 {
+            if self.machine.has_stopped() {
+                break;
+            }
+            self.operate()?;
+            self.turn()?;
+        }
+        self.crash();
+        self.recover()
+    }
+
+    /// Ends the process, or the whole machine. Nobody hears any answer.
+    fn crash(&mut self) {
+        let how = if self.random.below(3) == 0 { Crash::Process } else { Crash::Machine };
+        self.tell(|run| format!("crash of the {how:?} at {} ms", run.now_ms));
+        self.end();
+        self.waiting.clear();
+        self.fetches.clear();
+        self.machine.crash(how);
+        self.count("crashes");
+    }
+
+    /// The log is there no more, whatever the reason.
+    fn end(&mut self) {
+        if let Some(log) = self.log.take() {
+            self.crashed_ms = self.now_ms;
+            self.was_read_only = log.is_read_only();
+        }
+    }
+
+    fn count(&mut self, deed: &'static str) {
+        *self.deeds.entry(deed).or_default() += 1;
+    }
+
+    fn tell(&self, what: impl FnOnce(&Self) -> String) {
+        if self.trace {
+            eprintln!("{:6} {}", self.operation, what(self));
+        }
+    }
+
+    fn is_lying(&self) -> bool {
+        self.scenario.class == Class::Lying
+    }
+
+    /// Whether something happened that no log can make up for.
+    fn has_lied(&mut self) -> bool {
+        let counts = self.machine.disk().counts();
+        Kind::ALL.into_iter().any(|kind| kind.takes_what_was_flushed() && counts.of(kind) > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use super::{Run, Summary, Violation};
+use crate::{fault::Kind, scenario::Scenario};
+
+/// Runs of 1,000 operations each; about 10 ms a run.
+const SEEDS: u64 = 10_000;
+
+/// Runs these seeds on every processor, until one fails.
+fn run_all(seeds: std::ops::Range<u64>) -> Result<Summary, Violation> {
+    let (next, failed) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
+    let all = Mutex::new(Ok(Summary::default()));
+    let work = || {
+        while !failed.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                break;
+            }
+            let outcome = Run::new(Scenario::new(seed)).run();
+            let mut all = all.lock().expect("no run panics");
+            match (outcome, &mut *all) {
+                (Ok(summary), Ok(all)) => all.merge(&summary),
+                (Err(violation), Ok(_)) => {
+                    failed.store(true, Ordering::Relaxed);
+                    *all = Err(violation);
+                }
+                (_, Err(_)) => {}
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    all.into_inner().expect("no run panics")
+}
+
+#[test]
+fn seeds_hold() {
+    let summary = match run_all(0..SEEDS) {
+        Ok(summary) => summary,
+        Err(violation) => panic!("{violation}"),
+    };
+    println!("{summary}");
+    assert_eq!(summary.faults.missing(), [], "kinds of fault that never struck");
+    for deed in ["large puts", "stops in order", "losses within the bound", "losses by name"] {
+        assert!(summary.deeds.get(deed).is_some_and(|count| *count > 100), "too few {deed}");
+    }
+    assert!(summary.faults.of(Kind::RecoveryCrash) > SEEDS, "too few crashes during recovery");
+}
+
+#[test]
+#[ignore = "soak: a million runs"]
+fn soak_seeds_hold() {
+    let summary = match run_all(0..100 * SEEDS) {
+        Ok(summary) => summary,
+        Err(violation) => panic!("{violation}"),
+    };
+    println!("{summary}");
+}
+
+/// Seeds that have failed once, while the log or the simulation was being written.
+const FAILED_ONCE: [u64; 10] = [1660, 1700, 1838, 2097, 2415, 3380, 3665, 5234, 6543, 7004];
+
+#[test]
+fn seeds_that_failed_once_hold() {
+    for seed in FAILED_ONCE {
+        if let Err(violation) = Run::new(Scenario::new(seed)).run() {
+            panic!("{violation}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_repeats_itself() {
+    let run = |seed| {
+        let summary = Run::new(Scenario::new(seed)).run().expect("it holds");
+        (summary.faults, summary.deeds)
+    };
+    assert_eq!(run(11), run(11));
+    assert_ne!(run(11), run(12));
+}

@@ -1,0 +1,430 @@
+//! A small log, to be hurt in every way that there is.
+//!
+//! [`every_crash`] plays a short script and stops the machine after each of its actions;
+//! [`every_cut`] and [`every_flip`] take the files that such a script leaves, cut each of them off
+//! at each length, and flip each bit of each. After each of these the log is opened and every key
+//! looked at.
+
+use std::collections::BTreeMap;
+
+use log::{
+    engine::{Engine, Fetched, Get, Mode, Put, Removed, Report, Settings, Wrote},
+    error::Error,
+    keys::MapKeys,
+    plan::{self, Buffer, Disk as _, Outcome},
+};
+
+use crate::{
+    disk::{DirectoryId, Disk, FileId},
+    machine::{Crash, Machine},
+    promise::{Promises, Version, Wrong, value},
+    run,
+    scenario::{Class, Scenario},
+};
+
+/// The log that is hurt.
+type Log = Engine<MapKeys>;
+
+/// Keys of the script.
+const KEYS: u64 = 5;
+
+/// The time at which all of it happens.
+const NOW_MS: u64 = 1_000_000;
+
+/// Requests that are enough for any step of the script.
+const REQUESTS_MAX: u32 = 1000;
+
+/// The shape of the small log: segments of 16 blocks of 512 bytes.
+fn scenario(seed: u64) -> Scenario {
+    let settings =
+        Settings { mode: Mode::Safe, chunk_bytes: 1024, chunks: 4, ..Settings::default() };
+    Scenario {
+        class: Class::Honest,
+        keys: KEYS as u32,
+        directories: 1,
+        block_bytes: 512,
+        segment_bytes: 16 * 512,
+        part_bytes: 512,
+        settings,
+        capacity_bytes: 1 << 20,
+        ..Scenario::new(seed)
+    }
+}
+
+/// The script under way.
+struct Player {
+    scenario: Scenario,
+    machine: Machine,
+    log: Option<Log>,
+    promises: Promises,
+    /// Every version of each key.
+    ever: BTreeMap<u64, Vec<Version>>,
+    next_number: u64,
+}
+
+/// What went wrong.
+pub type Problem = String;
+
+impl Player {
+    fn new(seed: u64) -> Self {
+        let scenario = scenario(seed);
+        let mut disk = Disk::new(seed, 1, scenario.capacity_bytes);
+        disk.set_block_bytes(512);
+        Self {
+            machine: Machine::new(seed, disk),
+            scenario,
+            log: None,
+            promises: Promises::default(),
+            ever: BTreeMap::new(),
+            next_number: 1,
+        }
+    }
+
+    /// Opens the log; nothing is open when the machine has stopped meanwhile.
+    fn open(&mut self) -> Result<Option<Report>, Problem> {
+        let opened = run::open(&self.scenario, &mut self.machine, NOW_MS);
+        if self.machine.has_stopped() {
+            return Ok(None);
+        }
+        let (log, report) = opened.map_err(|error| format!("not opened: {error}"))?;
+        self.log = Some(log);
+        Ok(Some(report))
+    }
+
+    /// Puts a value of `len` bytes under `key`, or removes it; until that is answered.
+    fn write(&mut self, key: u64, len: Option<usize>) -> Result<(), Problem> {
+        if self.machine.has_stopped() {
+            return Ok(());
+        }
+        let version = Version { number: self.next_number, value_len: len, expires_ms: 0 };
+        self.next_number += 1;
+        let bytes = len.map(|len| value(version.number, len));
+        let name = key.to_be_bytes();
+        let part_bytes = self.scenario.part_bytes as usize;
+        let mut upload = None;
+        let mut from = 0;
+        for _ in 0..REQUESTS_MAX {
+            let Some(log) = &mut self.log else { return Ok(()) };
+            let wrote = match &bytes {
+                None => match log.remove(&name, NOW_MS) {
+                    Ok(Removed::Done { sequence, mark }) => Ok(Wrote::Done { sequence, mark }),
+                    Ok(Removed::Wait) => Ok(Wrote::Wait),
+                    Ok(Removed::Absent { .. }) => return Err("a key is not there".to_owned()),
+                    Err(error) => Err(error),
+                },
+                Some(bytes) if bytes.len() <= part_bytes => {
+                    log.put(&Put { key: &name, value: bytes, ..Put::default() }, NOW_MS)
+                }
+                Some(bytes) => {
+                    if upload.is_none() {
+                        match log.begin_large(&name, bytes.len() as u64) {
+                            Ok(begun) => upload = Some(begun),
+                            Err(_) if self.machine.has_stopped() => return Ok(()),
+                            Err(error) => return Err(error.to_string()),
+                        }
+                    }
+                    let Some(upload) = &mut upload else { continue };
+                    if upload.left() == 0 {
+                        log.put_head(upload, &Put { key: &name, ..Put::default() }, NOW_MS)
+                    } else {
+                        let to = bytes.len().min(from + part_bytes);
+                        match log.put_part(upload, &bytes[from..to], NOW_MS) {
+                            Ok(Wrote::Done { .. }) => {
+                                from = to;
+                                Ok(Wrote::Wait)
+                            }
+                            other => other,
+                        }
+                    }
+                }
+            };
+            match wrote {
+                Ok(Wrote::Wait) => self.turn(),
+                Ok(Wrote::Done { mark, .. }) => {
+                    self.promises.publish(key, version);
+                    self.ever.entry(key).or_default().push(version);
+                    return self.wait(key, version, mark);
+                }
+                Err(_) if self.machine.has_stopped() => return Ok(()),
+                Err(error) => return Err(error.to_string()),
+            }
+            if self.machine.has_stopped() {
+                return Ok(());
+            }
+        }
+        Err("a write waits for ever".to_owned())
+    }
+
+    fn wait(&mut self, key: u64, version: Version, mark: log::engine::Mark) -> Result<(), Problem> {
+        for _ in 0..REQUESTS_MAX {
+            self.turn();
+            let Some(log) = &self.log else { return Ok(()) };
+            if self.machine.has_stopped() {
+                return Ok(());
+            }
+            match log.may_answer(mark) {
+                log::engine::Settled::Pending => {}
+                log::engine::Settled::Done => {
+                    self.promises.promise(key, version.number);
+                    return Ok(());
+                }
+                log::engine::Settled::Failed => return Err("a flush failed".to_owned()),
+            }
+        }
+        Err("an answer never comes".to_owned())
+    }
+
+    fn turn(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        while let Some(plan) = log.poll(NOW_MS) {
+            self.machine.submit(plan);
+        }
+        if let Some((token, outcome)) = self.machine.step() {
+            log.complete(token, outcome);
+        }
+    }
+
+    /// Stops in order.
+    fn close(&mut self) -> Result<(), Problem> {
+        for _ in 0..REQUESTS_MAX {
+            self.turn();
+            if self.machine.has_stopped() || self.machine.in_flight() == 0 {
+                break;
+            }
+        }
+        let Some(mut log) = self.log.take() else { return Ok(()) };
+        if self.machine.has_stopped() {
+            return Ok(());
+        }
+        let closed = log.close(&mut self.machine, NOW_MS);
+        if self.machine.has_stopped() { Ok(()) } else { closed.map_err(|error| error.to_string()) }
+    }
+
+    /// The script: values of several sizes, one removed, some written again, over a stop in order.
+    fn play(&mut self) -> Result<(), Problem> {
+        self.open()?;
+        for (key, len) in [(0, 20), (1, 300), (2, 1300), (3, 500), (0, 40), (4, 0)] {
+            self.write(key, Some(len))?;
+        }
+        self.write(1, None)?;
+        for (key, len) in [(3, 480), (0, 511), (3, 490), (2, 700), (3, 470)] {
+            self.write(key, Some(len))?;
+        }
+        self.close()?;
+        self.open()?;
+        for (key, len) in [(1, 100), (2, 1400), (0, 60)] {
+            self.write(key, Some(len))?;
+        }
+        self.write(3, None)
+    }
+
+    /// What the log shows of a key.
+    fn get(&mut self, key: u64) -> Result<Option<Vec<u8>>, Error> {
+        let name = key.to_be_bytes();
+        let Some(log) = &mut self.log else { return Ok(None) };
+        let reading = match log.get(&name, NOW_MS)? {
+            Get::Absent { .. } | Get::Wait => return Ok(None),
+            Get::Memory { stored, .. } => return Ok(Some(stored.value)),
+            Get::Read(reading) => reading,
+        };
+        let bytes = read(&mut self.machine, &reading)?;
+        let parts = match reading.finish(&bytes)? {
+            Fetched::Value(record) => return Ok(Some(record.value.to_vec())),
+            Fetched::Head(_, parts) => log.parts(&reading, &parts)?,
+            Fetched::Part(_) => Vec::new(),
+        };
+        let mut whole = Vec::new();
+        for reading in parts {
+            let bytes = read(&mut self.machine, &reading)?;
+            if let Fetched::Part(part) = reading.finish(&bytes)? {
+                whole.extend_from_slice(part);
+            }
+        }
+        Ok(Some(whole))
+    }
+
+    /// Every key shows what a crash may bring back.
+    fn check(&mut self) -> Result<(), Problem> {
+        for key in 0..KEYS {
+            let seen = self.get(key).map_err(|error| format!("key {key}: {error}"))?;
+            let recovered = self.promises.recover(key, seen.as_deref(), NOW_MS, NOW_MS);
+            recovered.map_err(|Wrong { seen, allowed, .. }| {
+                format!("key {key} shows {seen:?}, not one of {allowed:?}")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Every key shows what it should, or the log names what it has lost: never a value that the
+    /// key did not have. Says whether anything was lost.
+    fn check_hurt(&mut self, report: &Report, file: &str) -> Result<bool, Problem> {
+        let names_loss = !report.damages.is_empty() || !report.torn.is_empty();
+        let mut is_lost = false;
+        for key in 0..KEYS {
+            match self.get(key) {
+                // The error names file and offset.
+                Err(error) if error.to_string().contains(file) => is_lost = true,
+                Err(error) => return Err(format!("key {key}: {error}")),
+                Ok(seen) => {
+                    let newest = self.promises.newest(key);
+                    if newest.looks_like(seen.as_deref(), NOW_MS) {
+                        continue;
+                    }
+                    let ever = self.ever.get(&key).map_or(&[][..], Vec::as_slice);
+                    let was = ever.iter().any(|it| it.looks_like(seen.as_deref(), NOW_MS));
+                    if seen.is_some() && !was {
+                        return Err(format!("key {key} has a value that it never had"));
+                    }
+                    if !names_loss {
+                        return Err(format!("key {key} is not {newest:?}, and nothing is named"));
+                    }
+                    is_lost = true;
+                }
+            }
+        }
+        Ok(is_lost)
+    }
+}
+
+fn read(machine: &mut Machine, reading: &log::engine::Reading) -> Result<Vec<u8>, Error> {
+    match machine.perform(reading.action(Buffer::new(reading.bytes()))) {
+        Outcome::Read(buffer, count) => Ok(buffer.as_slice()[..count].to_vec()),
+        Outcome::Failed(failure, _) => Err(reading.failed(failure)),
+        _ => Err(reading.failed(plan::Failure::NotFound)),
+    }
+}
+
+/// How many actions the script takes on this seed's machine.
+///
+/// # Errors
+/// When the script fails on a machine that does nothing wrong.
+pub fn actions_of_script(seed: u64) -> Result<u64, Problem> {
+    let mut player = Player::new(seed);
+    player.play()?;
+    Ok(player.machine.performed())
+}
+
+/// Plays the script, stops the machine after so many actions, then stops recovery after each
+/// number of its actions until it is through, and looks at every key each time.
+///
+/// # Errors
+/// When something that was promised is not there.
+pub fn every_crash(seed: u64, actions: u64) -> Result<(), Problem> {
+    let mut player = Player::new(seed);
+    player.machine.stop_after(actions);
+    player.play()?;
+    player.log = None;
+    player.machine.crash(if seed.is_multiple_of(3) { Crash::Process } else { Crash::Machine });
+    for recovery in 0_u64.. {
+        player.machine.stop_after(recovery);
+        let opened = player.open()?;
+        if opened.is_some_and(|report| report.damages.is_empty()) {
+            player.machine.stop_after(u64::MAX);
+            return player.check();
+        }
+        if !player.machine.has_stopped() {
+            return Err("damage is named where there is none".to_owned());
+        }
+        player.log = None;
+        player.machine.crash(Crash::Machine);
+    }
+    Ok(())
+}
+
+/// A small log to be hurt.
+pub struct Specimen {
+    player: Player,
+    files: Vec<(String, FileId)>,
+}
+
+/// What came of an attempt to open a log that was hurt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Nothing was lost.
+    Whole,
+    /// Something was, and was named.
+    Named,
+    /// It was not opened, and the error names the file.
+    Refused,
+}
+
+impl Specimen {
+    /// What the script leaves: stopped in order, or as after a crash.
+    ///
+    /// # Errors
+    /// When the script fails.
+    pub fn new(is_stopped_in_order: bool) -> Result<Self, Problem> {
+        let mut player = Player::new(1);
+        player.play()?;
+        if is_stopped_in_order {
+            player.close()?;
+        }
+        player.log = None;
+        player.machine.crash(Crash::Process);
+        let files = player.machine.disk().list(DirectoryId(0));
+        Ok(Self { player, files })
+    }
+
+    /// Its files, each with its bytes.
+    pub fn files(&mut self) -> Vec<(String, usize)> {
+        let disk = self.player.machine.disk();
+        self.files.iter().map(|(name, file)| (name.clone(), disk.len(*file))).collect()
+    }
+
+    /// Leaves out segments that have a header and nothing else, but for the first of them: they are
+    /// all alike.
+    pub fn leave_out_empty(&mut self) {
+        let headers = 2 * self.player.scenario.block_bytes as usize;
+        let disk = self.player.machine.disk();
+        let mut empty = 0;
+        self.files.retain(|(name, file)| {
+            let is_empty = disk.content(*file).iter().skip(headers).all(|byte| *byte == 0);
+            empty += usize::from(is_empty && name.ends_with(".segment"));
+            !is_empty || empty == 1
+        });
+    }
+
+    /// Cuts a file off.
+    ///
+    /// # Errors
+    /// When a value is wrong, or a loss is not named.
+    pub fn every_cut(&mut self, file: usize, len: usize) -> Result<Verdict, Problem> {
+        self.hurt(file, |disk, id| disk.set_len(id, len).map_err(|refusal| format!("{refusal:?}")))
+    }
+
+    /// Flips a bit.
+    ///
+    /// # Errors
+    /// When a value is wrong, or a loss is not named.
+    pub fn every_flip(&mut self, file: usize, at: usize, bit: u32) -> Result<Verdict, Problem> {
+        self.hurt(file, |disk, id| {
+            disk.flip(id, at, bit);
+            Ok(())
+        })
+    }
+
+    fn hurt(
+        &mut self,
+        file: usize,
+        hurt: impl FnOnce(&mut Disk, FileId) -> Result<(), Problem>,
+    ) -> Result<Verdict, Problem> {
+        let whole = self.player.machine.disk().clone();
+        let (name, id) = self.files[file].clone();
+        hurt(self.player.machine.disk(), id)?;
+        let verdict = match run::open(&self.player.scenario, &mut self.player.machine, NOW_MS) {
+            Err(error) if error.to_string().contains(&name) => Ok(Verdict::Refused),
+            Err(error) => Err(format!("the error does not name {name}: {error}")),
+            Ok((log, report)) => {
+                self.player.log = Some(log);
+                let lost = self.player.check_hurt(&report, &name);
+                lost.map(|lost| if lost { Verdict::Named } else { Verdict::Whole })
+            }
+        };
+        self.player.log = None;
+        *self.player.machine.disk() = whole;
+        verdict
+    }
+}
+
+#[cfg(test)]
+mod tests;
