@@ -12,6 +12,9 @@ pub mod byte_size;
 pub mod config_file;
 pub mod dump_lines;
 pub mod index_file;
+pub mod log_manifest;
+pub mod log_record;
+pub mod log_segment;
 mod memcached;
 pub mod memcached_binary;
 pub mod memcached_cuts;
@@ -41,6 +44,9 @@ targets! {
     byte_size,
     config_file,
     dump_lines,
+    log_manifest,
+    log_record,
+    log_segment,
     index_file,
     memcached_binary,
     memcached_cuts,

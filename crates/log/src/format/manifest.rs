@@ -1,6 +1,8 @@
 //! The manifest: which log this is, and which segments it has.
 
-use super::{BLOCK_BYTES, LogId, PART_BYTES_MAX, checksum, is_zero, u32_at, u64_at, u128_at};
+use super::{
+    BLOCK_BYTES, LogId, PART_BYTES_MAX, is_stamped, is_zero, stamp, u32_at, u64_at, u128_at,
+};
 use crate::plan::SegmentId;
 
 /// The version of the format.
@@ -192,8 +194,7 @@ impl Manifest {
         for (row, bytes) in self.rows.iter().zip(file[HEADER_BYTES..].chunks_exact_mut(ROW_BYTES)) {
             encode_row(row, bytes);
         }
-        let crc = checksum(0, &file[..12], &file[16..]);
-        file[12..16].copy_from_slice(&crc.to_le_bytes());
+        stamp(0, &mut file, 12);
         file
     }
 
@@ -205,7 +206,7 @@ impl Manifest {
         if !file.starts_with(&MAGIC) || file.len() < HEADER_BYTES {
             return Err(Flaw::NoManifest);
         }
-        if u32_at(file, 12) != Some(checksum(0, &file[..12], &file[16..])) {
+        if !is_stamped(0, file, 12) {
             return Err(Flaw::Checksum);
         }
         match u32_at(file, 8) {

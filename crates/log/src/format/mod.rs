@@ -46,11 +46,33 @@ impl Seed {
         Self(crc32c::crc32c_append(crc, &generation.to_le_bytes()))
     }
 
-    /// The checksum of `head` and `tail` at `offset` of the segment.
-    fn checksum(self, offset: u64, head: &[u8], tail: &[u8]) -> u32 {
-        let crc = crc32c::crc32c_append(self.0, &offset.to_le_bytes());
-        checksum(crc, head, tail)
+    /// What the checksum of something at `offset` of the segment continues.
+    fn at(self, offset: u64) -> u32 {
+        crc32c::crc32c_append(self.0, &offset.to_le_bytes())
     }
+
+    /// Writes the checksum of `bytes`, which lie at `offset` of the segment, to byte `at` of them.
+    ///
+    /// # Panics
+    /// When there are no four bytes.
+    pub fn stamp(self, offset: u64, bytes: &mut [u8], at: usize) {
+        stamp(self.at(offset), bytes, at);
+    }
+}
+
+/// Writes the checksum of `bytes`, which continues `seed`, to byte `at` of them.
+///
+/// # Panics
+/// When there are no four bytes.
+pub fn stamp(seed: u32, bytes: &mut [u8], at: usize) {
+    let crc = checksum(seed, &bytes[..at], &bytes[at + 4..]);
+    bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Whether byte `at` of `bytes` has their checksum, which continues `seed`.
+fn is_stamped(seed: u32, bytes: &[u8], at: usize) -> bool {
+    let crc = u32_at(bytes, at);
+    crc.is_some_and(|crc| crc == checksum(seed, &bytes[..at], &bytes[at + 4..]))
 }
 
 /// The checksum of `head`, of four zeros in the place of the checksum itself, and of `tail`.

@@ -3,8 +3,8 @@
 //! There is exactly one way to write a record, and what is not written in it is no record.
 
 use super::{
-    KEY_BYTES_MAX, PART_BYTES_MAX, PARTS_MAX, Seed, TAGS_MAX, VALUE_BYTES_MAX, is_zero, u16_at,
-    u32_at, u64_at,
+    KEY_BYTES_MAX, PART_BYTES_MAX, PARTS_MAX, Seed, TAGS_MAX, VALUE_BYTES_MAX, is_stamped, is_zero,
+    u16_at, u32_at, u64_at,
 };
 use crate::position::{Position, SizeClass, UNIT_BYTES};
 
@@ -14,7 +14,7 @@ const MAGIC: [u8; 2] = *b"Kr";
 pub const HEADER_BYTES: usize = 24;
 
 /// Where the checksum is.
-const CRC: std::ops::Range<usize> = 4..8;
+const CRC_AT: usize = 4;
 
 const TOKEN: u8 = 1;
 const EXPIRY: u8 = 1 << 1;
@@ -175,8 +175,7 @@ impl<'a> Record<'a> {
         push(self.key);
         push(self.value);
         bytes[at..].fill(0);
-        let crc = seed.checksum(offset, &bytes[..CRC.start], &bytes[CRC.end..]);
-        bytes[CRC].copy_from_slice(&crc.to_le_bytes());
+        seed.stamp(offset, bytes, CRC_AT);
     }
 
     /// The record that begins `bytes`, which lie at `offset` of the segment, and how many of them
@@ -187,10 +186,9 @@ impl<'a> Record<'a> {
     pub fn decode(bytes: &'a [u8], seed: Seed, offset: u64) -> Result<(Self, usize), Flaw> {
         let shape = Shape::read(bytes)?;
         let whole = bytes.get(..shape.bytes).ok_or(Flaw::Short)?;
-        let crc = u32_at(whole, CRC.start);
-        // What checks the value alone believes a damaged header.
-        let from = if cfg!(mutant = "log_checksum_without_header") { HEADER_BYTES } else { 0 };
-        if from == 0 && crc != Some(seed.checksum(offset, &whole[..CRC.start], &whole[CRC.end..])) {
+        // What believes a header without its checksum believes a damaged one.
+        let is_checked = !cfg!(mutant = "log_checksum_without_header");
+        if is_checked && !is_stamped(seed.at(offset), whole, CRC_AT) {
             return Err(Flaw::Checksum);
         }
         let record = shape.fields(whole).ok_or(Flaw::Form)?;

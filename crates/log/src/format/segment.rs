@@ -1,7 +1,10 @@
 //! What is in a segment beside records: header copies, footer, trailer.
 
-use super::{KeyHash, LogId, Seed, checksum, is_zero, u16_at, u32_at, u64_at, u128_at};
-use crate::{format::record::Kind, position::UNIT_BYTES};
+use super::{KeyHash, LogId, Seed, is_stamped, is_zero, stamp, u16_at, u32_at, u64_at, u128_at};
+use crate::{
+    format::record::Kind,
+    position::{SizeClass, UNIT_BYTES},
+};
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -54,8 +57,7 @@ impl Header {
         block[36..40].copy_from_slice(&self.block_bytes.to_le_bytes());
         block[40..48].copy_from_slice(&self.generation.to_le_bytes());
         block[48..56].copy_from_slice(&self.segment_bytes.to_le_bytes());
-        let crc = checksum(0, &block[..12], &block[16..]);
-        block[12..16].copy_from_slice(&crc.to_le_bytes());
+        stamp(0, block, 12);
     }
 
     /// Reads a copy from a block.
@@ -63,9 +65,8 @@ impl Header {
     /// # Errors
     /// When it is damaged, or of a version that this program does not know.
     pub fn decode(block: &[u8]) -> Result<Self, HeaderFlaw> {
-        let is_whole = block.starts_with(&HEADER_MAGIC)
-            && block.len() >= 64
-            && u32_at(block, 12) == Some(checksum(0, &block[..12], &block[16..]));
+        let is_whole =
+            block.starts_with(&HEADER_MAGIC) && block.len() >= 64 && is_stamped(0, block, 12);
         if !is_whole {
             return Err(HeaderFlaw::Damaged);
         }
@@ -128,13 +129,14 @@ impl Listed {
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let kind = Kind::from_bits(*bytes.get(28)?).filter(|kind| *kind != Kind::Padding)?;
+        let part = u16_at(bytes, 30).filter(|part| kind == Kind::Part || *part == 0)?;
         Some(Self {
             hash: KeyHash(u128_at(bytes, 0)?),
             sequence: u64_at(bytes, 16)?,
             unit: u32_at(bytes, 24)?,
             kind,
-            class: *bytes.get(29)?,
-            part: u16_at(bytes, 30)?,
+            class: *bytes.get(29).filter(|class| **class <= SizeClass::LARGEST.bits())?,
+            part,
         })
     }
 }
@@ -169,8 +171,7 @@ pub fn encode_footer_block(
     {
         entry.encode(bytes);
     }
-    let crc = seed.checksum(offset, &block[..8], &block[12..]);
-    block[8..12].copy_from_slice(&crc.to_le_bytes());
+    seed.stamp(offset, block, 8);
 }
 
 /// The entries of block `number` of a footer, which lies at `offset` of the segment; `None` when it
@@ -184,11 +185,15 @@ pub fn decode_footer_block(
 ) -> Option<Vec<Listed>> {
     let is_whole = block.len() > FOOTER_HEADER_BYTES
         && block.starts_with(&FOOTER_MAGIC)
-        && u32_at(block, 8)? == seed.checksum(offset, &block[..8], &block[12..])
-        && u64_at(block, 16)? == number;
+        && is_stamped(seed.at(offset), block, 8)
+        && u64_at(block, 16)? == number
+        && u64_at(block, 24)? == 0;
     let count = u32_at(block, 12)? as usize;
     let entries = block.get(FOOTER_HEADER_BYTES..)?.chunks_exact(ENTRY_BYTES);
     if !is_whole || count > entries.len() {
+        return None;
+    }
+    if !is_zero(&block[FOOTER_HEADER_BYTES + count * ENTRY_BYTES..]) {
         return None;
     }
     entries.take(count).map(Listed::decode).collect()
@@ -216,8 +221,7 @@ impl Trailer {
         block[24..32].copy_from_slice(&self.entries.to_le_bytes());
         block[32..40].copy_from_slice(&self.smallest_sequence.to_le_bytes());
         block[40..48].copy_from_slice(&self.greatest_sequence.to_le_bytes());
-        let crc = seed.checksum(offset, &block[..8], &block[12..]);
-        block[8..12].copy_from_slice(&crc.to_le_bytes());
+        seed.stamp(offset, block, 8);
     }
 
     /// Reads it from a block at `offset` of the segment; `None` when it is not valid.
@@ -225,7 +229,7 @@ impl Trailer {
     pub fn decode(block: &[u8], seed: Seed, offset: u64) -> Option<Self> {
         let is_whole = block.len() >= 48
             && block.starts_with(&TRAILER_MAGIC)
-            && u32_at(block, 8)? == seed.checksum(offset, &block[..8], &block[12..])
+            && is_stamped(seed.at(offset), block, 8)
             && u32_at(block, 12)? == 0
             && is_zero(&block[48..]);
         if !is_whole {

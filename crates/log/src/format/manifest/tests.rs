@@ -1,4 +1,4 @@
-use super::{CleanState, Flaw, IndexKind, Manifest, Row, Shape, checksum};
+use super::{CleanState, Flaw, IndexKind, Manifest, Row, Shape, stamp};
 use crate::{format::LogId, plan::SegmentId};
 
 fn flat() -> Shape {
@@ -62,8 +62,7 @@ fn what_no_manifest_is_written_like_is_refused_in_spite_of_its_checksum() {
     let mended = |at: usize, byte: u8| {
         let mut file = sample().encode();
         file[at] = byte;
-        let crc = checksum(0, &file[..12], &file[16..]);
-        file[12..16].copy_from_slice(&crc.to_le_bytes());
+        stamp(0, &mut file, 12);
         Manifest::decode(&file)
     };
     assert_eq!(mended(8, 2), Err(Flaw::Version { found: 2 }));
