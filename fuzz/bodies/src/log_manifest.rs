@@ -2,8 +2,8 @@
 
 use log::format::{manifest::Manifest, stamp};
 
-/// Reads any bytes, and the same bytes with the checksum that makes them worth looking at. What is a
-/// manifest is written as what was read.
+/// Reads any bytes, and the same bytes with the checksum that makes them worth looking at. What
+/// is a manifest is written as what was read.
 ///
 /// # Panics
 /// When it is not so.

@@ -7,8 +7,8 @@ use log::format::{
 
 const OFFSET: u64 = 8192;
 
-/// Reads any bytes, and the same bytes with the checksum that makes them worth looking at. What is a
-/// record is written as what was read, and valid in no other place.
+/// Reads any bytes, and the same bytes with the checksum that makes them worth looking at. What
+/// is a record is written as what was read, and valid in no other place.
 ///
 /// # Panics
 /// When it is not so.

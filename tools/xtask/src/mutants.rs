@@ -27,7 +27,7 @@ struct Mutant {
     symptom: &'static str,
 }
 
-const MUTANTS: [Mutant; 22] = [
+const MUTANTS: [Mutant; 24] = [
     Mutant {
         name: "no_fence",
         suite: Suite::Loom,
@@ -181,6 +181,20 @@ const MUTANTS: [Mutant; 22] = [
         package: "disk-sim",
         filter: "seeds_hold",
         symptom: "seed ",
+    },
+    Mutant {
+        name: "log_checksum_without_header",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "every_flipped_bit_and_every_cut_is_noticed",
+        symptom: "flipped was believed",
+    },
+    Mutant {
+        name: "log_key_not_compared",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_get_never_answers_another_keys_value",
+        symptom: "another key's value",
     },
 ];
 

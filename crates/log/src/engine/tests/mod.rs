@@ -192,7 +192,7 @@ fn a_new_log_is_made_in_the_order_that_the_page_gives() {
     ];
     let mut expected = vec!["list the directory of manifest"];
     expected.extend(manifest);
-    assert_eq!(log.disk.done, expected);
+    assert_eq!(log.disk.done, expected, "a step is missing");
     log.disk.done.clear();
     for _ in 0..11 {
         log.step();
@@ -205,7 +205,7 @@ fn a_new_log_is_made_in_the_order_that_the_page_gives() {
         "flush the directory of manifest",
     ];
     expected.extend(manifest);
-    assert_eq!(log.disk.done, expected);
+    assert_eq!(log.disk.done, expected, "a step is missing");
     log.settle();
     assert_eq!(log.engine.manifest().rows.len(), 3);
 }
@@ -251,6 +251,18 @@ fn values_come_back_from_memory_and_from_the_disk() {
 }
 
 #[test]
+fn a_get_never_answers_another_keys_value() {
+    let mut log = Log::new(Mode::Safe);
+    // One hash: the map's index tells keys apart by 15 bytes and the length.
+    let (key, other) = ([7; 20], [[7; 16].as_slice(), &[8; 4]].concat());
+    log.put(&key, b"value").unwrap();
+    assert!(matches!(log.stored(&other), Err(Error::OtherKey { .. })), "another key's value");
+    log.settle();
+    assert!(matches!(log.stored(&other), Err(Error::OtherKey { .. })), "another key's value");
+    assert_eq!(log.value(&key), Some(b"value".to_vec()));
+}
+
+#[test]
 fn a_put_reads_nothing_and_a_get_once() {
     let mut log = Log::new(Mode::Safe);
     for round in 0..40u8 {
@@ -282,7 +294,7 @@ fn a_removed_key_stays_away_and_its_absence_waits_for_the_tombstone() {
     log.settle();
     let Removed::Done { mark, .. } = log.remove(b"key") else { panic!("was not there") };
     let Get::Absent { wait } = log.engine.get(b"key", 0).unwrap() else { panic!("is there") };
-    assert_eq!(wait, Some(mark));
+    assert_eq!(wait, Some(mark), "the reply saw a tombstone that is not flushed");
     assert_eq!(log.remove(b"key"), Removed::Absent { wait: Some(mark) });
     log.settle();
     assert_eq!(log.remove(b"key"), Removed::Absent { wait: None });
@@ -362,7 +374,9 @@ fn a_full_segment_is_sealed_when_its_records_are_flushed() {
     let of_first = log.disk.done.iter().filter(|done| done.ends_with("00000000.segment"));
     let of_first: Vec<&str> = of_first.map(|done| &done[..5]).collect();
     // The last record and its flush; the footer, the trailer, their flush.
-    assert_eq!(of_first[of_first.len() - 5..], ["write", "flush", "write", "write", "flush"]);
+    let last = &of_first[of_first.len() - 5..];
+    let expected = ["write", "flush", "write", "write", "flush"];
+    assert_eq!(last, expected, "the footer went with its records");
     log.engine.close(&mut log.disk, 0).unwrap();
     log.disk.done.clear();
     let mut log = log.reopen();
@@ -442,7 +456,7 @@ fn a_failed_flush_fails_who_waited_and_saves_what_memory_has() {
         fails
     });
     log.settle();
-    assert_eq!(log.engine.durable(mark), Settled::Failed);
+    assert_eq!(log.engine.durable(mark), Settled::Failed, "a failed flush was tried again");
     assert_eq!(log.engine.counts().rewritten, 1);
     let flushes = log.disk.done.iter().filter(|done| *done == "flush 00000000.segment").count();
     assert_eq!(flushes, 3, "prepared, committed, and failed once: no flush is tried again");

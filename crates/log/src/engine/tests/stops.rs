@@ -141,3 +141,18 @@ fn a_clean_stop_whose_segments_are_not_all_there_is_none() {
     assert!(!report.is_clean);
     assert!(matches!(engine.get(&[0], 0).unwrap(), Get::Read(_)));
 }
+
+#[test]
+fn what_an_open_has_read_is_flushed_before_it_serves() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"key", b"value").unwrap();
+    log.settle();
+    log.disk.done.clear();
+    let log = log.reopen();
+    let first = |what: &str| log.disk.done.iter().position(|done| done == what);
+    let flushed = first("flush 00000000.segment");
+    // The footer is written when the records are flushed, and the manifest is the last.
+    let sealed = first("write 00000000.segment");
+    assert!(flushed.is_some() && flushed < sealed, "served before the flush");
+    assert!(sealed < first("rename manifest.new"));
+}
