@@ -117,7 +117,7 @@ const MUTANTS: [Mutant; 24] = [
         suite: Suite::Shuttle,
         package: "kelvin-log",
         filter: "shuttle_index_nothing_is_missed",
-        symptom: "key",
+        symptom: "out of turn",
     },
     Mutant {
         name: "index_block_unchecked",

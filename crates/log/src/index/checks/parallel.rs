@@ -51,10 +51,14 @@ pub(super) fn run(index: Index, scenario: Scenario, seed: u64) {
         };
         present += u64::from(found != 0);
         if number < scenario.kept {
-            assert_eq!(found, known.load(Ordering::Relaxed), "key {number}: a count was lost");
+            assert_eq!(
+                found,
+                known.load(Ordering::Relaxed),
+                "out of turn: key {number} lost a count"
+            );
         }
     }
-    assert_eq!(index.len(), present, "entries and keys differ: a key was added twice");
+    assert_eq!(index.len(), present, "out of turn: entries and keys differ");
     if let Index::Hash(hash) = index {
         hash.validate();
     }
@@ -79,11 +83,17 @@ fn work(index: &Index, known: &Known, scenario: Scenario, mut random: Random) {
                 match index.get(key) {
                     Lookup::At(entry) => {
                         let seen = number_of(entry);
-                        assert!(seen >= before || !is_kept, "key {number}: {seen} after {before}");
-                        assert!(seen <= count.load(Ordering::Acquire) + 1, "from the future");
+                        assert!(
+                            seen >= before || !is_kept,
+                            "out of turn: key {number} is {seen} after {before}"
+                        );
+                        assert!(
+                            seen <= count.load(Ordering::Acquire) + 1,
+                            "out of turn: from the future"
+                        );
                     }
                     Lookup::Absent => {
-                        assert!(before == 0 || !is_kept, "present key missed: key {number}");
+                        assert!(before == 0 || !is_kept, "out of turn: key {number} is missed");
                     }
                     other => panic!("{other:?}"),
                 }
@@ -92,7 +102,7 @@ fn work(index: &Index, known: &Known, scenario: Scenario, mut random: Random) {
                 if let Some(mut guard) = index.lock_present(key).expect("loaded") {
                     let entry = guard.entry();
                     assert_eq!(guard.clear(), entry);
-                    assert_eq!(guard.entry(), None, "locked by two");
+                    assert_eq!(guard.entry(), None, "out of turn: locked by two");
                 }
             }
             _ => {
@@ -100,10 +110,10 @@ fn work(index: &Index, known: &Known, scenario: Scenario, mut random: Random) {
                 let before = guard.entry().map_or(0, number_of);
                 let next = if is_kept { before + 1 } else { 1 };
                 assert_eq!(guard.publish(stamped(next)).map_or(0, number_of), before);
-                assert_eq!(guard.entry().map(number_of), Some(next), "locked by two");
+                assert_eq!(guard.entry().map(number_of), Some(next), "out of turn: locked by two");
                 if is_kept {
                     let held = count.swap(next, Ordering::Release);
-                    assert_eq!(held, before, "key {number}: locked by two");
+                    assert_eq!(held, before, "out of turn: key {number} is locked by two");
                 }
             }
         }

@@ -67,7 +67,7 @@ fn soak_index_load_of_50_million_strings() {
         last = now;
         worst = worst.max(taken);
         above += u32::from(taken > 1_000_000);
-        if number >= 1_000_000 {
+        if number >= 2_500_000 {
             most = most.max(index.bytes() as f64 / number as f64);
         }
         if number % 2_500_000 == 0 {

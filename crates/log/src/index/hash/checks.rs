@@ -3,7 +3,7 @@
 use super::{
     BUCKET_LINES, Bucket, HashIndex, Identity, KeyHash, Size,
     identity::BASE_BITS,
-    slot::{self, LINE_SLOTS, Slot},
+    slot::{self, LINE_SLOTS},
 };
 use crate::index::blocks::BLOCK_LINES;
 
@@ -33,14 +33,13 @@ impl HashIndex {
     pub(in crate::index) fn displace(&self, key: KeyHash) {
         let identity = Identity::of(key);
         let [one, other] = identity.buckets(self.size());
-        let bits_in = |bucket| {
+        let place_in = |bucket| {
             let pair = self.blocks().pair(bucket).expect("loaded")?;
-            Bucket(pair).find(identity.fingerprint).map(|(_, bits)| bits)
+            Bucket(pair).find(identity.fingerprint).map(|(place, _)| place)
         };
-        let (from, to) = if bits_in(one).is_some() { (one, other) } else { (other, one) };
-        let bits = bits_in(from).expect("a slot");
-        let moved = Slot { fingerprint: identity.fingerprint, bits };
-        assert_eq!(self.move_slot(moved, from, to), Ok(true));
+        let (from, to) = if place_in(one).is_some() { (one, other) } else { (other, one) };
+        let place = place_in(from).expect("a slot");
+        assert_eq!(self.move_slot(from, place, to), Ok(true));
     }
 
     /// Whether the first split of an index moves the key, if it is the only one.
