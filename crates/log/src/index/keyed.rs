@@ -104,10 +104,16 @@ impl Keyed {
         Self { index: Index::Hash(index), hasher: Some(WideHasher::new(seed)) }
     }
 
-    /// The index.
+    /// Entries that there are, tombstones included.
     #[must_use]
-    pub fn index(&self) -> &Index {
-        &self.index
+    pub fn entries(&self) -> u64 {
+        self.index.len()
+    }
+
+    /// Bytes of memory that the index takes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.index.bytes()
     }
 }
 

@@ -21,7 +21,8 @@ const _: () = assert!(cfg!(any(loom, shuttle, miri)) || BLOCK_WORDS * 8 == BLOCK
 ///
 /// # Errors
 /// [`CheckpointError::Disk`] with the action that failed; what was there before is still there
-/// then, unless it was the directory's flush that failed. [`CheckpointError::NotLoaded`].
+/// then, unless it was the directory's flush that failed, and what was written of the new one is
+/// given back. [`CheckpointError::NotLoaded`].
 pub fn save(
     index: &Index,
     stamp: Stamp,
@@ -34,9 +35,23 @@ pub fn save(
     }
     let file = File { directory: home, name: FileName::IndexNew };
     let mut writer = Writer { disk, file, offset: 0 };
+    let saved = write(index, stamp, &mut writer);
+    if saved.is_err() {
+        // A full disk's allocation keeps what it got. What else fails now changes nothing.
+        let _ = writer.act(Action::Truncate { file, bytes: 0 });
+        let _ = writer.act(Action::Remove { file });
+    }
+    saved
+}
+
+fn write<D: Disk>(
+    index: &Index,
+    stamp: Stamp,
+    writer: &mut Writer<'_, D>,
+) -> Result<(), CheckpointError> {
+    let (blocks, file) = (index.blocks(), writer.file);
     writer.create()?;
-    let numbers: Vec<u32> = blocks.all().map(|(number, _)| number).collect();
-    let mut header = header_of(index, stamp, numbers.len());
+    let mut header = header_of(index, stamp, blocks.all().count());
     writer.act(Action::Allocate { file, bytes: header.file_bytes() })?;
 
     let mut table = Table::default();
@@ -65,7 +80,7 @@ pub fn save(
 
     writer.act(Action::Flush { file })?;
     writer.act(Action::Rename { file, to: FileName::Index })?;
-    writer.act(Action::FlushDirectory { directory: home })
+    writer.act(Action::FlushDirectory { directory: file.directory })
 }
 
 fn header_of(index: &Index, stamp: Stamp, blocks: usize) -> Header {
