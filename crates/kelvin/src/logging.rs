@@ -1,4 +1,5 @@
-//! The log on standard error, whose level clients may change while the server runs.
+//! The log on standard error. Clients of `kelvin memcached` may change its level while it runs, as
+//! those of memcached may; what `kelvin serve` logs is its operator's to say.
 
 use std::{
     io::{IsTerminal, stderr},
@@ -44,7 +45,7 @@ pub(crate) fn verbosity(level: LogLevel) -> u64 {
     }
 }
 
-/// Logs what `verbosity` asks for: problems, changes of state, or everything.
+/// Logs what `verbosity` asks for: problems, as without `-v`, changes of state, or everything.
 pub(crate) fn set_verbosity(verbosity: u64) {
     let level = match verbosity {
         0 => LevelFilter::WARN,

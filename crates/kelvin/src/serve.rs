@@ -28,7 +28,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
     // Signals are caught before anything starts, so that none is lost.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("catching signals")?;
     if let Some(running) = start(effective.config(), &mut signals)? {
-        running.stats().begin_verbosity(logging::verbosity(level), logging::set_verbosity);
+        // Clients may ask for another level, and are shown it, but the log stays as configured:
+        // a line for each connection fills a disk, and one that is left out tells nobody.
+        running.stats().begin_verbosity(logging::verbosity(level), |_| ());
         act_on(signals, &running)?;
         running.wait()?;
     }

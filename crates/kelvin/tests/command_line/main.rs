@@ -184,6 +184,23 @@ fn nobody_has_to_read_the_log() {
 }
 
 #[test]
+fn clients_do_not_change_what_is_logged() {
+    for command in ["verbosity 0", "verbosity 2"] {
+        let directory = Directory::new("log");
+        let path = directory.path("socket");
+        let mut serving = Serving::start(&["--unix", &path, "--log", "info"]);
+        let mut client = connect(&path);
+        client.write_all(format!("{command}\r\n").as_bytes()).expect("it listens");
+        let mut reply = [0; 4];
+        client.read_exact(&mut reply).expect("it answers");
+        assert_eq!(&reply, b"OK\r\n");
+        serving.signal("TERM");
+        let log = serving.log_until("INFO stopped");
+        assert!(!log.contains("DEBUG"), "{command}: {log}");
+    }
+}
+
+#[test]
 fn a_socket_left_behind_by_a_killed_server_is_taken_over() {
     let directory = Directory::new("stale");
     let socket = directory.path("socket");

@@ -63,20 +63,30 @@ fn shutdown_ends_it_if_allowed() {
 
 #[test]
 fn verbosity_says_what_is_logged_from_then_on() {
+    // Whether changes of state are logged, and whether each end of a connection is.
     for (options, command, tells) in [
-        (&[][..], "", false),
-        (&[], "verbosity 1", true),
-        (&["-v"], "", true),
-        (&["-v"], "verbosity 0", false),
-        (&["-vv"], "verbosity 1", true),
+        (&[][..], "", [false, false]),
+        (&[], "verbosity 1", [true, false]),
+        (&[], "verbosity 2", [true, true]),
+        (&["-v"], "", [true, false]),
+        (&["-v"], "verbosity 0", [false, false]),
+        (&["-v"], "verbosity 2", [true, true]),
+        (&["-vv"], "", [true, true]),
+        (&["-vv"], "verbosity 1", [true, false]),
+        (&["-vv"], "verbosity 0", [false, false]),
     ] {
         let mut server = Server::start(&Program::Kelvin, options);
-        if !command.is_empty() {
-            server.ask(format!("{command}\r\n").as_bytes(), b"OK\r\n");
+        // It ends after the change, with the server at the latest.
+        let mut conn = server.connect();
+        match command {
+            "" => conn.ask(b"mn\r\n", b"MN\r\n"),
+            _ => conn.ask(format!("{command}\r\n").as_bytes(), b"OK\r\n"),
         }
         server.signal("TERM");
         assert!(server.wait().is_some_and(|status| status.success()));
-        assert_eq!(server.log().contains("stopped"), tells, "{options:?} {command}");
+        let log = server.log();
+        let told = ["stopped", "a connection has ended"].map(|line| log.contains(line));
+        assert_eq!(told, tells, "{options:?} {command}: {log}");
     }
 }
 
