@@ -86,9 +86,12 @@ impl Copier {
         &self.counts
     }
 
-    /// The counts, and the connection to the target.
-    pub(super) fn end(self) -> (Counts, Link) {
-        (self.counts, self.target)
+    /// Records that the target has evicted since it started.
+    ///
+    /// # Errors
+    /// When it has gone, or does not say.
+    pub(super) fn evictions(&mut self) -> Result<u64> {
+        self.target.stat("evictions")
     }
 
     /// Copies those records of some keys that the target has not. What is not copied has been

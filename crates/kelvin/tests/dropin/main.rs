@@ -15,6 +15,7 @@ mod exporter;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod import;
+mod import_lists;
 mod limits;
 mod meta;
 mod restart;
