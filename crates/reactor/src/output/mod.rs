@@ -217,7 +217,7 @@ impl<E: External> Output<E> {
         let (buffers, bytes) = (chain.end().0, chain.bytes_in_buffers());
         if buffers > 1 {
             // In one piece they would have gone out with the next wait, without a call.
-            self.appetite.outgrow(bytes, OUTPUT_CLASS_MAX);
+            self.appetite.outgrow(bytes, OUTPUT_UNIT_BYTES_MAX, OUTPUT_CLASS_MAX);
         } else if let Some(last) = chain.last_buffer() {
             self.appetite.learn(bytes, last, OUTPUT_CLASS_MAX);
         }

@@ -24,9 +24,14 @@ impl Appetite {
         self.class
     }
 
-    /// Learns that one buffer was too small for `used` bytes that were needed at a time: the next
-    /// takes them all, up to `max`.
-    pub(crate) fn outgrow(&mut self, used: usize, max: Class) {
+    /// Learns that `used` bytes that were needed at a time, in pieces of up to `piece`, took more
+    /// than one buffer: the next takes them all, up to `max`. One of the present class would have
+    /// done that if it has room for another piece, and was not to be had.
+    pub(crate) fn outgrow(&mut self, used: usize, piece: usize, max: Class) {
+        if used + piece <= self.class.bytes() {
+            self.note_use(used);
+            return;
+        }
         let fitting = Class::for_bytes(used).unwrap_or(Class::MAX);
         // What is written in pieces leaves the end of a buffer unused.
         self.class = self.class.larger().max(fitting).min(max);
@@ -39,7 +44,14 @@ impl Appetite {
         if used >= buffer.capacity() {
             self.class = self.class.max(buffer.class().larger().min(max));
             self.small_uses = 0;
-        } else if used < self.class.bytes() / 4 {
+        } else {
+            self.note_use(used);
+        }
+    }
+
+    /// Learns that a buffer of the present class suffices.
+    fn note_use(&mut self, used: usize) {
+        if used < self.class.bytes() / 4 {
             self.small_uses += 1;
             if self.small_uses == SMALL_USES {
                 self.class = self.class.smaller();

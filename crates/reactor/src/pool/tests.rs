@@ -174,3 +174,23 @@ fn appetite_grows_at_once_and_shrinks_slowly() {
     }
     assert_eq!(appetite.class().bytes(), 2048);
 }
+
+#[test]
+fn a_buffer_that_would_have_held_it_all_does_not_grow() {
+    let (unit, max) = (8 << 10, class(64 << 10));
+    let mut appetite = Appetite::new();
+    for _ in 0..20 {
+        // Two small buffers, because the pool had no larger one to spare.
+        appetite.outgrow(3000, unit, max);
+    }
+    assert_eq!(appetite.class().bytes(), 16 << 10, "room for it and one unit more");
+    appetite.outgrow(9000, unit, max);
+    assert_eq!(appetite.class().bytes(), 32 << 10);
+    appetite.outgrow(60_000, unit, max);
+    assert_eq!(appetite.class().bytes(), 64 << 10);
+    // Nor does it stay large while the pool gives no large ones.
+    for _ in 0..32 {
+        appetite.outgrow(3000, unit, max);
+    }
+    assert_eq!(appetite.class().bytes(), 16 << 10);
+}
