@@ -324,10 +324,11 @@ where
         let before = walk.slots.evictions();
         while walk.steps > 0 {
             let from = self.giver(&walk);
-            if let Some(slot) = self.step(&mut walk, from) {
-                if walk.slots.evictions() > before {
-                    return Some(slot);
-                }
+            let slot = self.step(&mut walk, from);
+            if walk.slots.evictions() > before {
+                return slot;
+            }
+            if let Some(slot) = slot {
                 // It has become hot.
                 walk.give(slot);
             }

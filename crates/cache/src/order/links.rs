@@ -146,10 +146,10 @@ impl<P: Policy> Links<P> {
     fn make_room<S: Slots>(&mut self, walk: &mut Walk<'_, S>, partition: Partition) {
         let limit = self.policy.limit(partition, &self.sizes(walk.runs));
         while self.chains[partition as usize].len >= limit && walk.steps > 0 {
-            match self.pass(walk, partition) {
+            match self.pass(walk, partition, true) {
                 Passed::Freed(slot) => walk.give(slot),
                 Passed::Moved => {}
-                Passed::Stuck => return,
+                Passed::Gone | Passed::Stuck => return,
             }
         }
     }
@@ -163,27 +163,35 @@ impl<P: Policy> Links<P> {
         PARTITIONS.iter().copied().find(over).or(last)
     }
 
-    /// A slot by turning somebody out, in no chain any more.
-    fn make_slot<S: Slots>(&mut self, walk: &mut Walk<'_, S>) -> Option<usize> {
+    /// A slot by turning somebody out, in no chain any more. Stops without one when a record is
+    /// gone whose slot is still held, unless it `insists`.
+    fn make_slot<S: Slots>(&mut self, walk: &mut Walk<'_, S>, insists: bool) -> Option<usize> {
         while walk.steps > 0 {
             let giver = self.giver(walk.runs)?;
-            let mut passed = self.pass(walk, giver);
+            let mut passed = self.pass(walk, giver, insists);
             for other in PARTITIONS {
                 if matches!(passed, Passed::Stuck) && other != giver {
-                    passed = self.pass(walk, other);
+                    passed = self.pass(walk, other, insists);
                 }
             }
             match passed {
                 Passed::Freed(slot) => return Some(slot),
                 Passed::Moved => {}
-                Passed::Stuck => return None,
+                Passed::Gone | Passed::Stuck => return None,
             }
         }
         None
     }
 
-    /// Has the policy judge the records of a partition, oldest first, until one is gone or moved.
-    fn pass<S: Slots>(&mut self, walk: &mut Walk<'_, S>, partition: Partition) -> Passed {
+    /// Has the policy judge the records of a partition, oldest first, until one is gone or moved;
+    /// if it `insists`, one whose slot is still held is not enough.
+    fn pass<S: Slots>(
+        &mut self,
+        walk: &mut Walk<'_, S>,
+        partition: Partition,
+        insists: bool,
+    ) -> Passed {
+        let before = walk.slots.evictions();
         let mut at = self.chains[partition as usize].oldest;
         while at != NONE && walk.steps > 0 {
             walk.steps -= 1;
@@ -198,6 +206,9 @@ impl<P: Policy> Links<P> {
                 Verdict::Evict => {
                     if let Some(slot) = self.evict(walk, slot, &record, partition) {
                         return Passed::Freed(slot);
+                    }
+                    if !insists && walk.slots.evictions() > before {
+                        return Passed::Gone;
                     }
                 }
                 Verdict::Keep { counter } => {
@@ -243,6 +254,8 @@ impl<P: Policy> Links<P> {
 enum Passed {
     /// This slot is free and in no chain.
     Freed(usize),
+    /// A record is gone, and its slot still held.
+    Gone,
     /// A record went to another partition.
     Moved,
     /// All records there are held by somebody.
@@ -260,7 +273,7 @@ impl<P: Policy, S: Slots> Order<S> for Links<P> {
         let mut walk = Walk::new(runs, slots);
         self.make_room(&mut walk, partition);
         let free = walk.take_free(Partition::Temporary);
-        let slot = free.or_else(|| self.make_slot(&mut walk))?;
+        let slot = free.or_else(|| self.make_slot(&mut walk, true))?;
         let number = walk.number(slot);
         self.chain(&mut walk, number, partition);
         let most = self.policy.ghosts_max(&self.sizes(walk.runs));
@@ -276,7 +289,7 @@ impl<P: Policy, S: Slots> Order<S> for Links<P> {
 
     fn turn_out(&mut self, runs: &mut Runs, slots: &mut S) -> Option<usize> {
         let mut walk = Walk::new(runs, slots);
-        let slot = self.make_slot(&mut walk)?;
+        let slot = self.make_slot(&mut walk, false)?;
         let number = walk.number(slot);
         self.chain(&mut walk, number, Partition::Temporary);
         Some(slot)

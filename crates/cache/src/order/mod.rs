@@ -30,7 +30,8 @@ const STEPS_MAX: usize = if cfg!(any(loom, shuttle, miri)) { 64 } else { 4096 };
 /// What became of a record that was to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Eviction {
-    /// It is still there: its bucket is locked, or somebody else was faster.
+    /// It is still there: its bucket is locked, its key is put at this moment, or somebody else was
+    /// faster.
     Refused,
     /// It is gone, but readers still send its value: the last of them frees the slot.
     Pending,
@@ -145,7 +146,8 @@ pub(crate) trait Order<S: Slots>: Debug + Send {
     /// Whether a new record that nobody remembers needs memory, or an eviction.
     fn is_full(&self, runs: &Runs) -> bool;
 
-    /// Evicts something and returns the slot, which is the caller's.
+    /// Evicts something, and nothing more once something is gone. Returns the slot, which is the
+    /// caller's, unless readers still hold it; [`Slots::evictions`] says whether something went.
     fn turn_out(&mut self, runs: &mut Runs, slots: &mut S) -> Option<usize>;
 
     /// The record in a slot was hit.

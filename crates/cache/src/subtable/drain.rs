@@ -41,14 +41,20 @@ impl SubTable {
         }
     }
 
-    /// Evicts heads until a block's worth of values is free. Returns whether anything was freed.
+    /// Evicts heads until a block's worth of values is free, or will be when those who send them
+    /// are done. Returns whether anything was evicted.
     pub(crate) fn give_value(&self, memory: &Memory) -> bool {
         let Ok(mut state) = self.state.try_lock() else { return false };
         let before = state.tally.evicted_bytes;
         while state.tally.evicted_bytes < before + BLOCK_BYTES {
+            let evictions = state.tally.evictions;
             let (order, runs, mut ground) = state.parts(memory);
-            let Some(location) = order.turn_out(runs, &mut ground) else { break };
-            state.give(memory, location);
+            match order.turn_out(runs, &mut ground) {
+                Some(location) => state.give(memory, location),
+                None if state.tally.evictions == evictions => break,
+                // It is gone, and free when the last of its readers is done.
+                None => {}
+            }
         }
         self.note_free_slots(memory, &state);
         state.tally.evicted_bytes > before

@@ -33,6 +33,9 @@ pub(super) struct Ground<'m> {
     pub(super) memory: &'m Memory,
     pub(super) tally: &'m mut Tally,
     pub(super) shape: Shape,
+    /// A key whose record is not evicted: it is put at this moment, and would be missed if that
+    /// failed.
+    pub(super) spared: Option<u64>,
 }
 
 /// A record that was ahead of a hand.
@@ -91,6 +94,9 @@ impl<'m> Slots for Ground<'m> {
     #[inline(always)]
     fn evict(&mut self, record: &Self::Record, left: Partition) -> Eviction {
         let (memory, (hash, found)) = (self.memory, record);
+        if self.spared == Some(*hash) {
+            return Eviction::Refused;
+        }
         let won = match found.bucket.try_lock() {
             Some(_lock) => memory.index.remove(&memory.arena, found),
             None => false,

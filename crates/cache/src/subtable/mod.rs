@@ -109,6 +109,8 @@ impl<T: for<'m> Order<Ground<'m>>> OrderHere for T {}
 pub(crate) struct Newcomer<'w> {
     /// Whose turn it is to take it.
     pub(crate) turn: &'w Turn,
+    /// The hash of its key, whose present record is not evicted for it.
+    pub(crate) hash: u64,
     /// The partition that its key left not long ago.
     pub(crate) left: Option<Partition>,
     /// The time that expiry is judged by.
@@ -315,6 +317,7 @@ impl SubTable {
             }
         }
         let (order, runs, mut ground) = state.parts(memory);
+        ground.spared = Some(newcomer.hash);
         let location = order.allocate(runs, &mut ground, newcomer.left).ok_or(NoSlot)?;
         let Shape { slot_words, of_heads, .. } = state.shape;
         newcomer.turn.pass(if of_heads { Turn::BYTES } else { slot_words * WORD_BYTES });
@@ -393,7 +396,7 @@ impl State {
         memory: &'m Memory,
     ) -> (&'m mut dyn OrderHere, &'m mut Runs, Ground<'m>) {
         let Self { runs, order, tally, shape, .. } = self;
-        (&mut **order, runs, Ground { memory, tally, shape: *shape })
+        (&mut **order, runs, Ground { memory, tally, shape: *shape, spared: None })
     }
 
     fn give(&mut self, memory: &Memory, location: usize) {

@@ -280,11 +280,13 @@ impl Worker {
     fn take_slot(&mut self, class: usize, hash: u64, len: usize) -> Result<usize, StoreError> {
         let left = self.table().memory.take_ghost(hash);
         for wait in 0..WAITS_MAX {
-            let newcomer = Newcomer { turn: &self.turn, left, now_ms: self.now_ms };
-            if wait % WAITS_PER_REFILL == 0
-                && let Ok(location) = self.table().allocate(class, newcomer)
-            {
-                return Ok(location);
+            let newcomer = Newcomer { turn: &self.turn, hash, left, now_ms: self.now_ms };
+            if wait % WAITS_PER_REFILL == 0 {
+                if let Ok(location) = self.table().allocate(class, newcomer) {
+                    return Ok(location);
+                }
+                // All that this shard has may be held for long.
+                self.turn.skip();
             }
             if !self.wait_for_memory(wait) {
                 break;

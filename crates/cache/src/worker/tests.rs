@@ -1,5 +1,6 @@
 mod memory;
 mod replacement;
+mod scarce;
 
 use std::collections::HashMap;
 

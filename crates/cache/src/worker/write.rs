@@ -1,4 +1,10 @@
 //! Storing a record.
+//!
+//! A slot is made before the key is looked up when the worker's last puts needed one, but not where
+//! nothing is evicted: there it might be the last, and another worker be told that there is none.
+//! What that costs: an overwrite in its own class may evict a record and need no slot after all,
+//! and so may a put that fails. The record of the very key is never the one that a slot is made of.
+//! It goes only with a whole block that another sub-table needs, as any other record does.
 
 use base::sync::atomic::{Ordering, fence};
 
@@ -71,9 +77,10 @@ impl Worker {
         table.expect_draw();
         // To make a slot takes as long as the buckets take to come, so if it is likely to be needed
         // it is made meanwhile.
-        let newcomer = |left| Newcomer { turn: &self.turn, left, now_ms: self.now_ms };
+        let newcomer =
+            |left| Newcomer { turn: &self.turn, hash: key.hash, left, now_ms: self.now_ms };
         let mut ahead = None;
-        if self.slot_need.is_likely() {
+        if self.slot_need.is_likely() && memory.evicts {
             memory.index.prefetch(&memory.arena, key.candidates);
             ahead = table.allocate(class, newcomer(None)).ok();
         }
