@@ -17,17 +17,15 @@ use base::random::{Random, mix};
 use log::{
     blocking::{Log, Options},
     engine::{Mode, Put, Settings},
-    format::{
-        LogId,
-        manifest::{IndexKind, Manifest},
-    },
-    keys::MapKeys,
+    format::{LogId, manifest::IndexKind},
+    index::{IndexLimits, Keyed},
 };
 
 use crate::{
     disk,
     fuse::Mount,
     promise::{Promises, Version, value},
+    run::seeds_of_hash,
 };
 
 /// Threads of the victim; each has keys of its own.
@@ -93,13 +91,13 @@ fn settings(mode: Mode) -> Settings {
     }
 }
 
-fn open(directory: &Path, mode: Mode) -> Result<Log<MapKeys>, String> {
-    let mut options = Options::new(directory, IndexKind::Hash { seeds: [1; 128] }, 0);
+fn open(directory: &Path, mode: Mode) -> Result<Log<Keyed>, String> {
+    let mut options = Options::new(directory, IndexKind::Hash { seeds: seeds_of_hash(1) }, 0);
     options.shape.segment_bytes = 256 << 10;
     options.shape.part_bytes = 4096;
     options.settings = settings(mode);
-    let opened =
-        Log::open(&options, LogId(1), |_: &Manifest| Ok(MapKeys::new(1 << 40)), &mut |_| {});
+    let limits = IndexLimits { kmax_limit: 0, entries_max: 10 * THREADS * KEYS };
+    let opened = Log::open(&options, LogId(1), limits, &mut |_| {});
     let (log, report) = opened.map_err(|error| format!("the log cannot be opened: {error}"))?;
     if !report.damages.is_empty() {
         return Err(format!("damage is named where there is none: {:?}", report.damages));

@@ -103,6 +103,13 @@ impl Promises {
         self.seen.entry(key).or_insert_with(|| vec![before]).push(version);
     }
 
+    /// The oldest version that a crash may bring back: what was promised last.
+    #[must_use]
+    pub fn oldest(&self, key: u64) -> Option<Version> {
+        let oldest = self.histories.get(&key).and_then(|history| history.first());
+        oldest.map(|entry| entry.version)
+    }
+
     /// What a read shows that begins and ends now.
     #[must_use]
     pub fn newest(&self, key: u64) -> Version {

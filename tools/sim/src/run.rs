@@ -8,13 +8,14 @@ mod client;
 mod reopen;
 
 pub use reopen::open;
+pub(crate) use reopen::{Named, place_of, seeds_of_hash};
 
 use std::{collections::BTreeMap, fmt};
 
 use base::random::Random;
 use log::{
     engine::{Drain, Engine, Mark, Mode, Reading, Upload},
-    keys::MapKeys,
+    index::Keyed,
     plan::Token,
 };
 
@@ -107,7 +108,7 @@ struct Fetch {
 }
 
 /// The log of one run.
-type Log = Engine<MapKeys>;
+type Log = Engine<Keyed>;
 
 /// A run under way.
 #[derive(Debug)]
@@ -134,10 +135,10 @@ pub struct Run {
     saw_absent: Option<Option<Mark>>,
     /// Acknowledged writes that the last crash has taken.
     lost: Vec<Loss>,
-    /// The log has named what it has lost.
-    has_named_losses: bool,
-    /// The log has named where it was torn when it was opened.
-    has_torn_tail: bool,
+    /// What the log has named as damaged or torn.
+    named: Vec<Named>,
+    /// Where the records of each version were seen: segment and offset.
+    places: BTreeMap<Number, Vec<(u32, u64)>>,
     deeds: BTreeMap<&'static str, u64>,
     trace: bool,
 }
@@ -176,8 +177,8 @@ impl Run {
             was_read_only: false,
             saw_absent: None,
             lost: Vec::new(),
-            has_named_losses: false,
-            has_torn_tail: false,
+            named: Vec::new(),
+            places: BTreeMap::new(),
             deeds: BTreeMap::new(),
             trace: false,
             scenario,

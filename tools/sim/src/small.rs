@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use log::{
     engine::{Engine, Fetched, Get, Mode, Put, Removed, Report, Settings, Wrote},
     error::Error,
-    keys::MapKeys,
+    index::Keyed,
+    keys::Keys as _,
     plan::{self, Buffer, Disk as _, Outcome},
 };
 
@@ -18,12 +19,12 @@ use crate::{
     disk::{DirectoryId, Disk, FileId},
     machine::{Crash, Machine},
     promise::{Promises, Version, Wrong, value},
-    run,
+    run::{self, Named},
     scenario::{Class, Scenario},
 };
 
 /// The log that is hurt.
-type Log = Engine<MapKeys>;
+type Log = Engine<Keyed>;
 
 /// Keys of the script.
 const KEYS: u64 = 5;
@@ -45,6 +46,7 @@ fn scenario(seed: u64) -> Scenario {
         block_bytes: 512,
         segment_bytes: 16 * 512,
         part_bytes: 512,
+        entry_bytes: 0,
         settings,
         capacity_bytes: 1 << 20,
         ..Scenario::new(seed)
@@ -60,6 +62,8 @@ struct Player {
     /// Every version of each key.
     ever: BTreeMap<u64, Vec<Version>>,
     next_number: u64,
+    /// Where the newest record of each key is: segment and offset.
+    places: BTreeMap<u64, (u32, u64)>,
 }
 
 /// What went wrong.
@@ -77,6 +81,7 @@ impl Player {
             promises: Promises::default(),
             ever: BTreeMap::new(),
             next_number: 1,
+            places: BTreeMap::new(),
         }
     }
 
@@ -218,6 +223,18 @@ impl Player {
         self.write(3, None)
     }
 
+    /// Notes where the newest record of each key is.
+    fn note_places(&mut self) {
+        let Some(log) = &self.log else { return };
+        for key in 0..KEYS {
+            let hash = log.index().hash(&key.to_be_bytes());
+            if let Some(entry) = hash.ok().and_then(|hash| log.index().get(hash)) {
+                let place = run::place_of(entry, self.scenario.segment_bytes);
+                self.places.insert(key, place);
+            }
+        }
+    }
+
     /// What the log shows of a key.
     fn get(&mut self, key: u64) -> Result<Option<Vec<u8>>, Error> {
         let name = key.to_be_bytes();
@@ -258,7 +275,9 @@ impl Player {
     /// Every key shows what it should, or the log names what it has lost: never a value that the
     /// key did not have. Says whether anything was lost.
     fn check_hurt(&mut self, report: &Report, file: &str) -> Result<bool, Problem> {
-        let names_loss = !report.damages.is_empty() || !report.torn.is_empty();
+        let damages = report.damages.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
+        let torn = report.torn.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
+        let named: Vec<Named> = damages.chain(torn).collect();
         let mut is_lost = false;
         for key in 0..KEYS {
             match self.get(key) {
@@ -275,8 +294,11 @@ impl Player {
                     if seen.is_some() && !was {
                         return Err(format!("key {key} has a value that it never had"));
                     }
-                    if !names_loss {
-                        return Err(format!("key {key} is not {newest:?}, and nothing is named"));
+                    let place = self.places.get(&key);
+                    if !place.is_some_and(|it| named.iter().any(|named| named.covers(*it))) {
+                        return Err(format!(
+                            "key {key} is not {newest:?}, and its place is not named"
+                        ));
                     }
                     is_lost = true;
                 }
@@ -356,6 +378,7 @@ impl Specimen {
     pub fn new(is_stopped_in_order: bool) -> Result<Self, Problem> {
         let mut player = Player::new(1);
         player.play()?;
+        player.note_places();
         if is_stopped_in_order {
             player.close()?;
         }
@@ -380,7 +403,7 @@ impl Specimen {
         self.files.retain(|(name, file)| {
             let is_empty = disk.content(*file).iter().skip(headers).all(|byte| *byte == 0);
             empty += usize::from(is_empty && name.ends_with(".segment"));
-            !is_empty || empty == 1
+            !is_empty || empty == 1 || !name.ends_with(".segment")
         });
     }
 

@@ -127,6 +127,7 @@ impl Run {
     pub(super) fn publish(&mut self, key: u64, version: Version) {
         self.promises.publish(key, version);
         self.ever.entry(key).or_default().push(version);
+        self.note_place(key, version.number);
     }
 
     /// Looks a key up and checks what memory answers; a read is under way then or nothing.
@@ -218,7 +219,7 @@ impl Run {
 
 /// What is stored as a key.
 pub(super) fn name(key: u64) -> Vec<u8> {
-    key.to_be_bytes()[5..].to_vec()
+    key.to_le_bytes().to_vec()
 }
 
 /// A put of a version, with every field that can be told apart later.

@@ -1,13 +1,17 @@
 //! Opening the log: after a stop in order, after a crash, and after a crash of that.
 
+use base::random::Random;
 use log::{
     engine::{Engine, New, Opening, Report},
     error::Error,
     format::{
         LogId,
-        manifest::{IndexKind, Manifest, Shape},
+        manifest::{IndexKind, Shape},
     },
-    keys::MapKeys,
+    index::IndexLimits,
+    keys::Keys as _,
+    plan::{File, FileName, SegmentId},
+    position::{Entry, UNIT_BYTES},
 };
 
 use super::{Log, Run, TURNS_MAX, client};
@@ -15,8 +19,12 @@ use crate::{
     disk::DirectoryId,
     fault::{Kind, Rates},
     machine::Machine,
+    promise::Number,
     scenario::{Class, Scenario},
 };
+
+/// Keys that an index of a run has room for.
+const INDEX_ENTRIES_MAX: u64 = 1000;
 
 /// Crashes during one recovery.
 const RECOVERY_CRASHES_MAX: u32 = 3;
@@ -37,8 +45,11 @@ pub fn open(
         segment_bytes: scenario.segment_bytes,
         block_bytes: scenario.block_bytes,
         part_bytes: scenario.part_bytes,
-        entry_bytes: 0,
-        index: IndexKind::Hash { seeds: [7; 128] },
+        entry_bytes: scenario.entry_bytes,
+        index: match scenario.entry_bytes {
+            0 => IndexKind::Hash { seeds: seeds_of_hash(scenario.seed) },
+            _ => IndexKind::Flat { kmin: 0, kmax: scenario.keys.into() },
+        },
     };
     let opening = Opening {
         directories: scenario.directories,
@@ -47,8 +58,18 @@ pub fn open(
         now_ms,
         progress: &mut |_| {},
     };
-    Engine::open(machine, opening, |_: &Manifest| Ok(MapKeys::new(1 << 34)))
+    let limits = IndexLimits { kmax_limit: scenario.keys.into(), entries_max: INDEX_ENTRIES_MAX };
+    Engine::open(machine, opening, limits)
 }
+
+/// Bytes to make the hash of an index from. They have to be random: of equal ones collisions come.
+pub(crate) fn seeds_of_hash(seed: u64) -> [u8; 128] {
+    let mut random = Random::new(seed, HASH_STREAM);
+    std::array::from_fn(|_| random.bits().to_le_bytes()[0])
+}
+
+/// The stream of random numbers that makes hashes.
+const HASH_STREAM: u64 = 6;
 
 impl Run {
     /// Opens the log; until that has worked.
@@ -99,8 +120,9 @@ impl Run {
         if !report.damages.is_empty() && !self.is_lying() {
             return Err(format!("damage is named where there is none: {:?}", report.damages));
         }
-        self.has_named_losses |= !report.damages.is_empty();
-        self.has_torn_tail = !report.torn.is_empty();
+        let damages = report.damages.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
+        let torn = report.torn.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
+        self.named.extend(damages.chain(torn));
         Ok(())
     }
 
@@ -120,7 +142,8 @@ impl Run {
         }
         self.promises = crate::promise::Promises::default();
         self.ever.clear();
-        self.has_named_losses = false;
+        self.named.clear();
+        self.places.clear();
         let opened = open(&self.scenario, &mut self.machine, self.now_ms);
         let (log, _) = opened.map_err(|error| format!("an empty disk: {error}"))?;
         self.log = Some(log);
@@ -239,6 +262,8 @@ impl Run {
         match self.promises.recover(key, seen, asked_ms, self.now_ms) {
             Ok(losses) => {
                 self.lost.extend(losses);
+                let number = self.promises.newest(key).number;
+                self.note_place(key, number);
                 Ok(())
             }
             Err(_) if self.may_be_older(key, asked_ms, seen) => {
@@ -249,9 +274,10 @@ impl Run {
         }
     }
 
-    /// Whether flushed bytes have changed, the log has said so, and the key was like that once.
+    /// Whether flushed bytes have changed, the log has named the place of what was promised, and
+    /// the key was once like that.
     fn may_be_older(&mut self, key: u64, asked_ms: u64, seen: Option<&[u8]>) -> bool {
-        if !self.has_lied() || !(self.has_named_losses || self.has_torn_tail) {
+        if !self.has_lied() || !self.is_named(key) {
             return false;
         }
         let ever = self.ever.get(&key).map_or(&[][..], Vec::as_slice);
@@ -265,6 +291,38 @@ impl Run {
             self.promises.forget(key);
         }
         found.is_some() || seen.is_none()
+    }
+
+    /// Whether a place of the key's promised version is within something that the log has named; a
+    /// segment to which no write ever came has nothing that could be named.
+    fn is_named(&mut self, key: u64) -> bool {
+        let Some(promised) = self.promises.oldest(key) else { return true };
+        let places = self.places.get(&promised.number).cloned().unwrap_or_default();
+        places.iter().any(|place| {
+            self.named.iter().any(|named| named.covers(*place)) || self.is_blank(place.0)
+        })
+    }
+
+    fn is_blank(&mut self, segment: u32) -> bool {
+        let headers = 2 * self.scenario.block_bytes as usize;
+        let name = FileName::Segment(SegmentId(segment)).to_string();
+        let disk = self.machine.disk();
+        (0..usize::from(self.scenario.directories)).any(|directory| {
+            let file = disk.open(DirectoryId(directory), &name);
+            file.is_ok_and(|file| disk.content(file).iter().skip(headers).all(|byte| *byte == 0))
+        })
+    }
+
+    /// Notes where the newest record of a key is, as that of this version.
+    pub(super) fn note_place(&mut self, key: u64, number: Number) {
+        let Some(log) = &self.log else { return };
+        let hash = log.index().hash(&client::name(key));
+        let Some(entry) = hash.ok().and_then(|hash| log.index().get(hash)) else { return };
+        let place = place_of(entry, self.scenario.segment_bytes);
+        let places = self.places.entry(number).or_default();
+        if !places.contains(&place) {
+            places.push(place);
+        }
     }
 
     /// In `async`, what was acknowledged and is lost must be within the bound.
@@ -287,6 +345,34 @@ impl Run {
             return Err(format!("writes of {age_ms} ms ago are lost: {:?}", self.lost));
         }
         Ok(())
+    }
+}
+
+/// The segment that a record lies in, and the offset there.
+pub(crate) fn place_of(entry: Entry, segment_bytes: u64) -> (u32, u64) {
+    let at = entry.position.units() * u64::from(UNIT_BYTES);
+    (u32::try_from(at / segment_bytes).unwrap_or(u32::MAX), at % segment_bytes)
+}
+
+/// Something that a log has named as damaged or torn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named {
+    file: File,
+    offset: u64,
+    bytes: u64,
+}
+
+impl Named {
+    /// From `offset` on, so many bytes; all when that is 0.
+    pub(crate) fn new(file: File, offset: u64, bytes: u64) -> Self {
+        Self { file, offset, bytes }
+    }
+
+    /// Whether a record there would be within it.
+    pub(crate) fn covers(self, (segment, offset): (u32, u64)) -> bool {
+        let is_within =
+            self.bytes == 0 || (self.offset..self.offset + self.bytes).contains(&offset);
+        self.file.name == FileName::Segment(SegmentId(segment)) && is_within
     }
 }
 

@@ -34,11 +34,16 @@ fn hurt_all(
     verdicts
 }
 
+/// The saved index is 70 KiB of its own, whose every bit `log`'s tests flip: here a part is enough.
+fn step_of(specimen: &mut Specimen, file: usize) -> usize {
+    if specimen.files()[file].0.starts_with("index") { 97 } else { 1 }
+}
+
 #[test]
 fn every_cut_of_a_file_is_named() {
     for is_stopped_in_order in [true, false] {
         let verdicts = hurt_all(is_stopped_in_order, |specimen, file, len, verdicts| {
-            for to in 0..len {
+            for to in (0..len).step_by(step_of(specimen, file)) {
                 match specimen.every_cut(file, to) {
                     Ok(verdict) => *verdicts.entry(verdict).or_default() += 1,
                     Err(problem) => panic!("file {file} cut off at {to}: {problem}"),
@@ -53,7 +58,8 @@ fn every_cut_of_a_file_is_named() {
 fn every_flipped_bit_is_named() {
     for is_stopped_in_order in [true, false] {
         let verdicts = hurt_all(is_stopped_in_order, |specimen, file, len, verdicts| {
-            for (at, bit) in (0..len).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            let bytes = (0..len).step_by(step_of(specimen, file));
+            for (at, bit) in bytes.flat_map(|at| (0..8).map(move |bit| (at, bit))) {
                 match specimen.every_flip(file, at, bit) {
                     Ok(verdict) => *verdicts.entry(verdict).or_default() += 1,
                     Err(problem) => panic!("file {file}, bit {bit} of byte {at}: {problem}"),
