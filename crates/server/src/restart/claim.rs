@@ -2,7 +2,12 @@
 //! then waits for the records.
 //!
 //! The file is written under another name, and locked from then on. What has that name and is not
-//! locked was left by a server that was killed.
+//! locked was left by a server that was killed. Only who holds the lock of the file that has the
+//! name gives the name away, so nobody loses it to another server, however two of them meet. A file
+//! that was locked after another one got its name is of no use, and let go.
+//!
+//! On a file system that refuses locks, a file counts as left when it was not written to for a
+//! while ([`LEFT_TIME`]).
 
 use std::{
     fs::{self, File},
@@ -13,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use base::clock::Stopwatch;
 use rustix::{
     fs::{FlockOperation, OFlags, flock},
     io::Errno,
@@ -28,12 +34,29 @@ const ATTEMPTS_MAX: usize = 8;
 /// Time between two attempts, and two looks whether another server has written its file.
 const POLL: Duration = Duration::from_millis(10);
 
+/// How long another server's file is waited for while it does not grow: what systemd gives one
+/// that is to end.
+pub(super) const STILL_TIME_MAX: Duration = Duration::from_secs(90);
+
+/// Time between two words that it is waited for.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Where nothing can be locked, a file that was not written to for so long was left.
+const LEFT_TIME: Duration = Duration::from_secs(60);
+
+const _: () = assert!(LEFT_TIME.as_secs() < STILL_TIME_MAX.as_secs());
+
+/// Asks for a lock.
+type Ask<'a> = &'a mut dyn FnMut(&File, FlockOperation) -> rustix::io::Result<()>;
+
 /// The right to write the file. One that is not used leaves nothing.
 #[derive(Debug)]
 pub(crate) struct Claim {
     file: File,
     unfinished: PathBuf,
     is_used: bool,
+    /// Why it is not locked, if the file system refuses that.
+    refused: Option<Errno>,
 }
 
 impl Claim {
@@ -42,18 +65,31 @@ impl Claim {
     /// # Errors
     /// It could not be written, or another server is at it.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
+        Self::by(path, &mut ask)
+    }
+
+    fn by(path: &Path, ask: Ask<'_>) -> io::Result<Self> {
         let unfinished = unfinished(path);
         for attempt in 0..ATTEMPTS_MAX {
             if attempt > 0 {
                 thread::sleep(POLL);
             }
-            if is_locked(&unfinished)? {
+            if !remove_left(&unfinished, ask)? {
                 continue;
             }
-            let file = create(&unfinished)?;
-            let is_ours = try_lock(&file)? && is_at(&file, &unfinished);
-            if is_ours {
-                return Ok(Self { file, unfinished, is_used: false });
+            let file =
+                match File::options().write(true).create_new(true).mode(MODE).open(&unfinished) {
+                    Ok(file) => file,
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                    Err(error) => return Err(error),
+                };
+            let refused = match lock(&file, FlockOperation::NonBlockingLockExclusive, ask) {
+                Lock::Held => None,
+                Lock::Others => continue,
+                Lock::Refused(errno) => Some(errno),
+            };
+            if is_at(&file, &unfinished) {
+                return Ok(Self { file, unfinished, is_used: false, refused });
             }
         }
         Err(io::Error::new(ErrorKind::ResourceBusy, "another server writes it"))
@@ -65,7 +101,15 @@ impl Claim {
     }
 
     /// What is written is complete.
+    ///
+    /// # Errors
+    /// Its name is another file's meanwhile, or it cannot be renamed.
     pub(super) fn publish(mut self, path: &Path) -> io::Result<()> {
+        if !is_at(&self.file, &self.unfinished) {
+            let shown = self.unfinished.display();
+            let what = format!("{shown} was removed or replaced while it was written");
+            return Err(io::Error::other(what));
+        }
         fs::rename(&self.unfinished, path)?;
         self.is_used = true;
         Ok(())
@@ -74,7 +118,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if !self.is_used {
+        if !self.is_used && is_at(&self.file, &self.unfinished) {
             // It takes memory, and is of no use to anybody.
             let _ = fs::remove_file(&self.unfinished);
         }
@@ -83,13 +127,38 @@ impl Drop for Claim {
 
 /// Waits until no other server writes the file at `path`, or `stops` says so. Returns whether the
 /// file may be used.
-pub(super) fn await_others(path: &Path, mut stops: impl FnMut() -> bool) -> io::Result<bool> {
+///
+/// # Errors
+/// The file is still another server's, and has not grown for `still_max`.
+pub(super) fn await_others(
+    path: &Path,
+    still_max: Duration,
+    stops: impl FnMut() -> bool,
+) -> io::Result<bool> {
+    await_by(path, still_max, stops, &mut ask)
+}
+
+fn await_by(
+    path: &Path,
+    still_max: Duration,
+    mut stops: impl FnMut() -> bool,
+    ask: Ask<'_>,
+) -> io::Result<bool> {
     let unfinished = unfinished(path);
-    let mut is_told = false;
-    while is_locked(&unfinished)? {
-        if !is_told {
-            tracing::warn!(path = %path.display(), "another server is still writing its records");
-            is_told = true;
+    let mut told: Option<Stopwatch> = None;
+    let (mut grown, mut len) = (Stopwatch::start(), 0);
+    while let Some(len_now) = others_len(&unfinished, ask)? {
+        if len_now != len {
+            (grown, len) = (Stopwatch::start(), len_now);
+        }
+        if has_passed(&grown, still_max) {
+            let what = format!("another server is at it, and wrote nothing for {still_max:?}");
+            return Err(io::Error::new(ErrorKind::TimedOut, what));
+        }
+        if told.as_ref().is_none_or(|told| has_passed(told, REMINDER_INTERVAL)) {
+            let path = path.display();
+            tracing::warn!(%path, bytes = len, "another server is still writing its records");
+            told = Some(Stopwatch::start());
         }
         if stops() {
             return Ok(false);
@@ -99,42 +168,98 @@ pub(super) fn await_others(path: &Path, mut stops: impl FnMut() -> bool) -> io::
     Ok(true)
 }
 
+fn has_passed(since: &Stopwatch, time: Duration) -> bool {
+    u128::from(since.elapsed_ns()) >= time.as_nanos()
+}
+
 /// Finds out whether the file can be written when the server ends. Takes away what a server that
 /// was killed has left of one.
 pub(super) fn try_out(path: &Path) -> io::Result<()> {
-    let unfinished = unfinished(path);
-    drop(create(&unfinished)?);
-    fs::remove_file(unfinished)
-}
-
-/// A new file, never what somebody else has put there: values are for its owner alone.
-fn create(path: &Path) -> io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
+    let claim = Claim::new(path)?;
+    if let Some(error) = claim.refused {
+        let path = path.display();
+        tracing::warn!(
+            %path, %error, "its file system has no locks: two servers must not share the file"
+        );
     }
-    File::options().write(true).create_new(true).mode(MODE).open(path)
+    Ok(())
 }
 
-/// Whether another server of this user is at an unfinished file.
-fn is_locked(unfinished: &Path) -> io::Result<bool> {
-    // What others have put there is not waited for, whatever it is.
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let Ok(file) = File::options().read(true).custom_flags(flags.bits() as i32).open(unfinished)
-    else {
-        return Ok(false);
+/// Removes an unfinished file that a killed server has left. Returns whether the name is free.
+fn remove_left(unfinished: &Path, ask: Ask<'_>) -> io::Result<bool> {
+    let in_the_way = |error: io::Error| {
+        let what = format!("{} is in the way: {error}", unfinished.display());
+        io::Error::new(error.kind(), what)
     };
-    let metadata = file.metadata()?;
-    let is_own = metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw();
-    Ok(is_own && !try_lock(&file)?)
+    // Locks that go over a network are for those who may write.
+    let file = match open(unfinished, true) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(in_the_way(error)),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(in_the_way(io::Error::new(ErrorKind::InvalidInput, "it is no file")));
+    }
+    if is_others(&file, FlockOperation::NonBlockingLockExclusive, ask)? || !is_at(&file, unfinished)
+    {
+        return Ok(false);
+    }
+    match fs::remove_file(unfinished) {
+        // Without locks.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        removed => removed.map(|()| true).map_err(in_the_way),
+    }
 }
 
-fn try_lock(file: &File) -> io::Result<bool> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(error.into()),
+/// The length of an unfinished file that another server is at.
+fn others_len(unfinished: &Path, ask: Ask<'_>) -> io::Result<Option<u64>> {
+    // What cannot be opened is in the way of a claim, which says so.
+    let Ok(file) = open(unfinished, false) else { return Ok(None) };
+    let metadata = file.metadata()?;
+    // Shared: servers that wait do not take each other for one that writes.
+    let is_others =
+        metadata.is_file() && is_others(&file, FlockOperation::NonBlockingLockShared, ask)?;
+    Ok(is_others.then_some(metadata.len()))
+}
+
+/// Opens what has a name, whatever it is, without waiting and without following a link.
+fn open(path: &Path, write: bool) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    File::options().read(true).write(write).custom_flags(flags.bits() as i32).open(path)
+}
+
+/// Whether another server is at a file; if not, it is locked now.
+fn is_others(file: &File, operation: FlockOperation, ask: Ask<'_>) -> io::Result<bool> {
+    match lock(file, operation, ask) {
+        Lock::Held => Ok(false),
+        Lock::Others => Ok(true),
+        // One whose time is still to come was written to just now, by another clock.
+        Lock::Refused(_) => {
+            let age = file.metadata()?.modified()?.elapsed();
+            Ok(age.map_or(true, |age| age < LEFT_TIME))
+        }
     }
+}
+
+/// What became of a wish to lock a file.
+enum Lock {
+    Held,
+    /// Another server has it.
+    Others,
+    /// The file system has no locks.
+    Refused(Errno),
+}
+
+fn lock(file: &File, operation: FlockOperation, ask: Ask<'_>) -> Lock {
+    match ask(file, operation) {
+        Ok(()) => Lock::Held,
+        Err(Errno::WOULDBLOCK) => Lock::Others,
+        Err(errno) => Lock::Refused(errno),
+    }
+}
+
+fn ask(file: &File, operation: FlockOperation) -> rustix::io::Result<()> {
+    flock(file, operation)
 }
 
 /// Whether a file is the one that has this name.
@@ -152,3 +277,6 @@ fn unfinished(path: &Path) -> PathBuf {
     name.push(".new");
     name.into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,7 +34,8 @@ pub(super) struct Loaded {
 pub(crate) enum Loading {
     /// All records are in the cache, and the file is gone.
     Done,
-    /// The server is to stop: all records are in the file.
+    /// The server is to stop: the records are in the file, but for those that it had expired,
+    /// refused or evicted by then.
     Stopped,
 }
 
@@ -55,18 +56,11 @@ pub(crate) fn load(
 ) -> Result<Loading, Error> {
     let error = |what| move |source| Error::Restart { path: path.to_owned(), what, source };
     let failed = error("reading");
-    if !claim::await_others(path, &mut stops).map_err(&failed)? {
+    if !claim::await_others(path, claim::STILL_TIME_MAX, &mut stops).map_err(&failed)? {
         return Ok(Loading::Stopped);
     }
     claim::try_out(path).map_err(error("writing"))?;
-    let mut file = match File::options().read(true).write(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Loading::Done),
-        Err(error) => return Err(failed(error)),
-    };
-    if check(&file).map_err(failed)? == 0 {
-        return fs::remove_file(path).map(|()| Loading::Done).map_err(failed);
-    }
+    let Some(mut file) = find(path).map_err(failed)? else { return Ok(Loading::Done) };
     if stops() {
         return Ok(Loading::Stopped);
     }
@@ -93,12 +87,16 @@ pub(crate) fn load(
         }
     });
     let Loaded { stored, expired, refused } = loaded;
+    let evicted = cache.stats().evictions;
     match outcome {
         Ok(ControlFlow::Continue(())) => {
-            tracing::info!(stored, expired, refused, path = %shown, "records taken back");
+            tracing::info!(stored, expired, refused, evicted, path = %shown, "records taken back");
         }
         Ok(ControlFlow::Break(())) => {
-            tracing::info!(stored, path = %shown, "asked to stop: records are written again");
+            tracing::info!(
+                stored, expired, refused, evicted, path = %shown,
+                "asked to stop: records are written again, but for the expired, refused and evicted"
+            );
             drop(worker);
             let claim = Claim::new(path).map_err(error("writing"))?;
             save::save_before(path, cache, claim, |writer| {
@@ -116,6 +114,19 @@ pub(crate) fn load(
         }
     }
     fs::remove_file(path).map(|()| Loading::Done).map_err(failed)
+}
+
+/// The file, if there is one. An empty one is removed.
+fn find(path: &Path) -> io::Result<Option<File>> {
+    let file = match File::options().read(true).write(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if check(&file)? > 0 {
+        return Ok(Some(file));
+    }
+    fs::remove_file(path).map(|()| None)
 }
 
 /// The part of a file that is not needed any more.
