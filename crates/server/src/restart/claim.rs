@@ -263,7 +263,7 @@ fn ask(file: &File, operation: FlockOperation) -> rustix::io::Result<()> {
 }
 
 /// Whether a file is the one that has this name.
-fn is_at(file: &File, path: &Path) -> bool {
+pub(super) fn is_at(file: &File, path: &Path) -> bool {
     let identity = |metadata: io::Result<fs::Metadata>| {
         metadata.map(|metadata| (metadata.dev(), metadata.ino())).ok()
     };

@@ -74,7 +74,7 @@ pub(crate) fn load(
         }
         Err(flaw) => {
             tracing::warn!(path = %shown, "no records are taken from the restart file: {flaw}");
-            return fs::remove_file(path).map(|()| Loading::Done).map_err(failed);
+            return remove(&place, path).map(|()| Loading::Done).map_err(failed);
         }
     };
     let mut worker = cache.worker()?;
@@ -113,7 +113,16 @@ pub(crate) fn load(
             );
         }
     }
-    fs::remove_file(path).map(|()| Loading::Done).map_err(failed)
+    remove(&place, path).map(|()| Loading::Done).map_err(failed)
+}
+
+/// Removes the file that was read, and not what another server has written there meanwhile.
+fn remove(file: &File, path: &Path) -> io::Result<()> {
+    if claim::is_at(file, path) {
+        return fs::remove_file(path);
+    }
+    tracing::warn!(path = %path.display(), "it was removed or replaced while it was read");
+    Ok(())
 }
 
 /// The file, if there is one. An empty one is removed.

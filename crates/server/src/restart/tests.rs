@@ -178,6 +178,54 @@ fn a_server_that_stops_while_it_reads_loses_nothing() {
 }
 
 #[test]
+fn a_server_that_stops_loses_what_it_has_refused_and_nothing_else() {
+    let clock = Clock::manual(WALL_MS);
+    let mut first = worker(&clock, 64 << 20);
+    (0..100).for_each(|number| set(&mut first, number, 0));
+    let path = path("stopped-small");
+    save_all(&path, first.cache());
+    let config = CacheConfig { writers: 1, value_size_max: 100_000, ..CacheConfig::new(64 << 20) };
+    let small = Cache::new(config, clock.clone()).expect("a cache");
+    let mut times = 0;
+    let stopped = load(&path, &small, true, || {
+        times += 1;
+        times > 5
+    });
+    assert_eq!(stopped.ok(), Some(Loading::Stopped));
+    let mut third = worker(&clock, 64 << 20);
+    assert_eq!(load_all(&path, third.cache()).ok(), Some(Loading::Done));
+    let found = contents(&mut third);
+    let large = found.values().filter(|(_, value)| value.len() == 600_000).count();
+    assert_eq!(found.len() - large, 80, "every record that it takes");
+    assert!((1..20).contains(&large), "of 20 those that it had not read: {large}");
+}
+
+#[test]
+fn what_another_server_wrote_meanwhile_is_not_removed() {
+    let clock = Clock::manual(WALL_MS);
+    let mut first = worker(&clock, 32 << 20);
+    set(&mut first, 1, 0);
+    let path = path("replaced");
+    save_all(&path, first.cache());
+    let mut other = worker(&clock, 32 << 20);
+    set(&mut other, 2, 0);
+    let mut other = Some(other);
+    let mut second = worker(&clock, 32 << 20);
+    let loaded = load(&path, second.cache(), true, || {
+        if let Some(other) = other.take() {
+            save_all(&path, other.cache());
+        }
+        false
+    });
+    assert_eq!(loaded.ok(), Some(Loading::Done));
+    assert_eq!(contents(&mut second).into_keys().collect::<Vec<_>>(), [b"key 1"]);
+    let mut third = worker(&clock, 32 << 20);
+    assert_eq!(load_all(&path, third.cache()).ok(), Some(Loading::Done));
+    assert_eq!(contents(&mut third).into_keys().collect::<Vec<_>>(), [b"key 2"]);
+    assert!(!path.exists());
+}
+
+#[test]
 fn a_server_waits_for_the_records_of_one_that_ends() {
     let clock = Clock::manual(WALL_MS);
     let path = path("claimed");
