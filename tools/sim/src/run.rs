@@ -135,6 +135,8 @@ pub struct Run {
     saw_absent: Option<Option<Mark>>,
     /// Acknowledged writes that the last crash has taken.
     lost: Vec<Loss>,
+    /// The last opening before this one has ended before it could name anything.
+    has_unheard: bool,
     /// What the log has named as damaged or torn.
     named: Vec<Named>,
     /// Where the records of each version were seen: segment and offset.
@@ -177,6 +179,7 @@ impl Run {
             was_read_only: false,
             saw_absent: None,
             lost: Vec::new(),
+            has_unheard: false,
             named: Vec::new(),
             places: BTreeMap::new(),
             deeds: BTreeMap::new(),

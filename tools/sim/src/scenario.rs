@@ -39,6 +39,8 @@ pub struct Scenario {
     pub segment_bytes: u64,
     /// Bytes of a part of a large value.
     pub part_bytes: u32,
+    /// Whether there are large values; a log that has any is never opened without reading segments.
+    pub has_large: bool,
     /// Bytes of an entry of a flat index; 0 of a hash index.
     pub entry_bytes: u8,
     /// How the log is run at first.
@@ -96,6 +98,7 @@ impl Scenario {
             capacity_bytes: segments as usize * segment_bytes as usize + slack_bytes,
             crash_every: pick(&[60, 150, 400]),
             rates: rates(class, &mut pick),
+            has_large: pick(&[0, 1, 1]) == 1,
             entry_bytes: u8::try_from(pick(&[0, 0, 4, 5, 8])).unwrap_or(0),
         }
     }

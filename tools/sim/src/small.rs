@@ -46,9 +46,10 @@ fn scenario(seed: u64) -> Scenario {
         block_bytes: 512,
         segment_bytes: 16 * 512,
         part_bytes: 512,
+        has_large: true,
         entry_bytes: 0,
         settings,
-        capacity_bytes: 1 << 20,
+        capacity_bytes: 8 << 20,
         ..Scenario::new(seed)
     }
 }
@@ -208,16 +209,18 @@ impl Player {
     /// The script: values of several sizes, one removed, some written again, over a stop in order.
     fn play(&mut self) -> Result<(), Problem> {
         self.open()?;
-        for (key, len) in [(0, 20), (1, 300), (2, 1300), (3, 500), (0, 40), (4, 0)] {
+        // A log that has a large value saves no index.
+        let large = if self.scenario.has_large { 1300 } else { 400 };
+        for (key, len) in [(0, 20), (1, 300), (2, large), (3, 500), (0, 40), (4, 0)] {
             self.write(key, Some(len))?;
         }
         self.write(1, None)?;
-        for (key, len) in [(3, 480), (0, 511), (3, 490), (2, 700), (3, 470)] {
+        for (key, len) in [(3, 480), (0, 511), (3, 490), (2, large), (3, 470)] {
             self.write(key, Some(len))?;
         }
         self.close()?;
         self.open()?;
-        for (key, len) in [(1, 100), (2, 1400), (0, 60)] {
+        for (key, len) in [(1, 100), (2, large), (0, 60)] {
             self.write(key, Some(len))?;
         }
         self.write(3, None)
@@ -375,8 +378,9 @@ impl Specimen {
     ///
     /// # Errors
     /// When the script fails.
-    pub fn new(is_stopped_in_order: bool) -> Result<Self, Problem> {
+    pub fn new(is_stopped_in_order: bool, has_large: bool) -> Result<Self, Problem> {
         let mut player = Player::new(1);
+        player.scenario.has_large = has_large;
         player.play()?;
         player.note_places();
         if is_stopped_in_order {

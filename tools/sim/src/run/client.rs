@@ -27,7 +27,8 @@ impl Run {
         let key = self.random.below(self.scenario.keys).into();
         match self.random.below(100) {
             0..48 => self.put(key),
-            48..52 => self.begin_large(key),
+            48..52 if self.scenario.has_large => self.begin_large(key),
+            48..52 => self.put(key),
             52..66 => self.remove(key),
             66..97 => self.get(key),
             97..99 => self.drain(),

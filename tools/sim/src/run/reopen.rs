@@ -91,6 +91,7 @@ impl Run {
                 }
                 Err(error) => {
                     self.tell(|_| format!("not opened: {error}"));
+                    self.has_unheard = true;
                     // The next attempt reads past the cache.
                     self.machine.disk().evict();
                     self.count("failed openings");
@@ -119,6 +120,9 @@ impl Run {
         self.tell(|_| format!("opened: {report:?}"));
         if !report.damages.is_empty() && !self.is_lying() {
             return Err(format!("damage is named where there is none: {:?}", report.damages));
+        }
+        if report.is_clean {
+            self.count("clean openings");
         }
         let damages = report.damages.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
         let torn = report.torn.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
@@ -165,6 +169,7 @@ impl Run {
             self.open()?;
             if self.machine.has_stopped() {
                 self.machine.disk().count(Kind::RecoveryCrash);
+                self.has_unheard = true;
             }
             if self.log.is_some() {
                 break;
@@ -175,7 +180,9 @@ impl Run {
             self.open()?;
         }
         self.machine.stop_after(u64::MAX);
-        self.check_all()
+        self.check_all()?;
+        self.has_unheard = false;
+        Ok(())
     }
 
     /// Stops in order: everything is flushed, and nothing is lost.
@@ -277,7 +284,8 @@ impl Run {
     /// Whether flushed bytes have changed, the log has named the place of what was promised, and
     /// the key was once like that.
     fn may_be_older(&mut self, key: u64, asked_ms: u64, seen: Option<&[u8]>) -> bool {
-        if !self.has_lied() || !self.is_named(key) {
+        // An opening that crashed may have sealed what was damaged, and could tell nobody.
+        if !self.has_lied() || !self.has_unheard && !self.is_named(key) {
             return false;
         }
         let ever = self.ever.get(&key).map_or(&[][..], Vec::as_slice);

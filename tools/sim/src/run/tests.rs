@@ -48,7 +48,13 @@ fn seeds_hold() {
     };
     println!("{summary}");
     assert_eq!(summary.faults.missing(), [], "kinds of fault that never struck");
-    for deed in ["large puts", "stops in order", "losses within the bound", "losses by name"] {
+    for deed in [
+        "large puts",
+        "stops in order",
+        "losses within the bound",
+        "losses by name",
+        "clean openings",
+    ] {
         assert!(summary.deeds.get(deed).is_some_and(|count| *count > 100), "too few {deed}");
     }
     assert!(summary.faults.of(Kind::RecoveryCrash) > SEEDS, "too few crashes during recovery");
