@@ -284,8 +284,7 @@ impl Run {
     /// Whether flushed bytes have changed, the log has named the place of what was promised, and
     /// the key was once like that.
     fn may_be_older(&mut self, key: u64, asked_ms: u64, seen: Option<&[u8]>) -> bool {
-        // An opening that crashed may have sealed what was damaged, and could tell nobody.
-        if !self.has_lied() || !self.has_unheard && !self.is_named(key) {
+        if !self.has_lied() {
             return false;
         }
         let ever = self.ever.get(&key).map_or(&[][..], Vec::as_slice);
@@ -293,6 +292,13 @@ impl Run {
             .iter()
             .rfind(|it| it.looks_like(seen, self.now_ms) || it.looks_like(seen, asked_ms));
         let found = found.copied();
+        // What was lost by name may be found again, such as when a sector can be read after all.
+        let promised = self.promises.oldest(key).map_or(0, |version| version.number);
+        let is_back = found.is_some_and(|version| version.number > promised);
+        // An opening that crashed may have sealed what was damaged, and could tell nobody.
+        if !is_back && !self.has_unheard && !self.is_named(key) {
+            return false;
+        }
         if let Some(version) = found {
             self.promises.restart(key, version);
         } else if seen.is_none() {
