@@ -92,6 +92,15 @@ impl<K: Keys> Shared<K> {
         }
     }
 
+    /// Wakes the thread behind when a record has left it something to do. In `async` the first one
+    /// that is not flushed sets the time at which the thread must look again.
+    fn wake_for_work(&self, state: &mut State<K>, is_first: bool) {
+        let has_time = is_first && state.engine.mode() == Mode::Async;
+        if has_time || state.engine.has_work() {
+            self.wake(state);
+        }
+    }
+
     /// Performs a plan without the lock, and reports it.
     fn perform<'a>(&'a self, state: Guard<'a, K>, plan: Plan) -> Guard<'a, K> {
         drop(state);
@@ -113,26 +122,30 @@ impl<K: Keys> Shared<K> {
         ignore_poison(self.progress.wait_timeout(state, SLEEP_MAX)).0
     }
 
-    /// Waits until a reply may go out.
-    pub(super) fn wait_for<'a>(
-        &'a self,
-        state: Guard<'a, K>,
-        mark: Option<Mark>,
-    ) -> Result<Guard<'a, K>, Error> {
-        self.wait_for_all(state, mark.map(|mark| (mark, mark)))
-    }
-
     /// Waits until a reply to everything from the first to the last of `marks` may go out.
     pub(super) fn wait_for_all<'a>(
         &'a self,
-        mut state: Guard<'a, K>,
+        state: Guard<'a, K>,
         marks: Option<(Mark, Mark)>,
     ) -> Result<Guard<'a, K>, Error> {
         let Some((first, last)) = marks else { return Ok(state) };
+        match self.settle(state, first, last) {
+            (state, true) => Ok(state),
+            (_, false) => Err(Error::Unflushed),
+        }
+    }
+
+    /// Waits until it is known whether everything from `first` to `last` may be answered.
+    fn settle<'a>(
+        &'a self,
+        mut state: Guard<'a, K>,
+        first: Mark,
+        last: Mark,
+    ) -> (Guard<'a, K>, bool) {
         loop {
             match state.engine.may_answer_all(first, last) {
-                Settled::Done => return Ok(state),
-                Settled::Failed => return Err(Error::Unflushed),
+                Settled::Done => return (state, true),
+                Settled::Failed => return (state, false),
                 Settled::Pending => state = self.advance(state),
             }
         }
@@ -159,11 +172,10 @@ impl<K: Keys> Shared<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
+            let is_first = state.engine.wake_at_ms().is_none();
             match ask(&mut state.engine, self.clock.now_ms())? {
                 Wrote::Done { mark, .. } => {
-                    if state.engine.has_work() {
-                        self.wake(&mut state);
-                    }
+                    self.wake_for_work(&mut state, is_first);
                     return Ok((state, Some(mark)));
                 }
                 Wrote::Wait => state = self.advance(state),
@@ -203,8 +215,12 @@ impl<K: Keys> Shared<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
+            let is_first = state.engine.wake_at_ms().is_none();
             match state.engine.remove(key, self.clock.now_ms())? {
-                Removed::Done { mark, .. } => return Ok((state, true, Some(mark))),
+                Removed::Done { mark, .. } => {
+                    self.wake_for_work(&mut state, is_first);
+                    return Ok((state, true, Some(mark)));
+                }
                 Removed::Absent { wait } => return Ok((state, false, wait)),
                 Removed::Wait => state = self.advance(state),
             }
@@ -216,17 +232,32 @@ impl<K: Keys> Shared<K> {
         loop {
             // Expiries are on the wall's axis: they outlast the process.
             match state.engine.get(key, self.clock.wall_ms())? {
-                Get::Absent { wait } => return self.wait_for(state, wait).map(|_| None),
-                Get::Memory { stored, wait } => {
-                    drop(self.wait_for(state, wait)?);
-                    return self.with_parts(stored).map(Some);
-                }
+                Get::Absent { wait } => match self.wait_to_tell(state, wait) {
+                    (_, true) => return Ok(None),
+                    (next, false) => state = next,
+                },
+                Get::Memory { stored, wait } => match self.wait_to_tell(state, wait) {
+                    (next, true) => {
+                        drop(next);
+                        return self.with_parts(stored).map(Some);
+                    }
+                    (next, false) => state = next,
+                },
                 Get::Read(reading) => {
                     drop(state);
                     return self.read_stored(&reading);
                 }
                 Get::Wait => state = self.advance(state),
             }
+        }
+    }
+
+    /// Waits until what was seen may be told. `false`: its flush has failed, and it is to be looked
+    /// up again, because it is written elsewhere.
+    fn wait_to_tell<'a>(&'a self, state: Guard<'a, K>, wait: Option<Mark>) -> (Guard<'a, K>, bool) {
+        match wait {
+            Some(mark) => self.settle(state, mark, mark),
+            None => (state, true),
         }
     }
 

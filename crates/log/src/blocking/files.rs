@@ -1,7 +1,7 @@
 //! Files and directories of the operating system.
 //!
 //! Thread safety: any number of threads perform actions at once. A file stays open once it is
-//! named; there are as many as segments, at most 65,536.
+//! named, but no more than a process may usually have are.
 
 use std::{
     collections::HashMap,
@@ -22,6 +22,9 @@ use crate::{
     error::Error,
     plan::{Action, DirectoryId, Disk, Failure, File, Found, Outcome},
 };
+
+/// The most files that are kept open: half of the 1,024 that a process may have by default.
+const OPEN_FILES_MAX: usize = 512;
 
 /// The directories of a log, locked, and their files.
 #[derive(Debug)]
@@ -91,7 +94,7 @@ impl Files {
         match action {
             Action::Create { file } => {
                 let fd = self.open_file(file, OFlags::CREATE | OFlags::EXCL)?;
-                self.files().insert(file, fd);
+                self.keep(file, &fd);
                 Ok(())
             }
             Action::Allocate { file, bytes } => {
@@ -165,8 +168,17 @@ impl Files {
             return Ok(Arc::clone(fd));
         }
         let fd = self.open_file(file, OFlags::empty())?;
-        self.files().insert(file, Arc::clone(&fd));
+        self.keep(file, &fd);
         Ok(fd)
+    }
+
+    /// Keeps a file open; what is in use stays open in any case.
+    fn keep(&self, file: File, fd: &Arc<OwnedFd>) {
+        let mut files = self.files();
+        if files.len() >= OPEN_FILES_MAX {
+            files.clear();
+        }
+        files.insert(file, Arc::clone(fd));
     }
 
     fn open_file(&self, file: File, flags: OFlags) -> Result<Arc<OwnedFd>, Errno> {

@@ -142,8 +142,8 @@ impl<K: Keys + Send + 'static> Log<K> {
     }
 
     /// Makes all changes, one after the other, and waits once. Says how many keys were removed.
-    /// What is not possible is refused before anything is changed. A crash, or a disk that fills
-    /// up, may keep the first of the changes and lose the others.
+    /// What the format cannot have is refused before anything is changed. A crash, or a disk or
+    /// an index that fills up, may keep the first of the changes and lose the others.
     ///
     /// # Errors
     /// As of a put; of the first change that fails.
@@ -245,11 +245,15 @@ impl<K: Keys + Send + 'static> Log<K> {
 
     fn stop(&mut self) -> Result<(), Error> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        self.shared.lock().is_stopping = true;
+        // Also when a thread has panicked with the engine: the one behind must end.
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).is_stopping = true;
         self.shared.work.notify_all();
         // A thread that has panicked has said so; what is not flushed is lost then.
         thread.join().map_err(|_| Error::Stopping)?;
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock().map_err(|_| Error::Stopping)?;
+        if thread::panicking() {
+            return Err(Error::Stopping);
+        }
         state.engine.close(&mut &self.shared.files, self.shared.clock.now_ms())
     }
 }
@@ -257,9 +261,7 @@ impl<K: Keys + Send + 'static> Log<K> {
 impl<K: Keys + Send + 'static> Drop for Log<K> {
     /// Stops in order, and says nothing of what goes wrong: call [`Log::close`] to hear of it.
     fn drop(&mut self) {
-        if !thread::panicking() {
-            let _ = self.stop();
-        }
+        let _ = self.stop();
     }
 }
 

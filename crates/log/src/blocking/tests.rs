@@ -175,3 +175,22 @@ fn safe_is_confirmed_after_the_drain_and_expiries_are_kept() {
     clock.advance_ms(500);
     assert_eq!(log.get(b"fading").unwrap(), None);
 }
+
+#[test]
+fn async_keeps_its_age_without_another_call() {
+    let home = Directory::new();
+    let (log, _) = open(&options(&[&home], Mode::Async)).unwrap();
+    // The thread behind has made its segments and sleeps.
+    thread::sleep(std::time::Duration::from_millis(300));
+    for change in [Change::Put(put(b"a", b"1")), Change::Remove(b"a")] {
+        let before = log.counts().flushes;
+        log.write_batch(&[change]).unwrap();
+        // At risk for 100 ms at most; a loaded machine gets as much again.
+        let mut waited_ms = 0;
+        while log.counts().flushes == before && waited_ms < 700 {
+            thread::sleep(std::time::Duration::from_millis(10));
+            waited_ms += 10;
+        }
+        assert!(waited_ms < 700, "what was acknowledged is not flushed in time");
+    }
+}

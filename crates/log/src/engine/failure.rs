@@ -93,9 +93,14 @@ impl<K: Keys> Engine<K> {
             return Some(bytes);
         }
         // A new sequence makes the record longer by its token.
-        let room = self.make_room(bytes + TOKEN_BYTES_MAX, Purpose::Rewrite);
-        if room != Ok(Room::Ready) {
-            return None;
+        match self.make_room(bytes + TOKEN_BYTES_MAX, Purpose::Rewrite) {
+            Ok(Room::Ready) => {}
+            Ok(Room::Wait) | Err(Error::NoRoom) => return None,
+            // No waiting mends this.
+            Err(_) => {
+                self.failures = FAILURES_MAX + 1;
+                return None;
+            }
         }
         let sequence = match record.kind {
             // No other record of the key is newer, and none may pass for newer.
@@ -143,4 +148,4 @@ pub(super) enum Seen {
 }
 
 /// What a token adds to a record at most, rounded up.
-const TOKEN_BYTES_MAX: usize = 16;
+pub(super) const TOKEN_BYTES_MAX: usize = 16;

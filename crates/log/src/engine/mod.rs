@@ -170,6 +170,8 @@ pub struct Engine<K> {
     next_segment: u32,
     /// A new manifest may or may not be there; no other is written.
     is_manifest_unsure: bool,
+    /// Whether the index may be saved: nothing was damaged when the log was opened.
+    may_save: bool,
     /// Full segments, oldest first.
     closing: Vec<Tail>,
     open: Option<Tail>,

@@ -27,7 +27,8 @@ impl<K: Keys> Engine<K> {
                 break;
             }
         }
-        if !self.stranded.is_empty() || self.failures > FAILURES_MAX {
+        let is_left = self.open.as_ref().is_some_and(|tail| !tail.listed.is_empty());
+        if is_left || !self.stranded.is_empty() || self.failures > FAILURES_MAX {
             return Err(Error::Unflushed);
         }
         self.save(disk)
@@ -36,11 +37,7 @@ impl<K: Keys> Engine<K> {
     /// Saves the index, and has the manifest say so. Where the parts of large values lie is not
     /// saved: a log that has some is opened from its footers.
     fn save(&mut self, disk: &mut dyn Disk) -> Result<(), Error> {
-        if self.is_manifest_unsure || !self.larges.is_empty() {
-            return Ok(());
-        }
-        if self.segments.iter().flatten().count() != self.manifest.rows.len() {
-            // A segment that is missing may be there the next time.
+        if self.is_manifest_unsure || !self.may_save || !self.larges.is_empty() {
             return Ok(());
         }
         if !self.index.save(&self.manifest, disk)? {

@@ -1,6 +1,11 @@
 //! Puts and removes: room, sequence, record, entry.
 
-use super::{Engine, Mark, Mode, REWRITE_CHUNKS, failure::Seen, space::Taken, tail::Tail};
+use super::{
+    Engine, Mark, Mode, REWRITE_CHUNKS,
+    failure::{Seen, TOKEN_BYTES_MAX},
+    space::Taken,
+    tail::Tail,
+};
 use crate::{
     error::Error,
     format::{
@@ -171,19 +176,29 @@ impl<K: Keys> Engine<K> {
     }
 
     pub(super) fn draw(&mut self) -> Result<u64, Error> {
-        if self.next_sequence >= (self.manifest.run + 1).saturating_mul(RUN_SEQUENCES) {
+        if self.next_sequence >= self.sequence_end() {
             return Err(Error::SequencesUsedUp);
         }
         self.next_sequence += 1;
         Ok(self.next_sequence - 1)
     }
 
+    /// The first sequence that is none of this run's.
+    fn sequence_end(&self) -> u64 {
+        (self.manifest.run + 1).saturating_mul(RUN_SEQUENCES)
+    }
+
     /// Sees to it that a record of `bytes` bytes can be appended.
     pub(super) fn make_room(&mut self, bytes: usize, purpose: Purpose) -> Result<Room, Error> {
         let is_rewrite = purpose == Purpose::Rewrite;
-        if bytes > self.record_bytes_max() {
-            let max = self.record_bytes_max() as u64;
+        // A record that is written again may be longer by its token.
+        let spare = if is_rewrite { 0 } else { TOKEN_BYTES_MAX };
+        if bytes + spare > self.record_bytes_max() {
+            let max = (self.record_bytes_max() - spare) as u64;
             return Err(Error::ValueBytes { got: bytes as u64, max });
+        }
+        if self.next_sequence >= self.sequence_end() {
+            return Err(Error::SequencesUsedUp);
         }
         if !is_rewrite && (!self.stranded.is_empty() || self.is_at_risk(bytes)) {
             return Ok(Room::Wait);

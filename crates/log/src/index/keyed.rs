@@ -145,6 +145,8 @@ impl Keys for Keyed {
         match self.index.lock(hash) {
             Ok(_) => Ok(()),
             Err(IndexError::Full { .. }) => Err(IndexFull),
+            // A footer may list a key from which the range has been taken away.
+            Err(IndexError::OutOfRange { .. }) => Err(IndexFull),
             Err(error) => panic!("a key that was hashed has its place: {error}"),
         }
     }

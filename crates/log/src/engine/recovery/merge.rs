@@ -7,7 +7,9 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::{Damage, scan, scan::Span, source::Source};
 use crate::{
-    format::segment::{Listed, Trailer, decode_footer_block, entries_of_block, footer_blocks},
+    format::segment::{
+        HEADER_COPIES, Listed, Trailer, decode_footer_block, entries_of_block, footer_blocks,
+    },
     keys::Keys,
     plan::SegmentId,
 };
@@ -102,6 +104,12 @@ impl Cursor {
         trailer.records_end.is_multiple_of(block) && end.is_some_and(|end| end <= span.end)
     }
 
+    /// The greatest sequence in the segment; 0 when there is none.
+    pub(super) fn greatest_sequence(&self) -> u64 {
+        let found = self.entries.first().map_or(0, |listed| listed.sequence);
+        found.max(self.trailer.greatest_sequence)
+    }
+
     /// Not more than the order of the next record; `None` when there is none.
     fn bound(&self) -> Option<(u64, bool, u32)> {
         if let Some(next) = self.entries.last() {
@@ -115,7 +123,7 @@ impl Cursor {
     }
 
     fn has_blocks(&self) -> bool {
-        !self.is_scanned && self.next < self.blocks() && self.trailer.smallest_sequence != 0
+        !self.is_scanned && self.next < self.blocks()
     }
 
     /// Reads on until there is a next record that decides.
@@ -155,8 +163,10 @@ impl Cursor {
             }
             entries.extend(found);
         }
-        let is_whole =
-            bytes.len() as u64 == count * block && entries.is_sorted_by_key(Listed::order);
+        let records = HEADER_COPIES * block..self.trailer.records_end;
+        let is_whole = bytes.len() as u64 == count * block
+            && entries.is_sorted_by_key(Listed::order)
+            && entries.iter().all(|listed| records.contains(&listed.offset()));
         if !is_whole {
             return None;
         }

@@ -174,6 +174,7 @@ fn push_bounded<T>(list: &mut Vec<T>, item: T, unlisted: &mut u64) {
 #[derive(Debug, Default)]
 struct Found {
     manifest_bytes: Option<u64>,
+    has_index_new: bool,
     segments: BTreeMap<SegmentId, (DirectoryId, u64)>,
 }
 
@@ -209,14 +210,22 @@ impl<K: Keys> Engine<K> {
         };
         report.is_clean = saved.is_some();
         let index = saved.map_or_else(|| make.empty(&manifest), Ok)?;
-        segments::remove_unlisted(&mut source, &found, &manifest, &index)?;
+        segments::remove_unlisted(&mut source, &found, &manifest, &index, &mut report)?;
+        if found.has_index_new {
+            let file = File { directory: HOME, name: FileName::IndexNew };
+            source.perform(Action::Remove { file })?;
+        }
         let mut engine = Self::new(index, &opening, manifest.clone());
         if report.is_clean {
             engine.take_clean(&found);
             report.segments = manifest.rows.len();
         } else {
-            engine.recover(&mut source, &found, opening.progress, &mut report)?;
+            let seen = engine.recover(&mut source, &found, opening.progress, &mut report)?;
+            // Records of a run that this manifest does not know of: it was put back.
+            manifest.run = manifest.run.max(seen / RUN_SEQUENCES);
         }
+        // What is lost is named each time, and what cannot be read may come back.
+        engine.may_save = report.damages.is_empty();
         if manifest.run >= RUNS_MAX {
             return Err(Error::SequencesUsedUp);
         }
@@ -233,20 +242,22 @@ impl<K: Keys> Engine<K> {
         Ok((engine, report))
     }
 
-    /// Finds the newest record of each key, and makes durable what was found.
+    /// Finds the newest record of each key, and makes durable what was found. Says the greatest
+    /// sequence that there is.
     fn recover(
         &mut self,
         source: &mut Source<'_>,
         found: &Found,
         progress: &mut dyn FnMut(Progress),
         report: &mut Report,
-    ) -> Result<(), Error> {
+    ) -> Result<u64, Error> {
         let mut cursors = self.find_segments(source, found, progress, report)?;
+        let seen = cursors.iter().map(Cursor::greatest_sequence).max().unwrap_or(0);
         let heads = self.merge(source, &mut cursors, progress, report)?;
         segments::flush_scanned(source, &cursors)?;
         self.find_parts(source, heads, report);
         self.seal_scanned(source, cursors);
-        Ok(())
+        Ok(seen)
     }
 
     fn new(index: K, opening: &Opening<'_>, manifest: Manifest) -> Self {
@@ -267,6 +278,7 @@ impl<K: Keys> Engine<K> {
             retry_at_ms: 0,
             next_segment: 0,
             is_manifest_unsure: false,
+            may_save: true,
             closing: Vec::new(),
             open: None,
             sealing: None,
@@ -441,6 +453,7 @@ fn list(source: &mut Source<'_>, directories: u16, report: &mut Report) -> Resul
                     }
                 }
                 (Ok(FileName::Manifest), HOME) => found.manifest_bytes = Some(entry.bytes),
+                (Ok(FileName::IndexNew), HOME) => found.has_index_new = true,
                 (Ok(_), HOME) => {}
                 _ => report.foreign(format!("{} of directory {}", entry.name, directory.0)),
             }

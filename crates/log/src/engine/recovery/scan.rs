@@ -38,6 +38,10 @@ pub(super) struct Scan {
     pub(super) flushed: u64,
     /// Where the last record ends.
     pub(super) records_end: u64,
+    /// Whether there is nothing but zeros.
+    pub(super) is_blank: bool,
+    /// Whether there is a record of a key that the index cannot have.
+    pub(super) has_unknown: bool,
     /// Blocks that could not be read.
     pub(super) unreadable: Vec<Damage>,
 }
@@ -51,7 +55,7 @@ struct Window {
 /// Reads the whole segment.
 pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> Scan {
     let begin = HEADER_COPIES * u64::from(span.block_bytes);
-    let mut scan = Scan { flushed: begin, records_end: begin, ..Scan::default() };
+    let mut scan = Scan { flushed: begin, records_end: begin, is_blank: true, ..Scan::default() };
     let mut window = Window { bytes: Vec::new(), offset: begin };
     let mut at = begin;
     let mut hole = None;
@@ -68,8 +72,9 @@ pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> S
             }
             Err(_) => {
                 // Less than the smallest padding record is left as zeros.
-                let is_rest = (at + UNIT).is_multiple_of(u64::from(span.block_bytes))
-                    && bytes.iter().take(UNIT_BYTES as usize).all(|byte| *byte == 0);
+                let is_zero = bytes.iter().take(UNIT_BYTES as usize).all(|byte| *byte == 0);
+                let is_rest = is_zero && (at + UNIT).is_multiple_of(u64::from(span.block_bytes));
+                scan.is_blank &= is_zero;
                 if hole.is_none() && !is_rest {
                     hole = Some(at);
                 }
@@ -141,6 +146,7 @@ impl Scan {
 
     fn take<K: Keys>(&mut self, record: &Record<'_>, length: usize, at: u64, index: &K) {
         self.records_end = at + length as u64;
+        self.is_blank = false;
         let hash = match record.kind {
             Kind::Padding => {
                 self.flushed = self.flushed.max(record.sequence);
@@ -152,6 +158,8 @@ impl Scan {
         let class = u32::try_from(length).ok().and_then(SizeClass::of_bytes);
         let unit = u32::try_from(at / UNIT).ok();
         let (Some(hash), Some(class), Some(unit)) = (hash, class, unit) else {
+            self.has_unknown = true;
+            self.flushed = self.flushed.max(at + 1);
             self.holes.push((at, length as u64));
             return;
         };

@@ -19,8 +19,11 @@ use crate::{
         segment::{HEADER_COPIES, Header, HeaderFlaw, Trailer},
     },
     keys::Keys,
-    plan::{Action, DirectoryId, File, FileName, SegmentId},
+    plan::{Action, DirectoryId, Failure, File, FileName, SegmentId},
 };
+
+/// The system's number of an error of the medium.
+const EIO: i32 = 5;
 
 /// What the header of a segment says.
 enum Headed {
@@ -39,6 +42,7 @@ pub(super) fn remove_unlisted<K: Keys>(
     found: &Found,
     manifest: &Manifest,
     index: &K,
+    report: &mut Report,
 ) -> Result<(), Error> {
     let listed: BTreeSet<SegmentId> = manifest.rows.iter().map(|row| row.segment).collect();
     let mut directories = BTreeSet::new();
@@ -51,6 +55,11 @@ pub(super) fn remove_unlisted<K: Keys>(
             && has_record(source, file, *id, (manifest, generation, *bytes), index)
         {
             return Err(Error::Unlisted { file });
+        }
+        // A segment is made under a number above all others: this file was passed over.
+        if listed.last().is_some_and(|last| id < last) {
+            report.foreign(format!("{} of directory {}", file.name, directory.0));
+            continue;
         }
         source.perform(Action::Remove { file })?;
         directories.insert(*directory);
@@ -76,7 +85,7 @@ fn has_record<K: Keys>(
         end: manifest.shape.segment_bytes.min(bytes),
     };
     let scan = scan(source, span, index);
-    !scan.listed.is_empty() || !scan.unreadable.is_empty()
+    scan.records_end > HEADER_COPIES * u64::from(span.block_bytes) || !scan.unreadable.is_empty()
 }
 
 fn read_header(
@@ -92,7 +101,9 @@ fn read_header(
         let offset = copy * block;
         let decoded = match source.read(file, offset, block as usize) {
             Ok(bytes) => Header::decode(bytes),
-            Err(_) => Err(HeaderFlaw::Damaged),
+            // A medium that is damaged, and not a system that has no descriptor or memory to spare.
+            Err(Failure::Io { code: EIO, .. }) if report.is_some() => Err(HeaderFlaw::Damaged),
+            Err(failure) => return Err(Error::Disk { doing: "read", file, failure }),
         };
         let is_of = |header: &Header| {
             header.segment == id.0
@@ -226,17 +237,19 @@ impl<K: Keys> Engine<K> {
         }
         report.tails += 1;
         let mut scan = scan(source, span, &self.index);
-        // What cannot be read may be read another time: such a segment is neither used nor sealed.
-        let is_whole = scan.unreadable.is_empty() && span.end == shape.segment_bytes;
+        // What cannot be read, or whose key is none of the index's, may be known another time: such
+        // a segment is neither used nor sealed.
+        let is_read = scan.unreadable.is_empty() && !scan.has_unknown;
+        let is_whole = is_read && span.end == shape.segment_bytes;
+        if is_whole && scan.is_blank {
+            return (Role::Free, None);
+        }
         let (offset, file) = (scan.records_end, span.file);
         scan.take_damages(file).into_iter().for_each(|damage| report.damage(damage));
         for (offset, bytes) in scan.holes.drain(..) {
             report.torn(Torn { file, offset, bytes });
         }
         report.torn(Torn { file, offset, bytes: span.end.saturating_sub(offset) });
-        if scan.listed.is_empty() && is_whole {
-            return (Role::Free, None);
-        }
         let cursor = Cursor::of_scan(id, span, scan.listed, scan.records_end, is_whole);
         (Role::Unlisted, Some(cursor))
     }

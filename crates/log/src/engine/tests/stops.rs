@@ -143,6 +143,29 @@ fn a_clean_stop_whose_segments_are_not_all_there_is_none() {
 }
 
 #[test]
+fn a_stop_does_not_hide_what_could_not_be_read() {
+    let (mut disk, store) = (MemoryDisk::default(), Store::default());
+    let (mut engine, _) = open(&mut disk, &store);
+    for key in 0..3 {
+        put(&mut disk, &mut engine, key);
+    }
+    drop(engine);
+    disk.fail(|action| match action {
+        Action::Read { file, offset, bytes, .. } => {
+            *file == segment(0) && (*offset..*offset + *bytes as u64).contains(&(2 * 512))
+        }
+        _ => false,
+    });
+    let (mut engine, report) = open(&mut disk, &store);
+    assert!(!report.damages.is_empty());
+    engine.close(&mut disk, 0).unwrap();
+    disk.fault = None;
+    let (mut engine, report) = open(&mut disk, &store);
+    assert!(!report.is_clean);
+    assert!(matches!(engine.get(&[0], 0).unwrap(), Get::Read(_)));
+}
+
+#[test]
 fn what_an_open_has_read_is_flushed_before_it_serves() {
     let mut log = Log::new(Mode::Safe);
     log.put(b"key", b"value").unwrap();
