@@ -47,7 +47,7 @@ fn scenario(seed: u64) -> Scenario {
         segment_bytes: 16 * 512,
         part_bytes: 512,
         has_large: true,
-        entry_bytes: 0,
+        entry_bytes: 5,
         settings,
         capacity_bytes: 8 << 20,
         ..Scenario::new(seed)
@@ -105,7 +105,7 @@ impl Player {
         let version = Version { number: self.next_number, value_len: len, expires_ms: 0 };
         self.next_number += 1;
         let bytes = len.map(|len| value(version.number, len));
-        let name = key.to_be_bytes();
+        let name = key.to_le_bytes();
         let part_bytes = self.scenario.part_bytes as usize;
         let mut upload = None;
         let mut from = 0;
@@ -230,7 +230,7 @@ impl Player {
     fn note_places(&mut self) {
         let Some(log) = &self.log else { return };
         for key in 0..KEYS {
-            let hash = log.index().hash(&key.to_be_bytes());
+            let hash = log.index().hash(&key.to_le_bytes());
             if let Some(entry) = hash.ok().and_then(|hash| log.index().get(hash)) {
                 let place = run::place_of(entry, self.scenario.segment_bytes);
                 self.places.insert(key, place);
@@ -240,7 +240,7 @@ impl Player {
 
     /// What the log shows of a key.
     fn get(&mut self, key: u64) -> Result<Option<Vec<u8>>, Error> {
-        let name = key.to_be_bytes();
+        let name = key.to_le_bytes();
         let Some(log) = &mut self.log else { return Ok(None) };
         let reading = match log.get(&name, NOW_MS)? {
             Get::Absent { .. } | Get::Wait => return Ok(None),
