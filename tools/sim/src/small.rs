@@ -1,7 +1,7 @@
 //! A small log, to be hurt in every way that there is.
 //!
 //! [`every_crash`] plays a short script and stops the machine after each of its actions;
-//! [`every_cut`] and [`every_flip`] take the files that such a script leaves, cut each of them off
+//! `every_cut` and `every_flip` take the files that such a script leaves, cut each of them off
 //! at each length, and flip each bit of each. After each of these the log is opened and every key
 //! looked at.
 
