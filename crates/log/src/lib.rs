@@ -6,7 +6,7 @@
 //! - [`position`]: where a record lies and about how long it is; what an index stores.
 //! - [`keys`]: what leads from a key to a position, as an engine uses it.
 //! - [`index`]: the two indexes that there are.
-//! - [`format`]: bytes on disk.
+//! - [`mod@format`]: bytes on disk.
 //!
 //! `docs/formats/log.md` describes every byte on disk, and the order of writes and flushes.
 #![forbid(unsafe_code)]

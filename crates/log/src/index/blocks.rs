@@ -36,7 +36,7 @@ type Block = Box<[Pair]>;
 /// A block that has to be read from the checkpoint before the key can be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loading {
-    /// The block's number, for [`Loader`](super::Loader).
+    /// The block's number, for `Loader`.
     pub block: u32,
 }
 

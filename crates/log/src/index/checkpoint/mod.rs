@@ -4,7 +4,7 @@
 //! place and every byte of it is covered by a checksum, so that a damaged one is refused and none
 //! leads a reader to a wrong record.
 //!
-//! Thread safety: [`save`] needs an index that nobody changes. A [`Loader`] is shared: blocks may
+//! Thread safety: [`save()`] needs an index that nobody changes. A [`Loader`] is shared: blocks may
 //! be loaded by several threads, in any order, while others use the index.
 
 mod header;
