@@ -8,6 +8,7 @@
 
 mod auth;
 mod binary;
+mod contention;
 mod daemon;
 mod debian;
 mod dump;

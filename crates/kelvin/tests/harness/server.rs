@@ -89,8 +89,9 @@ impl Server {
     fn start(commands: impl Fn(&Path, u16) -> (Command, Option<Command>)) -> Self {
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("kelvin-{}-{number}", std::process::id()));
-        fs::create_dir_all(&dir).expect("the temporary directory can be written");
         for _ in 0..START_ATTEMPTS {
+            // Each time: a server that did not start took its directory with it.
+            fs::create_dir_all(&dir).expect("the temporary directory can be written");
             let port = free_port();
             let (command, unix) = commands(&dir, port);
             let mut server = Server {
@@ -102,7 +103,7 @@ impl Server {
             if server.wait_until_ready() {
                 return server;
             }
-            let log = fs::read_to_string(dir.join("log")).unwrap_or_default();
+            let log = server.log();
             if !log.contains("in use") {
                 panic!("the server did not start; it said: {log}");
             }
@@ -155,6 +156,12 @@ impl Server {
         kib.expect("VmRSS is a number of kB") * 1024
     }
 
+    /// What the process has said.
+    fn log(&self) -> String {
+        let of = |name| fs::read_to_string(self.dir.join(name)).unwrap_or_default();
+        of("log") + &of("log.unix")
+    }
+
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         let pid = self.child.id();
@@ -192,8 +199,7 @@ impl Drop for Server {
             let _ = child.wait();
         }
         if std::thread::panicking() {
-            let log = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-            eprintln!("the server's log:\n{log}");
+            eprintln!("the server's log:\n{}", self.log());
         }
         let _ = fs::remove_dir_all(&self.dir);
     }
