@@ -210,6 +210,14 @@ pub(crate) fn prepare<const N: usize, E: Engine<N>>(
     absent as f64 / puts.max(1) as f64
 }
 
+/// The keys of a burst, in memory before its first operation begins, as what a server has received
+/// is. A key made just before its operation would be read by wider loads than it was stored by, and
+/// wait for all that came before it; an engine that is inlined would have it in registers instead.
+#[inline(always)]
+fn received<const N: usize>(rank: impl Fn(usize) -> u32) -> [Key<N>; BURST] {
+    std::hint::black_box(std::array::from_fn(|at| Key::of(rank(at))))
+}
+
 /// One thread of a run.
 struct Thread<'r, const N: usize, S> {
     session: S,
@@ -273,14 +281,14 @@ impl<'r, const N: usize, S: Session<N>> Thread<'r, N, S> {
     #[inline(never)]
     fn mixed(&mut self, ops: &[Op]) -> Tally {
         let mut tally = Tally::default();
-        for burst in ops.chunks(BURST) {
-            for &op in burst {
-                let key = Key::of(op.rank());
+        for burst in ops.as_chunks::<BURST>().0 {
+            let keys = received(|at| burst[at].rank());
+            for (key, &op) in keys.iter().zip(burst) {
                 if op.is_put() {
-                    self.session.put(&key, self.names.value(op));
+                    self.session.put(key, self.names.value(op));
                 } else {
                     tally.gets += 1;
-                    if self.session.get(&key, &mut self.out) {
+                    if self.session.get(key, &mut self.out) {
                         tally.hits += 1;
                         tally.wrong += self.names.mismatch(op, &self.out);
                     }
@@ -296,7 +304,7 @@ impl<'r, const N: usize, S: Session<N>> Thread<'r, N, S> {
         let mut tally = Tally { gets: ops.len() as u64, ..Tally::default() };
         let names = self.names;
         for burst in ops.as_chunks::<BURST>().0 {
-            let keys: [Key<N>; BURST] = std::array::from_fn(|at| Key::of(burst[at].rank()));
+            let keys = received(|at| burst[at].rank());
             self.session.get_batch(&keys, &mut self.out, |at, hit, out| {
                 if hit {
                     tally.hits += 1;
@@ -311,9 +319,9 @@ impl<'r, const N: usize, S: Session<N>> Thread<'r, N, S> {
     #[inline(never)]
     fn insert(&mut self, first: u32, ops: usize) {
         for burst in 0..ops / BURST {
-            for at in 0..BURST {
-                let rank = first + (burst * BURST + at) as u32;
-                self.session.put(&Key::of(rank), self.names.value(Op::put(rank)));
+            let rank = |at: usize| first + (burst * BURST + at) as u32;
+            for (at, key) in received::<N>(rank).iter().enumerate() {
+                self.session.put(key, self.names.value(Op::put(rank(at))));
             }
             self.session.burst_end();
         }
@@ -323,7 +331,7 @@ impl<'r, const N: usize, S: Session<N>> Thread<'r, N, S> {
     fn insert_batches(&mut self, first: u32, ops: usize) {
         for burst in 0..ops / BURST {
             let rank = |at: usize| first + (burst * BURST + at) as u32;
-            let keys: [Key<N>; BURST] = std::array::from_fn(|at| Key::of(rank(at)));
+            let keys = received(rank);
             let values: [&[u8]; BURST] =
                 std::array::from_fn(|at| self.names.value(Op::put(rank(at))));
             self.session.put_batch(&keys, &values);
