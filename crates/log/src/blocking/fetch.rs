@@ -1,0 +1,149 @@
+//! Gets: a look under the lock, and a read without it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering};
+
+use super::{
+    Stored,
+    drive::{Guard, Shared},
+};
+use crate::{
+    engine::{Fetched, Get, Mark, Reading},
+    error::Error,
+    keys::Keys,
+    plan::{Buffer, Outcome},
+};
+
+/// How long a read that stays short is repeated: each time it must have got further.
+const SHORT_READS_MAX: usize = 64;
+
+/// Bytes of a small buffer: for records of up to 8 KiB, wherever in a block they begin.
+const SMALL_BYTES: usize = 16 << 10;
+
+/// Bytes of a large one: the largest record is 393,216 bytes, and begins within a block.
+const LARGE_BYTES: usize = 400 << 10;
+
+/// Buffers that are kept, of either kind: 256 KiB and 6.25 MiB. More than 16 reads at a time
+/// make buffers of their own.
+const KEPT_MAX: usize = 16;
+
+/// Buffers to read into, kept because a new one is memory that the system has to clear.
+#[derive(Debug, Default)]
+pub(super) struct ReadBuffers {
+    small: Mutex<Vec<Buffer>>,
+    large: Mutex<Vec<Buffer>>,
+}
+
+impl ReadBuffers {
+    /// A buffer of at least so many bytes.
+    fn take(&self, bytes: usize) -> Buffer {
+        let (kept, own) = match bytes {
+            ..=SMALL_BYTES => (&self.small, SMALL_BYTES),
+            ..=LARGE_BYTES => (&self.large, LARGE_BYTES),
+            _ => return Buffer::new(bytes),
+        };
+        lock(kept).pop().unwrap_or_else(|| Buffer::new(own))
+    }
+
+    fn give_back(&self, buffer: Buffer) {
+        let kept = match buffer.as_slice().len() {
+            SMALL_BYTES => &self.small,
+            LARGE_BYTES => &self.large,
+            _ => return,
+        };
+        let mut kept = lock(kept);
+        if kept.len() < KEPT_MAX {
+            kept.push(buffer);
+        }
+    }
+}
+
+fn lock(kept: &Mutex<Vec<Buffer>>) -> MutexGuard<'_, Vec<Buffer>> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<K: Keys> Shared<K> {
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Stored>, Error> {
+        let mut state = self.lock();
+        loop {
+            // Expiries are on the wall's axis: they outlast the process.
+            let (stored, wait) = match state.engine.get(key, self.clock.wall_ms())? {
+                Get::Absent { wait } => (None, wait),
+                Get::Memory { stored, wait } => (Some(stored), wait),
+                Get::Read(reading) => {
+                    drop(state);
+                    return self.read_stored(&reading);
+                }
+                Get::Wait => {
+                    state = self.wait_for_report(state);
+                    continue;
+                }
+            };
+            if self.wait_to_tell(state, wait) {
+                return stored.map(|stored| self.with_parts(stored)).transpose();
+            }
+            state = self.lock();
+        }
+    }
+
+    /// Waits until what was seen may be told. `false`: its flush has failed, and it is to be looked
+    /// up again, because it is written elsewhere.
+    fn wait_to_tell(&self, state: Guard<'_, K>, wait: Option<Mark>) -> bool {
+        wait.is_none_or(|mark| self.settle(state, mark, mark))
+    }
+
+    fn read_stored(&self, reading: &Reading) -> Result<Option<Stored>, Error> {
+        let stored = self.read(reading, |fetched| match fetched {
+            Fetched::Value(record) => Ok(Some(Stored::new(&record))),
+            Fetched::Head(record, parts) => {
+                let readings = self.lock().engine.parts(reading, &parts)?;
+                let parts = Some((parts.value_bytes, readings));
+                Ok(Some(Stored { parts, ..Stored::new(&record) }))
+            }
+            // A reading of a key fetches no part.
+            Fetched::Part(_) => Ok(None),
+        })?;
+        let has_expired =
+            |it: &Stored| it.expiry_ms != 0 && it.expiry_ms <= self.clock.wall_ms();
+        let stored = stored.filter(|stored| !has_expired(stored));
+        stored.map(|stored| self.with_parts(stored)).transpose()
+    }
+
+    /// Fetches the parts of a large value.
+    fn with_parts(&self, mut stored: Stored) -> Result<Stored, Error> {
+        let Some((value_bytes, readings)) = stored.parts.take() else { return Ok(stored) };
+        stored.value.reserve_exact(usize::try_from(value_bytes).unwrap_or(0));
+        for reading in readings {
+            self.read(&reading, |fetched| {
+                if let Fetched::Part(part) = fetched {
+                    stored.value.extend_from_slice(part);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(stored)
+    }
+
+    /// Reads, and has what was read be used before its memory is needed again.
+    fn read<T>(
+        &self,
+        reading: &Reading,
+        uses: impl FnOnce(Fetched<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut buffer = self.read_buffers.take(reading.bytes());
+        let mut most = 0;
+        for _ in 0..SHORT_READS_MAX {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            match self.files.perform(reading.action(buffer)) {
+                Outcome::Read(read, bytes) if bytes == reading.bytes() || bytes <= most => {
+                    let used = reading.finish(&read.as_slice()[..bytes]).and_then(uses);
+                    self.read_buffers.give_back(read);
+                    return used;
+                }
+                Outcome::Read(read, bytes) => (buffer, most) = (read, bytes),
+                Outcome::Failed(failure, _) => return Err(reading.failed(failure)),
+                _ => break,
+            }
+        }
+        reading.finish(&[]).and_then(uses)
+    }
+}
