@@ -106,7 +106,7 @@ impl Bench {
         }
     }
 
-    /// Puts keys from number `first` on. Acts on what there is to do as the thread behind a log does.
+    /// Puts keys from number `first` on, and does what the thread behind a log does meanwhile.
     fn put_all(&mut self, phase: &Phase, first: u64, keeps_in_memory: bool) {
         let mut room = [0; 16];
         for at in 0..phase.ops() {

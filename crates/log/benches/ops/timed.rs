@@ -15,8 +15,8 @@ use super::{Pool, Table, mix, put, shuffled};
 /// Interleaved rounds.
 const ROUNDS: usize = 5;
 
-/// How long something is done of which there is no end: a flush may take ten times as long as it did
-/// a minute ago, so the time is short and there are rounds.
+/// How long something is done of which there is no end: a flush may take ten times as long as it
+/// did a minute ago, so the time is short and there are rounds.
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// Nanoseconds of a tick of `/proc/self/stat`: Linux shows 100 a second, whatever it counts in.

@@ -1,28 +1,27 @@
 //! Who performs which action, and who waits for what.
 
 use std::{
-    sync::{
-        Condvar, Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Condvar, Mutex, MutexGuard, atomic::AtomicU64},
     time::Duration,
 };
 
 use base::clock::Clock;
 
-use super::{Files, Mode, Put, Removed, Stored, Wrote, ignore_poison};
+use super::{
+    Files, Mode, Put, Removed, Wrote,
+    fetch::ReadBuffers,
+    ignore_poison,
+    waiting::{Awaited, Told, Waiters},
+};
 use crate::{
-    engine::{Engine, Fetched, Get, Mark, Reading, Settled},
+    engine::{Engine, Mark, Settled},
     error::Error,
     keys::Keys,
-    plan::{Buffer, Outcome, Plan},
+    plan::Plan,
 };
 
 /// The longest sleep of the thread behind: it looks again, in case nobody wakes it.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
-
-/// How long a read that stays short is repeated: each time it must have got further.
-const SHORT_READS_MAX: usize = 64;
 
 /// What the lock guards.
 #[derive(Debug)]
@@ -31,29 +30,29 @@ pub(super) struct State<K> {
     pub(super) is_stopping: bool,
     /// Whether the thread behind sleeps.
     pub(super) is_idle: bool,
+    pub(super) waiters: Waiters,
 }
 
 /// What all threads share.
 #[derive(Debug)]
 pub(super) struct Shared<K> {
     pub(super) state: Mutex<State<K>>,
-    /// Something was reported.
-    pub(super) progress: Condvar,
     /// There is something to do for the thread behind.
     pub(super) work: Condvar,
     pub(super) files: Files,
     pub(super) clock: Clock,
     pub(super) reads: AtomicU64,
+    pub(super) read_buffers: ReadBuffers,
 }
 
-type Guard<'a, K> = MutexGuard<'a, State<K>>;
+pub(super) type Guard<'a, K> = MutexGuard<'a, State<K>>;
 
 impl<K: Keys> Shared<K> {
     pub(super) fn lock(&self) -> Guard<'_, K> {
         ignore_poison(self.state.lock())
     }
 
-    pub(super) fn part_bytes(&self, state: &State<K>) -> usize {
+    fn part_bytes(&self, state: &State<K>) -> usize {
         state.engine.manifest().shape.part_bytes as usize
     }
 
@@ -63,13 +62,14 @@ impl<K: Keys> Shared<K> {
         while !state.is_stopping {
             let now_ms = self.clock.now_ms();
             let is_due = state.engine.wake_at_ms().is_some_and(|at| at <= now_ms);
-            let plan = if state.engine.mode() == Mode::Async || is_due {
-                state.engine.poll(now_ms)
-            } else {
-                state.engine.poll_upkeep(now_ms)
-            };
-            state = match plan {
-                Some(plan) => self.perform(state, plan),
+            let drives = state.engine.mode() == Mode::Async || is_due;
+            let records = drives.then(|| state.engine.poll_records(now_ms)).flatten();
+            let is_upkeep = records.is_none();
+            state = match records.or_else(|| state.engine.poll_upkeep(now_ms)) {
+                Some(plan) => {
+                    let state = self.perform(state, plan);
+                    self.call(state, !is_upkeep)
+                }
                 None => self.sleep(state, now_ms),
             };
         }
@@ -96,7 +96,7 @@ impl<K: Keys> Shared<K> {
     /// that is not flushed sets the time at which the thread must look again.
     fn wake_for_work(&self, state: &mut State<K>, is_first: bool) {
         let has_time = is_first && state.engine.mode() == Mode::Async;
-        if has_time || state.engine.has_work() {
+        if state.is_idle && (has_time || state.engine.has_work()) {
             self.wake(state);
         }
     }
@@ -107,19 +107,57 @@ impl<K: Keys> Shared<K> {
         let outcome = self.files.perform(plan.action);
         let mut state = self.lock();
         state.engine.complete(plan.token, outcome);
-        self.progress.notify_all();
         state
     }
 
-    /// Something must be reported before the caller can go on: does the next thing itself in
-    /// `safe`, or waits for whoever does it.
-    fn advance<'a>(&'a self, mut state: Guard<'a, K>) -> Guard<'a, K> {
+    /// Tells those who wait what there is to tell. `needs_leader`: the caller does not go on to
+    /// perform what the others wait for.
+    pub(super) fn call<'a>(&'a self, mut state: Guard<'a, K>, needs_leader: bool) -> Guard<'a, K> {
+        let State { engine, waiters, .. } = &mut *state;
+        let called = waiters.tell(needs_leader, |first, last| engine.may_answer_all(first, last));
+        if called.is_empty() {
+            return state;
+        }
+        drop(state);
+        called.wake();
+        self.lock()
+    }
+
+    /// Something must be reported before the caller can go on: does the next thing itself, or
+    /// waits for whoever does it. `Err` is the answer to what was awaited, the lock given back.
+    fn advance<'a>(
+        &'a self,
+        mut state: Guard<'a, K>,
+        awaited: Awaited,
+    ) -> Result<Guard<'a, K>, bool> {
         let now_ms = self.clock.now_ms();
         if let Some(plan) = state.engine.poll_records(now_ms) {
-            return self.perform(state, plan);
+            let state = self.perform(state, plan);
+            let goes = match awaited {
+                Awaited::Report => true,
+                Awaited::Marks(first, last) => {
+                    state.engine.may_answer_all(first, last) != Settled::Pending
+                }
+            };
+            return Ok(self.call(state, goes));
         }
         self.wake(&mut state);
-        ignore_poison(self.progress.wait_timeout(state, SLEEP_MAX)).0
+        let seat = state.waiters.sit(awaited);
+        drop(state);
+        match seat.wait(SLEEP_MAX) {
+            Some(Told::Settled(is_done)) => Err(is_done),
+            Some(Told::Look) => Ok(self.lock()),
+            None => {
+                let mut state = self.lock();
+                state.waiters.leave(&seat);
+                Ok(state)
+            }
+        }
+    }
+
+    /// Waits for any report, which may make room, or performs what leads to one.
+    pub(super) fn wait_for_report<'a>(&'a self, state: Guard<'a, K>) -> Guard<'a, K> {
+        self.advance(state, Awaited::Report).unwrap_or_else(|_| self.lock())
     }
 
     /// Waits until a reply to everything from the first to the last of `marks` may go out.
@@ -127,26 +165,23 @@ impl<K: Keys> Shared<K> {
         &'a self,
         state: Guard<'a, K>,
         marks: Option<(Mark, Mark)>,
-    ) -> Result<Guard<'a, K>, Error> {
-        let Some((first, last)) = marks else { return Ok(state) };
-        match self.settle(state, first, last) {
-            (state, true) => Ok(state),
-            (_, false) => Err(Error::Unflushed),
-        }
+    ) -> Result<(), Error> {
+        let Some((first, last)) = marks else { return Ok(()) };
+        if self.settle(state, first, last) { Ok(()) } else { Err(Error::Unflushed) }
     }
 
-    /// Waits until it is known whether everything from `first` to `last` may be answered.
-    fn settle<'a>(
-        &'a self,
-        mut state: Guard<'a, K>,
-        first: Mark,
-        last: Mark,
-    ) -> (Guard<'a, K>, bool) {
+    /// Waits until it is known whether everything from `first` to `last` may be answered, and
+    /// gives the lock back.
+    pub(super) fn settle<'a>(&'a self, mut state: Guard<'a, K>, first: Mark, last: Mark) -> bool {
         loop {
             match state.engine.may_answer_all(first, last) {
-                Settled::Done => return (state, true),
-                Settled::Failed => return (state, false),
-                Settled::Pending => state = self.advance(state),
+                Settled::Done => return true,
+                Settled::Failed => return false,
+                Settled::Pending => {}
+            }
+            match self.advance(state, Awaited::Marks(first, last)) {
+                Ok(next) => state = next,
+                Err(is_done) => return is_done,
             }
         }
     }
@@ -157,7 +192,7 @@ impl<K: Keys> Shared<K> {
             match state.engine.drained(&mut drain) {
                 Settled::Done => return Ok(()),
                 Settled::Failed => return Err(Error::Unflushed),
-                Settled::Pending => state = self.advance(state),
+                Settled::Pending => state = self.wait_for_report(state),
             }
         }
     }
@@ -172,13 +207,13 @@ impl<K: Keys> Shared<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
-            let is_first = state.engine.wake_at_ms().is_none();
+            let is_first = state.is_idle && state.engine.wake_at_ms().is_none();
             match ask(&mut state.engine, self.clock.now_ms())? {
                 Wrote::Done { mark, .. } => {
                     self.wake_for_work(&mut state, is_first);
                     return Ok((state, Some(mark)));
                 }
-                Wrote::Wait => state = self.advance(state),
+                Wrote::Wait => state = self.wait_for_report(state),
             }
         }
     }
@@ -188,10 +223,13 @@ impl<K: Keys> Shared<K> {
         state: Guard<'a, K>,
         put: &Put<'_>,
     ) -> Result<(Guard<'a, K>, Option<Mark>), Error> {
+        if put.value.len() > self.part_bytes(&state) {
+            return self.put_large(state, put);
+        }
         self.write(state, |engine, now_ms| engine.put(put, now_ms))
     }
 
-    pub(super) fn put_large<'a>(
+    fn put_large<'a>(
         &'a self,
         mut state: Guard<'a, K>,
         put: &Put<'_>,
@@ -215,94 +253,15 @@ impl<K: Keys> Shared<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
-            let is_first = state.engine.wake_at_ms().is_none();
+            let is_first = state.is_idle && state.engine.wake_at_ms().is_none();
             match state.engine.remove(key, self.clock.now_ms())? {
                 Removed::Done { mark, .. } => {
                     self.wake_for_work(&mut state, is_first);
                     return Ok((state, true, Some(mark)));
                 }
                 Removed::Absent { wait } => return Ok((state, false, wait)),
-                Removed::Wait => state = self.advance(state),
+                Removed::Wait => state = self.wait_for_report(state),
             }
         }
-    }
-
-    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Stored>, Error> {
-        let mut state = self.lock();
-        loop {
-            // Expiries are on the wall's axis: they outlast the process.
-            match state.engine.get(key, self.clock.wall_ms())? {
-                Get::Absent { wait } => match self.wait_to_tell(state, wait) {
-                    (_, true) => return Ok(None),
-                    (next, false) => state = next,
-                },
-                Get::Memory { stored, wait } => match self.wait_to_tell(state, wait) {
-                    (next, true) => {
-                        drop(next);
-                        return self.with_parts(stored).map(Some);
-                    }
-                    (next, false) => state = next,
-                },
-                Get::Read(reading) => {
-                    drop(state);
-                    return self.read_stored(&reading);
-                }
-                Get::Wait => state = self.advance(state),
-            }
-        }
-    }
-
-    /// Waits until what was seen may be told. `false`: its flush has failed, and it is to be looked
-    /// up again, because it is written elsewhere.
-    fn wait_to_tell<'a>(&'a self, state: Guard<'a, K>, wait: Option<Mark>) -> (Guard<'a, K>, bool) {
-        match wait {
-            Some(mark) => self.settle(state, mark, mark),
-            None => (state, true),
-        }
-    }
-
-    fn read_stored(&self, reading: &Reading) -> Result<Option<Stored>, Error> {
-        let (buffer, bytes) = self.read(reading)?;
-        let stored = match reading.finish(&buffer.as_slice()[..bytes])? {
-            Fetched::Value(record) => Stored::new(&record),
-            Fetched::Head(record, parts) => {
-                let readings = self.lock().engine.parts(reading, &parts)?;
-                Stored { parts: Some((parts.value_bytes, readings)), ..Stored::new(&record) }
-            }
-            // A reading of a key fetches no part.
-            Fetched::Part(_) => return Ok(None),
-        };
-        let has_expired = stored.expiry_ms != 0 && stored.expiry_ms <= self.clock.wall_ms();
-        if has_expired { Ok(None) } else { self.with_parts(stored).map(Some) }
-    }
-
-    /// Fetches the parts of a large value.
-    fn with_parts(&self, mut stored: Stored) -> Result<Stored, Error> {
-        let Some((value_bytes, readings)) = stored.parts.take() else { return Ok(stored) };
-        stored.value.reserve_exact(usize::try_from(value_bytes).unwrap_or(0));
-        for reading in readings {
-            let (buffer, bytes) = self.read(&reading)?;
-            if let Fetched::Part(part) = reading.finish(&buffer.as_slice()[..bytes])? {
-                stored.value.extend_from_slice(part);
-            }
-        }
-        Ok(stored)
-    }
-
-    fn read(&self, reading: &Reading) -> Result<(Buffer, usize), Error> {
-        let mut buffer = Buffer::new(reading.bytes());
-        let mut most = 0;
-        for _ in 0..SHORT_READS_MAX {
-            self.reads.fetch_add(1, Ordering::Relaxed);
-            match self.files.perform(reading.action(buffer)) {
-                Outcome::Read(read, bytes) if bytes == reading.bytes() || bytes <= most => {
-                    return Ok((read, bytes));
-                }
-                Outcome::Read(read, bytes) => (buffer, most) = (read, bytes),
-                Outcome::Failed(failure, _) => return Err(reading.failed(failure)),
-                _ => break,
-            }
-        }
-        Ok((Buffer::new(0), 0))
     }
 }

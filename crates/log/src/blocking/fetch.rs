@@ -36,10 +36,12 @@ pub(super) struct ReadBuffers {
 impl ReadBuffers {
     /// A buffer of at least so many bytes.
     fn take(&self, bytes: usize) -> Buffer {
-        let (kept, own) = match bytes {
-            ..=SMALL_BYTES => (&self.small, SMALL_BYTES),
-            ..=LARGE_BYTES => (&self.large, LARGE_BYTES),
-            _ => return Buffer::new(bytes),
+        let (kept, own) = if bytes <= SMALL_BYTES {
+            (&self.small, SMALL_BYTES)
+        } else if bytes <= LARGE_BYTES {
+            (&self.large, LARGE_BYTES)
+        } else {
+            return Buffer::new(bytes);
         };
         lock(kept).pop().unwrap_or_else(|| Buffer::new(own))
     }
@@ -87,7 +89,7 @@ impl<K: Keys> Shared<K> {
 
     /// Waits until what was seen may be told. `false`: its flush has failed, and it is to be looked
     /// up again, because it is written elsewhere.
-    fn wait_to_tell(&self, state: Guard<'_, K>, wait: Option<Mark>) -> bool {
+    fn wait_to_tell<'a>(&'a self, state: Guard<'a, K>, wait: Option<Mark>) -> bool {
         wait.is_none_or(|mark| self.settle(state, mark, mark))
     }
 
@@ -102,8 +104,7 @@ impl<K: Keys> Shared<K> {
             // A reading of a key fetches no part.
             Fetched::Part(_) => Ok(None),
         })?;
-        let has_expired =
-            |it: &Stored| it.expiry_ms != 0 && it.expiry_ms <= self.clock.wall_ms();
+        let has_expired = |it: &Stored| it.expiry_ms != 0 && it.expiry_ms <= self.clock.wall_ms();
         let stored = stored.filter(|stored| !has_expired(stored));
         stored.map(|stored| self.with_parts(stored)).transpose()
     }

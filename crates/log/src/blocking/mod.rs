@@ -8,7 +8,9 @@
 //! Lock order: `state`, then the table of open files. No lock is held across I/O.
 
 mod drive;
+mod fetch;
 mod files;
+mod waiting;
 
 use std::{
     path::PathBuf,
@@ -18,8 +20,12 @@ use std::{
 
 use base::clock::Clock;
 
-use self::drive::{Shared, State};
 pub use self::files::Files;
+use self::{
+    drive::{Shared, State},
+    fetch::ReadBuffers,
+    waiting::Waiters,
+};
 use crate::{
     engine::{
         Counts, Engine, Mark, Mode, New, Opening, Progress, Put, Removed, Report, Settings, Stored,
@@ -110,12 +116,17 @@ impl<K: Keys + Send + 'static> Log<K> {
         };
         let (engine, report) = Engine::open(&mut &files, opening, make)?;
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { engine, is_stopping: false, is_idle: false }),
-            progress: Condvar::new(),
+            state: Mutex::new(State {
+                engine,
+                is_stopping: false,
+                is_idle: false,
+                waiters: Waiters::default(),
+            }),
             work: Condvar::new(),
             files,
             clock: options.clock.clone(),
             reads: AtomicU64::new(0),
+            read_buffers: ReadBuffers::default(),
         });
         let behind = Arc::clone(&shared);
         let thread = thread::Builder::new()
@@ -130,7 +141,9 @@ impl<K: Keys + Send + 'static> Log<K> {
     /// # Errors
     /// When it is not stored, or not durable although it should be.
     pub fn put(&self, put: &Put<'_>) -> Result<(), Error> {
-        self.write_batch(&[Change::Put(*put)]).map(|_| ())
+        let state = self.shared.lock();
+        let (state, mark) = self.shared.put(state, put)?;
+        self.shared.wait_for_all(state, mark.map(|mark| (mark, mark)))
     }
 
     /// Removes a key. Says whether it was there; one that has expired counts.
@@ -138,7 +151,8 @@ impl<K: Keys + Send + 'static> Log<K> {
     /// # Errors
     /// As of a put.
     pub fn remove(&self, key: &[u8]) -> Result<bool, Error> {
-        self.write_batch(&[Change::Remove(key)]).map(|removed| removed == 1)
+        let (state, was_there, mark) = self.shared.remove(self.shared.lock(), key)?;
+        self.shared.wait_for_all(state, mark.map(|mark| (mark, mark))).map(|()| was_there)
     }
 
     /// Makes all changes, one after the other, and waits once. Says how many keys were removed.
@@ -161,9 +175,6 @@ impl<K: Keys + Send + 'static> Log<K> {
         let (mut removed, mut marks) = (0, None::<(Mark, Mark)>);
         for change in changes {
             let (next, mark) = match change {
-                Change::Put(put) if put.value.len() > shared.part_bytes(&state) => {
-                    shared.put_large(state, put)?
-                }
                 Change::Put(put) => shared.put(state, put)?,
                 Change::Remove(key) => {
                     let (next, was_there, mark) = shared.remove(state, key)?;
@@ -178,7 +189,7 @@ impl<K: Keys + Send + 'static> Log<K> {
                 marks = Some((first.min(mark), last.max(mark)));
             }
         }
-        shared.wait_for_all(state, marks).map(|_| removed)
+        shared.wait_for_all(state, marks).map(|()| removed)
     }
 
     /// What is stored under a key.
@@ -214,6 +225,8 @@ impl<K: Keys + Send + 'static> Log<K> {
         let mut state = self.shared.lock();
         state.engine.set_mode(mode);
         self.shared.wake(&mut state);
+        // In `async` nobody waits for a flush any more.
+        let state = self.shared.call(state, false);
         if mode == Mode::Safe { self.shared.drain(state) } else { Ok(()) }
     }
 

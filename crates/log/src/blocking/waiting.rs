@@ -1,13 +1,13 @@
 //! Threads that wait for the log, each called by its name.
 //!
 //! Whoever reports an outcome tells those whose wait is over, and they go without taking the lock
-//! again. With one condition for all, each of sixteen writers would wake up, and queue for the lock,
+//! again. With one condition for all, each of sixteen writers would wake up and queue for the lock
 //! whenever a write or a flush was reported, and most of them for nothing.
 //!
 //! In `safe` those who wait perform what they wait for: one of them leads. A leader whose own wait
 //! is over tells another one to lead.
 //!
-//! Thread safety: [`Waiters`] is behind the log's lock; a [`Seat`] is told once, by whoever has that.
+//! Thread safety: [`Waiters`] is behind the log's lock; a [`Seat`] is told once, by who has that.
 
 use std::{
     sync::{
@@ -170,8 +170,8 @@ mod tests {
     fn who_is_called_wakes_up() {
         let mut waiters = Waiters::default();
         let waiter = std::sync::Mutex::new(&mut waiters);
+        let (sender, receiver) = std::sync::mpsc::channel();
         thread::scope(|scope| {
-            let (sender, receiver) = std::sync::mpsc::channel();
             let woken = scope.spawn(|| {
                 let seat = sit(&mut waiter.lock().expect("no panic"), 1);
                 sender.send(()).expect("it listens");

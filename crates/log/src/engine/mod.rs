@@ -99,6 +99,13 @@ const CLOSING_MAX: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(u64);
 
+#[cfg(test)]
+impl Mark {
+    pub(crate) fn of(ticket: u64) -> Self {
+        Self(ticket)
+    }
+}
+
 /// Whether what something waits for has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {

@@ -46,19 +46,38 @@ impl Seed {
         Self(crc32c::crc32c_append(crc, &generation.to_le_bytes()))
     }
 
-    /// What the checksum of something at `offset` of the segment continues.
-    fn at(self, offset: u64) -> u32 {
-        crc32c::crc32c_append(self.0, &offset.to_le_bytes())
-    }
-
     /// Writes the checksum of `bytes`, which lie at `offset` of the segment, to byte `at` of them.
     ///
     /// # Panics
-    /// When there are no four bytes.
+    /// When there are no four bytes, or too many are before them.
     pub fn stamp(self, offset: u64, bytes: &mut [u8], at: usize) {
-        stamp(self.at(offset), bytes, at);
+        let crc = self.checksum(offset, bytes, at);
+        bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Whether byte `at` of `bytes`, which lie at `offset` of the segment, has their checksum.
+    fn has_stamped(self, offset: u64, bytes: &[u8], at: usize) -> bool {
+        u32_at(bytes, at).is_some_and(|crc| crc == self.checksum(offset, bytes, at))
+    }
+
+    fn checksum(self, offset: u64, bytes: &[u8], at: usize) -> u32 {
+        // Each call costs as much as a hundred bytes: one for what is short, one for the rest.
+        let mut front = Front([0; FRONT_BYTES_MAX]);
+        let bytes_of_front = 8 + at + 4;
+        front.0[..8].copy_from_slice(&offset.to_le_bytes());
+        front.0[8..8 + at].copy_from_slice(&bytes[..at]);
+        let crc = crc32c::crc32c_append(self.0, &front.0[..bytes_of_front]);
+        crc32c::crc32c_append(crc, &bytes[at + 4..])
     }
 }
+
+/// An offset, what is before a checksum, and zeros in its place: up to a whole word, and aligned as
+/// the instruction likes it.
+#[repr(align(8))]
+struct Front([u8; FRONT_BYTES_MAX]);
+
+/// Footers and trailers have eight bytes before their checksum, records four.
+const FRONT_BYTES_MAX: usize = 24;
 
 /// Writes the checksum of `bytes`, which continues `seed`, to byte `at` of them.
 ///

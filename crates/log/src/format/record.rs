@@ -3,8 +3,8 @@
 //! There is exactly one way to write a record, and what is not written in it is no record.
 
 use super::{
-    KEY_BYTES_MAX, PART_BYTES_MAX, PARTS_MAX, Seed, TAGS_MAX, VALUE_BYTES_MAX, is_stamped, is_zero,
-    u16_at, u32_at, u64_at,
+    KEY_BYTES_MAX, PART_BYTES_MAX, PARTS_MAX, Seed, TAGS_MAX, VALUE_BYTES_MAX, is_zero, u16_at,
+    u32_at, u64_at,
 };
 use crate::position::{Position, SizeClass, UNIT_BYTES};
 
@@ -188,7 +188,7 @@ impl<'a> Record<'a> {
         let whole = bytes.get(..shape.bytes).ok_or(Flaw::Short)?;
         // What believes a header without its checksum believes a damaged one.
         let is_checked = !cfg!(mutant = "log_checksum_without_header");
-        if is_checked && !is_stamped(seed.at(offset), whole, CRC_AT) {
+        if is_checked && !seed.has_stamped(offset, whole, CRC_AT) {
             return Err(Flaw::Checksum);
         }
         let record = shape.fields(whole).ok_or(Flaw::Form)?;

@@ -185,7 +185,7 @@ pub fn decode_footer_block(
 ) -> Option<Vec<Listed>> {
     let is_whole = block.len() > FOOTER_HEADER_BYTES
         && block.starts_with(&FOOTER_MAGIC)
-        && is_stamped(seed.at(offset), block, 8)
+        && seed.has_stamped(offset, block, 8)
         && u64_at(block, 16)? == number
         && u64_at(block, 24)? == 0;
     let count = u32_at(block, 12)? as usize;
@@ -229,7 +229,7 @@ impl Trailer {
     pub fn decode(block: &[u8], seed: Seed, offset: u64) -> Option<Self> {
         let is_whole = block.len() >= 48
             && block.starts_with(&TRAILER_MAGIC)
-            && is_stamped(seed.at(offset), block, 8)
+            && seed.has_stamped(offset, block, 8)
             && u32_at(block, 12)? == 0
             && is_zero(&block[48..]);
         if !is_whole {
