@@ -1,0 +1,129 @@
+//! Failed flushes, full disks and used up positions.
+
+use super::*;
+
+#[test]
+fn a_failed_flush_fails_who_waited_and_saves_what_memory_has() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"kept", b"old").unwrap();
+    log.settle();
+    let mark = log.put(b"key", b"new").unwrap();
+    let mut left = 1;
+    log.disk.fail(move |action| {
+        let fails = matches!(action, Action::Flush { .. }) && left > 0;
+        left -= u32::from(fails);
+        fails
+    });
+    log.settle();
+    assert_eq!(log.engine.durable(mark), Settled::Failed, "a failed flush was tried again");
+    assert_eq!(log.engine.counts().rewritten, 1);
+    let flushes = log.disk.done.iter().filter(|done| *done == "flush 00000000.segment").count();
+    assert_eq!(flushes, 3, "prepared, committed, and failed once: no flush is tried again");
+    for (key, value) in [(b"key\0", &b"new"[..]), (b"kept", b"old")] {
+        let key = key.strip_suffix(b"\0").unwrap_or(key);
+        assert_eq!(log.value(key).as_deref(), Some(value));
+    }
+    let stored = log.stored(b"key").unwrap().unwrap();
+    assert!(stored.sequence > stored.token, "a rewritten value keeps its token");
+    assert!(log.put(b"more", b"1").is_ok());
+    let mut log = log.reopen();
+    assert_eq!(log.value(b"key"), Some(b"new".to_vec()));
+    assert_eq!(log.value(b"kept"), Some(b"old".to_vec()));
+}
+
+#[test]
+fn a_drain_that_begins_before_the_rewriting_waits_for_the_copies() {
+    let mut log = Log::new(Mode::Async);
+    log.put(b"key", b"new").unwrap();
+    log.settle();
+    let mut left = 1;
+    log.disk.fail(move |action| {
+        let fails = matches!(action, Action::Flush { .. }) && left > 0;
+        left -= u32::from(fails);
+        fails
+    });
+    log.engine.drain();
+    while log.engine.stranded.is_empty() {
+        assert!(log.step());
+    }
+    let mut drain = log.engine.drain();
+    assert!(log.step(), "the record is written again");
+    assert!(log.engine.stranded.is_empty());
+    assert_eq!(log.engine.drained(&mut drain), Settled::Pending, "confirmed before the copies");
+    log.settle();
+    assert_eq!(log.engine.drained(&mut drain), Settled::Done);
+}
+
+#[test]
+fn a_second_failed_flush_makes_the_log_read_only() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"kept", b"old").unwrap();
+    log.settle();
+    log.disk.fail(|action| {
+        matches!(action, Action::Flush { file } if matches!(file.name, FileName::Segment(_)))
+    });
+    log.put(b"key", b"new").unwrap();
+    log.settle();
+    assert!(log.engine.is_read_only());
+    assert_eq!(log.put(b"more", b"1"), Err(Error::ReadOnly));
+    assert_eq!(log.stored(b"key"), Err(Error::Unflushed));
+    assert_eq!(log.value(b"kept"), Some(b"old".to_vec()));
+}
+
+#[test]
+fn a_full_disk_refuses_puts_and_takes_removes_until_there_is_room() {
+    let mut log = Log::new(Mode::Safe);
+    log.settle();
+    log.disk.fault =
+        Some(Box::new(|action| matches!(action, Action::Allocate { .. }).then_some(Failure::Full)));
+    let mut keys = 0u32;
+    let refused = loop {
+        match log.put(&keys.to_le_bytes(), &[1; 900]) {
+            Ok(_) => keys += 1,
+            Err(error) => break error,
+        }
+        log.settle();
+    };
+    assert_eq!(refused, Error::NoRoom);
+    assert!(keys > 10, "the segment that was there is used");
+    // What could not be had is removed again.
+    assert!(!log.disk.files.contains_key(&segment(3)));
+    for key in 0..keys {
+        assert!(matches!(log.remove(&key.to_le_bytes()), Removed::Done { .. }));
+        log.settle();
+    }
+    assert_eq!(log.put(b"key", &[1; 900]), Err(Error::NoRoom), "the reserve is for removes");
+    log.disk.fault = None;
+    log.now_ms += 1000;
+    log.settle();
+    log.put(b"key", b"value").unwrap();
+    log.settle();
+    let mut log = log.reopen();
+    assert_eq!(log.value(b"key"), Some(b"value".to_vec()));
+    assert_eq!(log.value(&0u32.to_le_bytes()), None);
+}
+
+#[test]
+fn positions_that_the_index_cannot_keep_are_a_named_limit() {
+    let mut disk = MemoryDisk::default();
+    let opening = Opening {
+        directories: 1,
+        new: New { log: LogId(5), shape: shape() },
+        settings: settings(Mode::Safe),
+        now_ms: 0,
+        progress: &mut |_| {},
+    };
+    let units_max = 4 * 1024;
+    let (engine, report) =
+        Engine::open(&mut disk, opening, |_: &Manifest| Ok(MapKeys::new(units_max))).unwrap();
+    let mut log = Log { disk, engine, report, now_ms: 0 };
+    log.settle();
+    let error = loop {
+        if let Err(error) = log.put(b"key", &[1; 900]) {
+            break error;
+        }
+        log.settle();
+    };
+    assert_eq!(error, Error::PositionsUsedUp { segments: 4 });
+    assert!(matches!(log.remove(b"key"), Removed::Done { .. }));
+}
