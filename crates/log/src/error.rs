@@ -42,6 +42,31 @@ pub enum Error {
     /// An expiry that the format has no place for.
     #[error("the expiry is beyond 2^48 ms")]
     Expiry,
+    /// More records than may take effect together.
+    #[error("the batch has {got} records, and at most {max} are possible")]
+    BatchRecords {
+        /// How many they are.
+        got: usize,
+        /// The most.
+        max: usize,
+    },
+    /// More bytes than may take effect together.
+    #[error("the batch has {got} bytes in its records, and at most {max} are possible")]
+    BatchBytes {
+        /// Their bytes, and what they may grow by when they are written again.
+        got: usize,
+        /// The most: a chunk, and in `async` what may be at risk. Also fewer when their footer is
+        /// too large for a segment.
+        max: usize,
+    },
+    /// A range of keys that cannot be had.
+    #[error("the keys cannot grow to {kmax}: the index was made for keys below {limit}")]
+    Growth {
+        /// The first key behind those that were asked for.
+        kmax: u64,
+        /// The most that it may be; 0 when the keys are no integers.
+        limit: u64,
+    },
     /// Parts of a large value that are not what was announced.
     #[error("the parts of the value are not those that were announced")]
     Upload,

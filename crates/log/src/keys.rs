@@ -56,6 +56,24 @@ pub trait Keys {
     /// When there is none.
     fn prepare(&self, hash: KeyHash) -> Result<(), IndexFull>;
 
+    /// Makes room for the entries of all these keys at once.
+    ///
+    /// # Errors
+    /// When there is none for one of them.
+    fn prepare_all(&self, hashes: &[KeyHash]) -> Result<(), IndexFull> {
+        hashes.iter().try_for_each(|hash| self.prepare(*hash))
+    }
+
+    /// What the first key behind those of a range may become; `None` when keys are no range.
+    fn kmax_limit(&self) -> Option<u64> {
+        None
+    }
+
+    /// Takes keys up to `kmax`, which is at most [`Keys::kmax_limit`].
+    fn grow(&self, kmax: u64) {
+        let _ = kmax;
+    }
+
     /// Makes `entry` the key's, and returns the one before. Room was made for it.
     fn publish(&self, hash: KeyHash, entry: Entry) -> Option<Entry>;
 

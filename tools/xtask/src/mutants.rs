@@ -27,7 +27,7 @@ struct Mutant {
     symptom: &'static str,
 }
 
-const MUTANTS: [Mutant; 24] = [
+const MUTANTS: [Mutant; 29] = [
     Mutant {
         name: "no_fence",
         suite: Suite::Loom,
@@ -195,6 +195,41 @@ const MUTANTS: [Mutant; 24] = [
         package: "kelvin-log",
         filter: "a_get_never_answers_another_keys_value",
         symptom: "another key's value",
+    },
+    Mutant {
+        name: "log_batch_in_part",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_crash_leaves_all_of_a_batch_or_nothing",
+        symptom: "a batch took effect in part",
+    },
+    Mutant {
+        name: "log_damage_sealed",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_is_lost_is_named_by_every_open",
+        symptom: "a loss was named only once",
+    },
+    Mutant {
+        name: "log_clean_unlooked",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_clean_manifest_that_was_put_back",
+        symptom: "what was written behind a stop was not looked for",
+    },
+    Mutant {
+        name: "log_rewrite_unbounded",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_a_failed_flush_leaves_fits",
+        symptom: "it does not fit",
+    },
+    Mutant {
+        name: "log_grow_before_manifest",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "keys_grow_when_the_manifest_is_durable",
+        symptom: "a key was taken before the manifest had it",
     },
 ];
 

@@ -14,7 +14,7 @@ use super::{
     waiting::{Awaited, Told, Waiters},
 };
 use crate::{
-    engine::{Engine, Mark, Settled},
+    engine::{Batch, Change, Engine, Mark, Settled, Upload},
     error::Error,
     keys::Keys,
     plan::Plan,
@@ -231,17 +231,77 @@ impl<K: Keys> Shared<K> {
 
     fn put_large<'a>(
         &'a self,
-        mut state: Guard<'a, K>,
+        state: Guard<'a, K>,
         put: &Put<'_>,
     ) -> Result<(Guard<'a, K>, Option<Mark>), Error> {
+        let (state, upload) = self.put_parts(state, put)?;
+        let head = Put { value: &[], ..*put };
+        self.write(state, |engine, now_ms| engine.put_head(&upload, &head, now_ms))
+    }
+
+    fn put_parts<'a>(
+        &'a self,
+        mut state: Guard<'a, K>,
+        put: &Put<'_>,
+    ) -> Result<(Guard<'a, K>, Upload), Error> {
         let part_bytes = self.part_bytes(&state);
         let mut upload = state.engine.begin_large(put.key, put.value.len() as u64)?;
         for part in put.value.chunks(part_bytes) {
             state =
                 self.write(state, |engine, now_ms| engine.put_part(&mut upload, part, now_ms))?.0;
         }
-        let head = Put { value: &[], ..*put };
-        self.write(state, |engine, now_ms| engine.put_head(&upload, &head, now_ms))
+        Ok((state, upload))
+    }
+
+    /// Makes all changes or none; the parts of large values are put before.
+    pub(super) fn write_batch(&self, changes: &[Change<'_>]) -> Result<usize, Error> {
+        let mut state = self.lock();
+        let part_bytes = self.part_bytes(&state);
+        let mut uploads = Vec::new();
+        for change in changes {
+            let Change::Put(put) = change else { continue };
+            if put.value.len() > part_bytes {
+                let (next, upload) = self.put_parts(state, put)?;
+                state = next;
+                uploads.push(upload);
+            }
+        }
+        let mut heads = uploads.iter();
+        let changes: Vec<Change<'_>> = changes
+            .iter()
+            .map(|change| match change {
+                Change::Put(put) if put.value.len() > part_bytes => {
+                    let upload = heads.next().expect("invariant: each large value was put");
+                    Change::Head(upload, Put { value: &[], ..*put })
+                }
+                other => *other,
+            })
+            .collect();
+        loop {
+            if state.is_stopping {
+                return Err(Error::Stopping);
+            }
+            let is_first = state.engine.wake_at_ms().is_none();
+            match state.engine.write_batch(&changes, self.clock.now_ms())? {
+                Batch::Done { removed, marks } => {
+                    self.wake_for_work(&mut state, is_first);
+                    return self.wait_for_all(state, marks).map(|()| removed);
+                }
+                Batch::Wait => state = self.wait_for_report(state),
+            }
+        }
+    }
+
+    /// Has the index take keys below `kmax`.
+    pub(super) fn grow(&self, kmax: u64) -> Result<(), Error> {
+        let mut state = self.lock();
+        while state.engine.grow(kmax)? != Settled::Done {
+            if state.is_stopping {
+                return Err(Error::Stopping);
+            }
+            state = self.wait_for_report(state);
+        }
+        Ok(())
     }
 
     pub(super) fn remove<'a>(

@@ -136,7 +136,13 @@ impl<K: Keys> Shared<K> {
             self.reads.fetch_add(1, Ordering::Relaxed);
             match self.files.perform(reading.action(buffer)) {
                 Outcome::Read(read, bytes) if bytes == reading.bytes() || bytes <= most => {
-                    let used = reading.finish(&read.as_slice()[..bytes]).and_then(uses);
+                    let fetched = reading.finish(&read.as_slice()[..bytes]);
+                    let fetched = fetched.inspect_err(|error| {
+                        if reading.met_other_key(error) {
+                            self.lock().engine.count_collision();
+                        }
+                    });
+                    let used = fetched.and_then(uses);
                     self.read_buffers.give_back(read);
                     return used;
                 }

@@ -26,10 +26,10 @@ use self::{
     fetch::ReadBuffers,
     waiting::Waiters,
 };
+pub use crate::engine::Change;
 use crate::{
     engine::{
-        Counts, Engine, Mark, Mode, New, Opening, Progress, Put, Removed, Report, Settings, Stored,
-        Wrote,
+        Counts, Engine, Mode, New, Opening, Progress, Put, Removed, Report, Settings, Stored, Wrote,
     },
     error::Error,
     format::{
@@ -72,15 +72,6 @@ impl Options {
             clock: Clock::system(),
         }
     }
-}
-
-/// A change of a batch.
-#[derive(Clone, Copy, Debug)]
-pub enum Change<'a> {
-    /// Store a value.
-    Put(Put<'a>),
-    /// Remove a key.
-    Remove(&'a [u8]),
 }
 
 /// A log in files.
@@ -155,41 +146,38 @@ impl<K: Keys + Send + 'static> Log<K> {
         self.shared.wait_for_all(state, mark.map(|mark| (mark, mark))).map(|()| was_there)
     }
 
-    /// Makes all changes, one after the other, and waits once. Says how many keys were removed.
-    /// What the format cannot have is refused before anything is changed. A crash, or a disk or
-    /// an index that fills up, may keep the first of the changes and lose the others.
+    /// Makes all changes or none, also when the machine fails, and waits once. Says how many keys
+    /// were removed. A later change of the same key counts.
     ///
     /// # Errors
-    /// As of a put; of the first change that fails.
+    /// As of a put; and when they are more than fit into a chunk ([`Error::BatchBytes`]). Nothing
+    /// has changed then, unless it could not be made durable.
     pub fn write_batch(&self, changes: &[Change<'_>]) -> Result<usize, Error> {
         let shared = &self.shared;
-        let mut state = shared.lock();
+        let state = shared.lock();
         for change in changes {
             match change {
-                Change::Put(put) => state.engine.validate(put)?,
+                Change::Put(put) | Change::Head(_, put) => state.engine.validate(put)?,
                 Change::Remove(key) => {
                     state.engine.validate(&Put { key, ..Put::default() })?;
                 }
             }
         }
-        let (mut removed, mut marks) = (0, None::<(Mark, Mark)>);
-        for change in changes {
-            let (next, mark) = match change {
-                Change::Put(put) => shared.put(state, put)?,
-                Change::Remove(key) => {
-                    let (next, was_there, mark) = shared.remove(state, key)?;
-                    removed += usize::from(was_there);
-                    (next, mark)
-                }
-            };
-            state = next;
-            // Any of them may have failed, not only the last.
-            if let Some(mark) = mark {
-                let (first, last) = marks.unwrap_or((mark, mark));
-                marks = Some((first.min(mark), last.max(mark)));
-            }
+        drop(state);
+        match changes {
+            [Change::Put(put)] => self.put(put).map(|()| 0),
+            [Change::Remove(key)] => self.remove(key).map(usize::from),
+            _ => shared.write_batch(changes),
         }
-        shared.wait_for_all(state, marks).map(|()| removed)
+    }
+
+    /// Has an index of integers take keys below `kmax`, up to the limit that it was opened with.
+    /// Returns when the manifest that says so is durable.
+    ///
+    /// # Errors
+    /// When it cannot take them, or the manifest cannot be written.
+    pub fn grow(&self, kmax: u64) -> Result<(), Error> {
+        self.shared.grow(kmax)
     }
 
     /// What is stored under a key.

@@ -58,7 +58,7 @@ impl<K: Keys> Engine<K> {
     /// is closed, a segment that is full.
     pub fn has_work(&self) -> bool {
         let is_closed = self.open.as_ref().is_some_and(Tail::has_waiting);
-        is_closed || !self.closing.is_empty() || self.wants_segment()
+        is_closed || !self.closing.is_empty() || self.wants_segment() || self.wants_growth()
     }
 
     /// How many actions are out.

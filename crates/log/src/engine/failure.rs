@@ -9,11 +9,14 @@ use super::{
     Engine, FAILURES_MAX, Mark,
     space::Role,
     tail::Unflushed,
-    write::{Purpose, Room},
+    write::{Needed, Purpose, Room},
 };
 use crate::{
     error::Error,
-    format::record::{Kind, Record},
+    format::{
+        KeyHash,
+        record::{BATCH_BYTES, Kind, Record},
+    },
     keys::Keys,
     plan::{Buffer, SegmentId},
     position::Position,
@@ -68,8 +71,9 @@ impl<K: Keys> Engine<K> {
         true
     }
 
-    /// Writes the next record again if it is the newest of its key. Says how many bytes further
-    /// the one behind it is, or `None` when there is no room.
+    /// Writes the next record again if it is the newest of its key, and one that takes effect
+    /// together with others if one of them is. Says how many bytes further the one behind it is, or
+    /// `None` when there is no room.
     fn rewrite_next(
         &mut self,
         unflushed: &Unflushed,
@@ -84,16 +88,46 @@ impl<K: Keys> Engine<K> {
             // Zeros behind the last record.
             return Some(end - at);
         };
-        if !record.kind.decides() {
-            return Some(bytes);
+        let mut items = Vec::new();
+        let mut length = bytes;
+        if record.kind == Kind::Batch {
+            for _ in 0..record.part {
+                let bytes = &buffer.as_slice()[at + length..end];
+                let (member, bytes) =
+                    Record::decode(bytes, unflushed.seed, offset + length as u64).ok()?;
+                items.extend(self.rewritable(unflushed.segment, offset + length as u64, member));
+                length += bytes;
+            }
+        } else {
+            items.extend(self.rewritable(unflushed.segment, offset, record));
         }
-        let position = self.position(unflushed.segment, offset);
-        let Ok(hash) = self.index.hash(record.key) else { return Some(bytes) };
-        if self.index.get(hash).is_none_or(|entry| entry.position != position) {
-            return Some(bytes);
+        if items.iter().any(|item| item.is_newest) {
+            self.rewrite_items(items)?;
         }
+        Some(length)
+    }
+
+    /// What there is to know of a record that may have to be written again; `None` of one that says
+    /// nothing of its key.
+    fn rewritable<'a>(
+        &self,
+        segment: SegmentId,
+        offset: u64,
+        record: Record<'a>,
+    ) -> Option<Rewritable<'a>> {
+        let hash = self.index.hash(record.key).ok().filter(|_| record.kind.decides())?;
+        let position = self.position(segment, offset);
+        let is_newest = self.index.get(hash).is_some_and(|entry| entry.position == position);
+        Some(Rewritable { record, hash, position, is_newest })
+    }
+
+    /// Writes a record again, or all that take effect together. `None` when there is no room.
+    fn rewrite_items(&mut self, mut items: Vec<Rewritable<'_>>) -> Option<()> {
+        let is_batch = items.first().is_some_and(|item| item.record.is_member);
         // A new sequence makes the record longer by its token.
-        match self.make_room(bytes + TOKEN_BYTES_MAX, Purpose::Rewrite) {
+        let bytes = items.iter().map(|item| item.record.bytes() + TOKEN_BYTES_MAX).sum::<usize>();
+        let bytes = bytes + if is_batch { BATCH_BYTES } else { 0 };
+        match self.make_room(Needed { bytes, records: items.len() }, Purpose::Rewrite) {
             Ok(Room::Ready) => {}
             Ok(Room::Wait) | Err(Error::NoRoom) => return None,
             // No waiting mends this.
@@ -102,19 +136,29 @@ impl<K: Keys> Engine<K> {
                 return None;
             }
         }
-        let sequence = match record.kind {
-            // No other record of the key is newer, and none may pass for newer.
-            Kind::Tombstone => record.sequence,
-            _ => self.draw().ok()?,
-        };
-        let parts = self.larges.remove(&position);
-        let copy = Record { sequence, ..record };
-        self.append(&copy, hash);
-        if let (Some(parts), Some(entry)) = (parts, self.index.get(hash)) {
-            self.larges.insert(entry.position, parts);
+        for item in &mut items {
+            // No other record of a tombstone's key is newer, and none may pass for newer. What is
+            // not the newest any more is written only because others of its batch are: it must
+            // not pass for newer than what came behind it.
+            if item.is_newest && item.record.kind != Kind::Tombstone {
+                item.record.sequence = self.draw().ok()?;
+            }
         }
-        self.counts.rewritten += 1;
-        Some(bytes)
+        let records: Vec<_> = items.iter().map(|item| item.record).collect();
+        self.begin_batch(&records);
+        for Rewritable { record, hash, position, is_newest } in items {
+            self.counts.rewritten += 1;
+            if !is_newest {
+                self.append_hidden(&record, hash);
+                continue;
+            }
+            let parts = self.larges.remove(&position);
+            self.append(&record, hash);
+            if let (Some(parts), Some(entry)) = (parts, self.index.get(hash)) {
+                self.larges.insert(entry.position, parts);
+            }
+        }
+        Some(())
     }
 
     /// What a reply that saw the record at `position` waits for.
@@ -136,6 +180,15 @@ impl<K: Keys> Engine<K> {
     pub(super) fn is_stranded(&self, segment: SegmentId, offset: u64) -> bool {
         self.stranded.iter().any(|it| it.segment == segment && it.holds(offset))
     }
+}
+
+/// A record that a failed flush has left.
+struct Rewritable<'a> {
+    record: Record<'a>,
+    hash: KeyHash,
+    position: Position,
+    /// Whether it says what its key is.
+    is_newest: bool,
 }
 
 /// What a reply that saw a record waits for.

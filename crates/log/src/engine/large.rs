@@ -5,7 +5,7 @@
 
 use super::{
     Engine, Mark, Settled,
-    write::{Purpose, Put, Room, Wrote},
+    write::{Needed, Purpose, Put, Room, Wrote},
 };
 use crate::{
     error::Error,
@@ -34,6 +34,12 @@ impl Upload {
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left
+    }
+
+    /// The value of the head.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let positions: Vec<Position> = self.parts.iter().map(|(position, _)| *position).collect();
+        Parts::encode(self.value_bytes, self.number, &positions)
     }
 
     /// What the head waits for.
@@ -81,7 +87,8 @@ impl<K: Keys> Engine<K> {
         let number = u16::try_from(upload.parts.len()).map_err(|_| Error::Upload)?;
         let record = Record::new(Kind::Part, upload.number, &key, part);
         let record = Record { part: number, ..record };
-        if self.make_room(record.bytes(), Purpose::Put)? == Room::Wait {
+        self.check_bytes(record.bytes())?;
+        if self.make_room(Needed::one(record.bytes()), Purpose::Put)? == Room::Wait {
             return Ok(Wrote::Wait);
         }
         let mark = Mark(self.next_ticket);
@@ -103,6 +110,25 @@ impl<K: Keys> Engine<K> {
         put: &Put<'_>,
         now_ms: u64,
     ) -> Result<Wrote, Error> {
+        let (hash, parts) = self.check_upload(upload, put)?;
+        if parts == Settled::Pending {
+            return Ok(Wrote::Wait);
+        }
+        let value = upload.encode();
+        let wrote = self.put_record(hash, &put.record(Kind::Head, &value), now_ms)?;
+        if matches!(wrote, Wrote::Done { .. }) {
+            self.keep_parts(upload, hash);
+        }
+        Ok(wrote)
+    }
+
+    /// The key of a head, and whether its parts are durable, which they have to be before it is
+    /// written.
+    pub(super) fn check_upload(
+        &mut self,
+        upload: &Upload,
+        put: &Put<'_>,
+    ) -> Result<(KeyHash, Settled), Error> {
         let hash = self.check(put)?;
         if upload.left != 0 || hash != upload.hash || !put.value.is_empty() {
             return Err(Error::Upload);
@@ -112,20 +138,19 @@ impl<K: Keys> Engine<K> {
         match parts {
             Settled::Pending if !cfg!(mutant = "log_head_before_parts") => {
                 self.drain_below = self.drain_below.max(self.next_ticket);
-                return Ok(Wrote::Wait);
+                Ok((hash, Settled::Pending))
             }
-            Settled::Failed => return Err(Error::Unflushed),
-            Settled::Done | Settled::Pending => {}
+            Settled::Failed => Err(Error::Unflushed),
+            Settled::Done | Settled::Pending => Ok((hash, Settled::Done)),
         }
-        let positions: Vec<Position> = upload.parts.iter().map(|(position, _)| *position).collect();
-        let value = Parts::encode(upload.value_bytes, upload.number, &positions);
-        let wrote = self.put_record(hash, &put.record(Kind::Head, &value), now_ms)?;
-        if let (Wrote::Done { .. }, Some(entry)) = (wrote, self.index.get(hash)) {
-            for (position, class) in &upload.parts {
-                self.add_live(*position, *class);
-            }
-            self.larges.insert(entry.position, upload.parts.clone());
+    }
+
+    /// The head of the upload is the key's: its parts live as long as it.
+    pub(super) fn keep_parts(&mut self, upload: &Upload, hash: KeyHash) {
+        let Some(entry) = self.index.get(hash) else { return };
+        for (position, class) in &upload.parts {
+            self.add_live(*position, *class);
         }
-        Ok(wrote)
+        self.larges.insert(entry.position, upload.parts.clone());
     }
 }

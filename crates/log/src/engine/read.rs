@@ -107,7 +107,9 @@ impl<K: Keys> Engine<K> {
         if entry.class.is_tombstone() {
             return Ok(Get::Absent { wait });
         }
-        if let Some(stored) = self.find_in_memory(entry.position, key)? {
+        let found = self.find_in_memory(entry.position, key);
+        self.counts.collisions += u64::from(matches!(found, Err(Error::OtherKey { .. })));
+        if let Some(stored) = found? {
             let has_expired = stored.expiry_ms != 0 && stored.expiry_ms <= now_ms;
             return Ok(if has_expired {
                 Get::Absent { wait }
@@ -118,6 +120,25 @@ impl<K: Keys> Engine<K> {
         let wanted = Wanted::Key(key.to_vec());
         self.counts.reads += 1;
         self.reading(entry.position, entry.class, wanted).map(Get::Read)
+    }
+
+    /// What a read has fetched that came of a get. Counts one that fetched another key's record.
+    ///
+    /// # Errors
+    /// When it is not what was looked for.
+    pub fn fetched<'a>(
+        &mut self,
+        reading: &Reading,
+        bytes: &'a [u8],
+    ) -> Result<Fetched<'a>, Error> {
+        reading.finish(bytes).inspect_err(|error| {
+            self.counts.collisions += u64::from(reading.met_other_key(error));
+        })
+    }
+
+    /// Counts a get that met another key's record, as [`Reading::met_other_key`] says.
+    pub fn count_collision(&mut self) {
+        self.counts.collisions += 1;
     }
 
     /// The reads of the parts of a large value whose head was fetched by `reading`.
@@ -235,6 +256,12 @@ impl Reading {
     #[must_use]
     pub fn action(&self, buffer: Buffer) -> Action {
         Action::Read { file: self.file, offset: self.from, buffer, bytes: self.bytes }
+    }
+
+    /// Whether what [`Reading::finish`] says is that another key has the record of this one.
+    #[must_use]
+    pub fn met_other_key(&self, error: &Error) -> bool {
+        matches!((&self.wanted, error), (Wanted::Key(_), Error::OtherKey { .. }))
     }
 
     /// What was read: the first bytes of the buffer, as many as the disk gave.

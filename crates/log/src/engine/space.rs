@@ -63,6 +63,8 @@ pub(super) enum Preparing {
     Making(SegmentId, DirectoryId),
     /// It could not be made; what there is of it is being removed.
     Clearing(SegmentId),
+    /// No segment: the manifest is written that has more keys.
+    Growing(u64),
 }
 
 /// What came of asking for a segment.
@@ -150,6 +152,9 @@ impl<K: Keys> Engine<K> {
 
     /// The next action that prepares a segment.
     pub(super) fn poll_space(&mut self) -> Option<Plan> {
+        if self.wants_growth() {
+            self.begin_growth();
+        }
         if self.wants_segment() {
             self.prepare_segment();
         }
@@ -208,6 +213,7 @@ impl<K: Keys> Engine<K> {
                 self.next_segment = id.0 + 1;
                 self.retry_at_ms = 0;
             }
+            (Progress::Finished, Some(Preparing::Growing(kmax))) => self.end_growth(kmax),
             // It is cleared away, and the number is free again.
             (Progress::Finished, _) => {}
             (Progress::Broken(broken), preparing) => self.break_chain(broken, preparing),
@@ -225,9 +231,13 @@ impl<K: Keys> Engine<K> {
 
     fn break_chain(&mut self, broken: Broken, preparing: Option<Preparing>) {
         self.chain = Chain::default();
+        self.is_manifest_unsure |= broken.is_unsure;
+        if let Some(Preparing::Growing(_)) = preparing {
+            self.growth_error = Some(broken.error);
+            return;
+        }
         self.retry_at_ms = self.now_ms + RETRY_MS;
         if broken.is_unsure {
-            self.is_manifest_unsure = true;
             return;
         }
         match preparing {
@@ -246,7 +256,7 @@ impl<K: Keys> Engine<K> {
             }
             // What is left of it is in the way of its number.
             Some(Preparing::Clearing(id)) => self.next_segment = id.0 + 1,
-            None => {}
+            Some(Preparing::Growing(_)) | None => {}
         }
     }
 

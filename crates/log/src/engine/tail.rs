@@ -9,6 +9,7 @@
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
+use super::write::Needed;
 use crate::{
     format::{
         Seed,
@@ -110,11 +111,11 @@ impl Tail {
         self.end
     }
 
-    /// Whether the segment has room for one more record of `bytes` bytes and for the footer.
-    pub(super) fn has_room(&self, bytes: usize) -> bool {
+    /// Whether the segment has room for these records and for the footer.
+    pub(super) fn has_room(&self, needed: Needed) -> bool {
         let from = self.filling.as_ref().map_or(self.end, |it| it.offset + it.used as u64);
-        let records = (from + bytes as u64).next_multiple_of(u64::from(self.block_bytes));
-        let footer = footer_blocks(self.listed.len() + 1, self.block_bytes) + 1;
+        let records = (from + needed.bytes as u64).next_multiple_of(u64::from(self.block_bytes));
+        let footer = footer_blocks(self.listed.len() + needed.records, self.block_bytes) + 1;
         records + footer * u64::from(self.block_bytes) <= self.segment_bytes
     }
 

@@ -1,7 +1,7 @@
 //! Puts and removes: room, sequence, record, entry.
 
 use super::{
-    Engine, Mark, Mode, REWRITE_CHUNKS,
+    Engine, Mark, Mode, REWRITE_CHUNKS, Settings,
     failure::{Seen, TOKEN_BYTES_MAX},
     space::Taken,
     tail::Tail,
@@ -11,8 +11,8 @@ use crate::{
     format::{
         KEY_BYTES_MAX, KeyHash, TAGS_MAX, VALUE_BYTES_MAX,
         manifest::RUN_SEQUENCES,
-        record::{Kind, Record},
-        segment::Listed,
+        record::{HEADER_BYTES, Kind, Record},
+        segment::{HEADER_COPIES, Listed, footer_blocks},
     },
     keys::Keys,
     position::{Entry, Position, SizeClass, UNIT_BYTES},
@@ -80,6 +80,29 @@ pub(super) enum Purpose {
     Rewrite,
 }
 
+/// Bytes of the smallest record that decides: the header, and a key of a byte.
+const RECORD_BYTES_MIN: usize = (HEADER_BYTES + 1).next_multiple_of(UNIT_BYTES as usize);
+
+/// What room is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Needed {
+    pub(super) bytes: usize,
+    pub(super) records: usize,
+}
+
+impl Needed {
+    pub(super) fn one(bytes: usize) -> Self {
+        Self { bytes, records: 1 }
+    }
+
+    /// All that chunks can hold, in the smallest records.
+    pub(super) fn most(settings: &Settings) -> Self {
+        let chunks = usize::from(settings.chunks) - REWRITE_CHUNKS;
+        let bytes = chunks * settings.chunk_bytes as usize;
+        Self { bytes, records: bytes / RECORD_BYTES_MIN }
+    }
+}
+
 /// Whether a record can be appended now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
@@ -93,10 +116,7 @@ impl<K: Keys> Engine<K> {
     /// # Errors
     /// When it cannot be stored; nothing has changed then.
     pub fn put(&mut self, put: &Put<'_>, now_ms: u64) -> Result<Wrote, Error> {
-        let value_max = u64::from(self.manifest.shape.part_bytes);
-        if put.value.len() as u64 > value_max {
-            return Err(Error::ValueBytes { got: put.value.len() as u64, max: value_max });
-        }
+        self.check_value(put)?;
         let hash = self.check(put)?;
         self.put_record(hash, &put.record(Kind::Value, put.value), now_ms)
     }
@@ -119,7 +139,8 @@ impl<K: Keys> Engine<K> {
             Some(_) => {}
         }
         let tombstone = Record::new(Kind::Tombstone, 0, key, &[]);
-        if self.make_room(tombstone.bytes(), Purpose::Remove)? == Room::Wait {
+        self.check_bytes(tombstone.bytes())?;
+        if self.make_room(Needed::one(tombstone.bytes()), Purpose::Remove)? == Room::Wait {
             return Ok(Removed::Wait);
         }
         let sequence = self.draw()?;
@@ -147,7 +168,8 @@ impl<K: Keys> Engine<K> {
     ) -> Result<Wrote, Error> {
         self.now_ms = now_ms;
         self.index.prepare(hash)?;
-        if self.make_room(record.bytes(), Purpose::Put)? == Room::Wait {
+        self.check_bytes(record.bytes())?;
+        if self.make_room(Needed::one(record.bytes()), Purpose::Put)? == Room::Wait {
             return Ok(Wrote::Wait);
         }
         let sequence = self.draw()?;
@@ -155,6 +177,23 @@ impl<K: Keys> Engine<K> {
         let token = if record.token == 0 { sequence } else { record.token };
         let record = Record { sequence, token, ..*record };
         Ok(Wrote::Done { sequence, mark: self.append(&record, hash) })
+    }
+
+    /// Refuses what does not fit into one record.
+    pub(super) fn check_value(&self, put: &Put<'_>) -> Result<(), Error> {
+        let (got, max) = (put.value.len() as u64, u64::from(self.manifest.shape.part_bytes));
+        if got > max { Err(Error::ValueBytes { got, max }) } else { Ok(()) }
+    }
+
+    /// Refuses a record of `bytes` bytes that is larger than any, or would be if it had to be
+    /// written again: it may be longer by its token then.
+    pub(super) fn check_bytes(&self, bytes: usize) -> Result<(), Error> {
+        let max = self.records_bytes_max().min(SizeClass::LARGEST.bytes() as usize);
+        let max = max - TOKEN_BYTES_MAX;
+        if bytes > max {
+            return Err(Error::ValueBytes { got: bytes as u64, max: max as u64 });
+        }
+        Ok(())
     }
 
     /// Refuses what the format has no place for.
@@ -176,11 +215,18 @@ impl<K: Keys> Engine<K> {
     }
 
     pub(super) fn draw(&mut self) -> Result<u64, Error> {
-        if self.next_sequence >= self.sequence_end() {
+        self.draw_many(1)
+    }
+
+    /// Draws so many sequences. Says the first.
+    pub(super) fn draw_many(&mut self, count: usize) -> Result<u64, Error> {
+        let first = self.next_sequence;
+        let next = first + count as u64;
+        if next > self.sequence_end() {
             return Err(Error::SequencesUsedUp);
         }
-        self.next_sequence += 1;
-        Ok(self.next_sequence - 1)
+        self.next_sequence = next;
+        Ok(first)
     }
 
     /// The first sequence that is none of this run's.
@@ -188,22 +234,23 @@ impl<K: Keys> Engine<K> {
         (self.manifest.run + 1).saturating_mul(RUN_SEQUENCES)
     }
 
-    /// Sees to it that a record of `bytes` bytes can be appended.
-    pub(super) fn make_room(&mut self, bytes: usize, purpose: Purpose) -> Result<Room, Error> {
+    /// Sees to it that records can be appended side by side.
+    pub(super) fn make_room(&mut self, needed: Needed, purpose: Purpose) -> Result<Room, Error> {
         let is_rewrite = purpose == Purpose::Rewrite;
-        // A record that is written again may be longer by its token.
-        let spare = if is_rewrite { 0 } else { TOKEN_BYTES_MAX };
-        if bytes + spare > self.record_bytes_max() {
-            let max = (self.record_bytes_max() - spare) as u64;
-            return Err(Error::ValueBytes { got: bytes as u64, max });
-        }
-        if self.next_sequence >= self.sequence_end() {
+        if self.next_sequence + needed.records as u64 > self.sequence_end() {
             return Err(Error::SequencesUsedUp);
         }
-        if !is_rewrite && (!self.stranded.is_empty() || self.is_at_risk(bytes)) {
-            return Ok(Room::Wait);
+        if !is_rewrite {
+            if !self.stranded.is_empty() {
+                return Ok(Room::Wait);
+            }
+            if self.is_at_risk(needed.bytes) || self.is_too_much_to_rewrite(needed) {
+                // Whatever the bounds are, what is in the way is on its way.
+                self.drain_below = self.drain_below.max(self.next_ticket);
+                return Ok(Room::Wait);
+            }
         }
-        if self.open.as_ref().is_some_and(|tail| !tail.has_room(bytes)) && !self.close_tail() {
+        if self.open.as_ref().is_some_and(|tail| !tail.has_room(needed)) && !self.close_tail() {
             return Ok(Room::Wait);
         }
         if self.open.is_none() {
@@ -217,7 +264,7 @@ impl<K: Keys> Engine<K> {
         }
         let next_ticket = self.next_ticket;
         let Some(tail) = &mut self.open else { return Ok(Room::Wait) };
-        match tail.chunk_takes(bytes) {
+        match tail.chunk_takes(needed.bytes) {
             Some(true) => return Ok(Room::Ready),
             Some(false) => self.close_chunk(),
             None => {}
@@ -228,8 +275,8 @@ impl<K: Keys> Engine<K> {
             return Ok(Room::Wait);
         }
         // The chunk that was closed may have taken the segment's last block.
-        if self.open.as_ref().is_some_and(|tail| !tail.has_room(bytes)) {
-            return self.make_room(bytes, purpose);
+        if self.open.as_ref().is_some_and(|tail| !tail.has_room(needed)) {
+            return self.make_room(needed, purpose);
         }
         let now_ms = self.now_ms;
         if let (Some(tail), Some(buffer)) = (&mut self.open, self.buffers.pop()) {
@@ -238,14 +285,41 @@ impl<K: Keys> Engine<K> {
         Ok(Room::Ready)
     }
 
-    /// The largest record: it fits into a chunk, and into an empty segment with its footer.
-    fn record_bytes_max(&self) -> usize {
+    /// The most bytes of what lies side by side: it fits into a chunk, and into an empty segment.
+    pub(super) fn records_bytes_max(&self) -> usize {
         let shape = &self.manifest.shape;
         // Two blocks of header, one of footer, the trailer.
         let segment = shape.segment_bytes - 4 * u64::from(shape.block_bytes);
         let chunk = u64::from(self.settings.chunk_bytes);
-        let class = u64::from(SizeClass::LARGEST.bytes());
-        usize::try_from(segment.min(chunk).min(class)).unwrap_or(usize::MAX)
+        usize::try_from(segment.min(chunk)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether records, written again with their new tokens, fit into one empty segment with their
+    /// footer: on a full disk one is kept for that. Of two chunks that follow one another the
+    /// second is begun because what comes next does not fit into the first, so there are fewer
+    /// than twice as many as bytes for them and two, and each may end with a block that is not
+    /// full.
+    pub(super) fn fits_a_segment(&self, needed: Needed) -> bool {
+        let shape = &self.manifest.shape;
+        let block = u64::from(shape.block_bytes);
+        let bytes = (needed.bytes + needed.records * TOKEN_BYTES_MAX) as u64;
+        let chunks = 2 * (bytes / u64::from(self.settings.chunk_bytes)) + 2;
+        let footer = footer_blocks(needed.records, shape.block_bytes);
+        bytes + (HEADER_COPIES + chunks + footer + 1) * block <= shape.segment_bytes
+    }
+
+    /// Whether more would wait for its flush than can be written again if that fails.
+    fn is_too_much_to_rewrite(&self, needed: Needed) -> bool {
+        if !self.may_outgrow_segment || cfg!(mutant = "log_rewrite_unbounded") {
+            return false;
+        }
+        let bytes: u64 = self.tails().map(Tail::unflushed_bytes).sum();
+        let records = self.next_ticket - self.durable_below();
+        let all = Needed {
+            bytes: usize::try_from(bytes).unwrap_or(usize::MAX / 2) + needed.bytes,
+            records: usize::try_from(records).unwrap_or(usize::MAX / 2) + needed.records,
+        };
+        bytes > 0 && !self.fits_a_segment(all)
     }
 
     /// Whether a record more would be more than may be lost.
@@ -344,6 +418,7 @@ impl<'a> Put<'a> {
             flags: self.flags,
             is_stale: self.is_stale,
             is_recached: self.is_recached,
+            is_member: false,
             part: 0,
             tags: self.tags,
             key: self.key,

@@ -1,4 +1,4 @@
-//! Records: what a key is, what a large value consists of, and padding.
+//! Records: what a key is, what a large value consists of, what takes effect together, and padding.
 //!
 //! There is exactly one way to write a record, and what is not written in it is no record.
 
@@ -21,10 +21,17 @@ const EXPIRY: u8 = 1 << 1;
 const FLAGS: u8 = 1 << 2;
 const STALE: u8 = 1 << 3;
 const RECACHED: u8 = 1 << 4;
-const MARKS: u8 = TOKEN | EXPIRY | FLAGS | STALE | RECACHED;
+const MEMBER: u8 = 1 << 5;
+const MARKS: u8 = TOKEN | EXPIRY | FLAGS | STALE | RECACHED | MEMBER;
 
 /// Bytes of a part's key, which is the hash of the value's key.
 pub const PART_KEY_BYTES: usize = 16;
+
+/// The most records that take effect together: what 16 bits count.
+pub const BATCH_RECORDS_MAX: usize = 65_535;
+
+/// Bytes of the record in front of those that take effect together.
+pub const BATCH_BYTES: usize = HEADER_BYTES.next_multiple_of(UNIT_BYTES as usize);
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,13 +47,15 @@ pub enum Kind {
     Head = 4,
     /// Nothing, to the end of the block.
     Padding = 5,
+    /// The beginning of records that take effect together: those behind it, side by side.
+    Batch = 6,
 }
 
 impl Kind {
     /// The kind of this number.
     #[must_use]
     pub fn from_bits(bits: u8) -> Option<Self> {
-        [Self::Value, Self::Tombstone, Self::Part, Self::Head, Self::Padding]
+        [Self::Value, Self::Tombstone, Self::Part, Self::Head, Self::Padding, Self::Batch]
             .into_iter()
             .find(|kind| *kind as u8 == bits)
     }
@@ -56,6 +65,11 @@ impl Kind {
     pub fn decides(self) -> bool {
         matches!(self, Self::Value | Self::Tombstone | Self::Head)
     }
+
+    /// Whether its count is a number of its own, and not that of tags.
+    fn is_numbered(self) -> bool {
+        matches!(self, Self::Part | Self::Batch)
+    }
 }
 
 /// A record, its bytes elsewhere.
@@ -63,7 +77,8 @@ impl Kind {
 pub struct Record<'a> {
     /// What it is.
     pub kind: Kind,
-    /// Its place in the order of writes; of a part the upload; of padding how much is flushed.
+    /// Its place in the order of writes; of a part the upload; of padding how much is flushed; of a
+    /// batch the bytes of its records.
     pub sequence: u64,
     /// The CAS token; the sequence when no other was set.
     pub token: u64,
@@ -75,7 +90,9 @@ pub struct Record<'a> {
     pub is_stale: bool,
     /// Whether a client was told that it recaches the value.
     pub is_recached: bool,
-    /// Of a part its number.
+    /// Whether it takes effect together with others.
+    pub is_member: bool,
+    /// Of a part its number; of a batch how many records it has.
     pub part: u16,
     /// Tags, eight bytes each.
     pub tags: &'a [u8],
@@ -115,11 +132,18 @@ impl<'a> Record<'a> {
             flags: 0,
             is_stale: false,
             is_recached: false,
+            is_member: false,
             part: 0,
             tags: &[],
             key,
             value,
         }
+    }
+
+    /// What stands in front of `count` records of `bytes` bytes that take effect together.
+    #[must_use]
+    pub fn batch(count: u16, bytes: u64) -> Self {
+        Self { part: count, ..Self::new(Kind::Batch, bytes, &[], &[]) }
     }
 
     fn marks(&self) -> u8 {
@@ -129,6 +153,7 @@ impl<'a> Record<'a> {
             | when(self.flags != 0, FLAGS)
             | when(self.is_stale, STALE)
             | when(self.is_recached, RECACHED)
+            | when(self.is_member, MEMBER)
     }
 
     /// Bytes that it takes on disk.
@@ -146,7 +171,7 @@ impl<'a> Record<'a> {
     /// When they are not as many, or the record breaks a limit of the format.
     pub fn encode(&self, seed: Seed, offset: u64, bytes: &mut [u8]) {
         assert_eq!(bytes.len(), self.bytes(), "a record has its place");
-        let count = if self.kind == Kind::Part { self.part.into() } else { self.tags.len() / 8 };
+        let count = if self.kind.is_numbered() { self.part.into() } else { self.tags.len() / 8 };
         let of = |length: usize| u32::try_from(length).expect("invariant: lengths are limited");
         let half = |length: usize| u16::try_from(length).expect("invariant: lengths are limited");
         let marks = self.marks();
@@ -208,6 +233,10 @@ impl<'a> Record<'a> {
             }
             Kind::Head => has_key && Parts::parse(self.value).is_some(),
             Kind::Padding => self.key.is_empty() && is_plain && is_zero(self.value),
+            Kind::Batch => {
+                let is_empty = self.key.is_empty() && self.value.is_empty();
+                is_empty && is_plain && self.part != 0 && self.sequence != 0
+            }
         };
         is_kind && self.tags.len() <= TAGS_MAX * 8 && self.marks() == shape.marks
     }
@@ -253,7 +282,7 @@ impl Shape {
     }
 
     fn tags_bytes(&self) -> usize {
-        if self.kind == Kind::Part { 0 } else { usize::from(self.count) * 8 }
+        if self.kind.is_numbered() { 0 } else { usize::from(self.count) * 8 }
     }
 
     fn fields<'a>(&self, whole: &'a [u8]) -> Option<Record<'a>> {
@@ -284,7 +313,8 @@ impl Shape {
             flags: u32::try_from(flags).ok()?,
             is_stale: self.marks & STALE != 0,
             is_recached: self.marks & RECACHED != 0,
-            part: if self.kind == Kind::Part { self.count } else { 0 },
+            is_member: self.marks & MEMBER != 0,
+            part: if self.kind.is_numbered() { self.count } else { 0 },
             tags,
             key,
             value,

@@ -97,7 +97,7 @@ pub struct Listed {
     pub sequence: u64,
     /// Where it begins in the segment, in units.
     pub unit: u32,
-    /// What it is; never padding.
+    /// What it is; neither padding nor a batch.
     pub kind: Kind,
     /// The number of its size class.
     pub class: u8,
@@ -128,7 +128,8 @@ impl Listed {
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let kind = Kind::from_bits(*bytes.get(28)?).filter(|kind| *kind != Kind::Padding)?;
+        let is_listed = |kind: &Kind| kind.decides() || *kind == Kind::Part;
+        let kind = Kind::from_bits(*bytes.get(28)?).filter(is_listed)?;
         let part = u16_at(bytes, 30).filter(|part| kind == Kind::Part || *part == 0)?;
         Some(Self {
             hash: KeyHash(u128_at(bytes, 0)?),

@@ -151,6 +151,27 @@ impl Keys for Keyed {
         }
     }
 
+    fn prepare_all(&self, hashes: &[KeyHash]) -> Result<(), IndexFull> {
+        // One may take the place that was found for another: there has to be room for as many.
+        match &self.index {
+            Index::Hash(index) if !index.has_room_for(hashes.len()) => Err(IndexFull),
+            _ => hashes.iter().try_for_each(|hash| self.prepare(*hash)),
+        }
+    }
+
+    fn kmax_limit(&self) -> Option<u64> {
+        match &self.index {
+            Index::Flat(index) => Some(index.range().kmax_limit),
+            Index::Hash(_) => None,
+        }
+    }
+
+    fn grow(&self, kmax: u64) {
+        if let Index::Flat(index) = &self.index {
+            index.grow(kmax).expect("invariant: the limit was looked at");
+        }
+    }
+
     fn publish(&self, hash: KeyHash, entry: Entry) -> Option<Entry> {
         let mut guard = self.index.lock(hash).expect("invariant: room was made");
         guard.publish(entry)

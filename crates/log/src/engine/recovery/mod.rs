@@ -6,20 +6,24 @@ mod merge;
 mod scan;
 mod segments;
 mod source;
+mod tally;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use self::{
     merge::{Cursor, merge},
     source::Source,
+    tally::Tally,
 };
-use super::{Counts, Engine, Settings, chain::Chain, read::Fetched, sealing::Footer, space::Role};
+use super::{
+    Counts, Engine, Settings, chain::Chain, read::Fetched, sealing::Footer, space::Role,
+    write::Needed,
+};
 use crate::{
     error::Error,
     format::{
         LogId,
         manifest::{self, MANIFEST_BYTES_MAX, Manifest, RUN_SEQUENCES, RUNS_MAX, Shape},
-        segment::Listed,
     },
     keys::{Keys, MakeKeys},
     plan::{Action, Buffer, DirectoryId, Disk, Failure, File, FileName, SegmentId},
@@ -200,7 +204,7 @@ impl<K: Keys> Engine<K> {
         };
         opening.settings.check(&manifest)?;
         source.set_block_bytes(manifest.shape.block_bytes);
-        let saved = if segments::are_clean(&manifest, &found) {
+        let saved = if segments::are_clean(&mut source, &manifest, &found) {
             make.saved(&manifest, source.disk).unwrap_or_else(|error| {
                 report.damage(of_index(error));
                 None
@@ -216,6 +220,7 @@ impl<K: Keys> Engine<K> {
             source.perform(Action::Remove { file })?;
         }
         let mut engine = Self::new(index, &opening, manifest.clone());
+        engine.may_outgrow_segment = !engine.fits_a_segment(Needed::most(&opening.settings));
         if report.is_clean {
             engine.take_clean(&found);
             report.segments = manifest.rows.len();
@@ -277,7 +282,10 @@ impl<K: Keys> Engine<K> {
             chain: Chain::default(),
             retry_at_ms: 0,
             next_segment: 0,
+            growth: None,
+            growth_error: None,
             is_manifest_unsure: false,
+            may_outgrow_segment: false,
             may_save: true,
             closing: Vec::new(),
             open: None,
@@ -307,7 +315,7 @@ impl<K: Keys> Engine<K> {
         report: &mut Report,
     ) -> Result<Vec<Position>, Error> {
         let segments = self.manifest.rows.len();
-        let mut tally = Tally { live: BTreeMap::new(), heads: BTreeSet::new() };
+        let mut tally = Tally::default();
         let units_of_segment = self.units_of_segment;
         let index = &self.index;
         merge(source, cursors, index, |segment, listed| {
@@ -403,29 +411,6 @@ impl<K: Keys> Engine<K> {
             if let Some(segment) = self.segment_mut(cursor.segment) {
                 segment.role = if result.is_ok() { Role::Sealed } else { Role::Unlisted };
             }
-        }
-    }
-}
-
-/// Live bytes by segment, and where the heads of large values lie.
-struct Tally {
-    live: BTreeMap<u64, i64>,
-    heads: BTreeSet<Position>,
-}
-
-impl Tally {
-    fn replace(&mut self, listed: &Listed, new: Entry, old: Option<Entry>, units_of_segment: u64) {
-        let mut add = |entry: Entry, sign: i64| {
-            let segment = entry.position.units() / units_of_segment;
-            *self.live.entry(segment).or_default() += sign * i64::from(entry.class.bytes());
-        };
-        add(new, 1);
-        if let Some(old) = old {
-            add(old, -1);
-            self.heads.remove(&old.position);
-        }
-        if listed.kind == crate::format::record::Kind::Head {
-            self.heads.insert(new.position);
         }
     }
 }

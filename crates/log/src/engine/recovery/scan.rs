@@ -1,4 +1,7 @@
 //! Reading a segment record by record, because it has no footer.
+//!
+//! Records that take effect together count only if all of them are there: what is left of others
+//! was never acknowledged, unless a padding record says that it was flushed.
 
 use super::{Damage, Wrong, source::Source};
 use crate::{
@@ -34,8 +37,10 @@ pub(super) struct Scan {
     pub(super) listed: Vec<Listed>,
     /// Stretches without a record, in front of one.
     pub(super) holes: Vec<(u64, u64)>,
-    /// How far the segment was flushed, as far as a padding record says.
+    /// How far what is missing is damage.
     pub(super) flushed: u64,
+    /// How far the segment was flushed, as far as a padding record says.
+    durable: u64,
     /// Where the last record ends.
     pub(super) records_end: u64,
     /// Whether there is nothing but zeros.
@@ -44,6 +49,22 @@ pub(super) struct Scan {
     pub(super) has_unknown: bool,
     /// Blocks that could not be read.
     pub(super) unreadable: Vec<Damage>,
+    /// Records that take effect together, as far as they have come.
+    batch: Option<Batch>,
+    /// What is there of others, of which some are missing: the record, and its bytes.
+    partial: Vec<(Listed, u64)>,
+}
+
+/// Records that take effect together.
+#[derive(Debug)]
+struct Batch {
+    /// Where the next one begins.
+    next: u64,
+    /// Where they all end.
+    end: u64,
+    /// How many are still to come.
+    left: u16,
+    found: Vec<(Listed, u64)>,
 }
 
 /// The part of the file that is in memory.
@@ -67,6 +88,7 @@ pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> S
                 if let Some(from) = hole.take() {
                     scan.holes.push((from, at - from));
                 }
+                scan.join(&record, length as u64, at);
                 scan.take(&record, length, at, index);
                 at += length as u64;
             }
@@ -75,6 +97,7 @@ pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> S
                 let is_zero = bytes.iter().take(UNIT_BYTES as usize).all(|byte| *byte == 0);
                 let is_rest = is_zero && (at + UNIT).is_multiple_of(u64::from(span.block_bytes));
                 scan.is_blank &= is_zero;
+                scan.end_batch();
                 if hole.is_none() && !is_rest {
                     hole = Some(at);
                 }
@@ -82,6 +105,8 @@ pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> S
             }
         }
     }
+    scan.end_batch();
+    scan.drop_partial();
     scan
 }
 
@@ -144,14 +169,64 @@ impl Scan {
         damages
     }
 
+    /// Sees whether the record belongs to those that take effect together.
+    fn join(&mut self, record: &Record<'_>, bytes: u64, at: u64) {
+        match &mut self.batch {
+            Some(batch) if record.is_member && batch.next == at => {
+                batch.next += bytes;
+                batch.left = batch.left.saturating_sub(1);
+            }
+            _ => self.end_batch(),
+        }
+        if record.kind == Kind::Batch {
+            let next = at + bytes;
+            let end = next.saturating_add(record.sequence);
+            self.batch = Some(Batch { next, end, left: record.part, found: Vec::new() });
+        }
+    }
+
+    /// No more of them are to come: either all have, or those that have do not count.
+    fn end_batch(&mut self) {
+        let Some(batch) = self.batch.take() else { return };
+        if batch.left == 0 && batch.next == batch.end || cfg!(mutant = "log_batch_in_part") {
+            self.listed.extend(batch.found.into_iter().map(|(listed, _)| listed));
+        } else {
+            self.partial.extend(batch.found);
+        }
+    }
+
+    /// Those of which some are missing were flushed if a padding record says so, and the others
+    /// have been damaged since. Else a crash has torn them, and none of them counts.
+    fn drop_partial(&mut self) {
+        for (listed, bytes) in std::mem::take(&mut self.partial) {
+            if listed.offset() < self.durable {
+                self.listed.push(listed);
+            } else {
+                self.holes.push((listed.offset(), bytes));
+            }
+        }
+    }
+
+    fn list(&mut self, listed: Listed, bytes: u64, is_member: bool) {
+        match &mut self.batch {
+            Some(batch) if is_member => batch.found.push((listed, bytes)),
+            None if is_member && !cfg!(mutant = "log_batch_in_part") => {
+                self.partial.push((listed, bytes));
+            }
+            _ => self.listed.push(listed),
+        }
+    }
+
     fn take<K: Keys>(&mut self, record: &Record<'_>, length: usize, at: u64, index: &K) {
         self.records_end = at + length as u64;
         self.is_blank = false;
         let hash = match record.kind {
             Kind::Padding => {
+                self.durable = self.durable.max(record.sequence);
                 self.flushed = self.flushed.max(record.sequence);
                 return;
             }
+            Kind::Batch => return,
             Kind::Part => record.key.try_into().ok().map(|key| KeyHash(u128::from_le_bytes(key))),
             Kind::Value | Kind::Tombstone | Kind::Head => index.hash(record.key).ok(),
         };
@@ -163,13 +238,14 @@ impl Scan {
             self.holes.push((at, length as u64));
             return;
         };
-        self.listed.push(Listed {
+        let listed = Listed {
             hash,
             sequence: record.sequence,
             unit,
             kind: record.kind,
             class: class.bits(),
             part: record.part,
-        });
+        };
+        self.list(listed, length as u64, record.is_member);
     }
 }

@@ -16,10 +16,12 @@ use crate::{
     format::{
         Seed,
         manifest::{CleanState, Manifest, Row, Shape},
+        record::Record,
         segment::{HEADER_COPIES, Header, HeaderFlaw, Trailer},
     },
     keys::Keys,
     plan::{Action, DirectoryId, Failure, File, FileName, SegmentId},
+    position::SizeClass,
 };
 
 /// The system's number of an error of the medium.
@@ -245,23 +247,63 @@ impl<K: Keys> Engine<K> {
             return (Role::Free, None);
         }
         let (offset, file) = (scan.records_end, span.file);
-        scan.take_damages(file).into_iter().for_each(|damage| report.damage(damage));
+        let damages = scan.take_damages(file);
+        // A footer would hide what is lost from the next open, which may be the first that serves.
+        let may_seal = is_whole && (damages.is_empty() || cfg!(mutant = "log_damage_sealed"));
+        damages.into_iter().for_each(|damage| report.damage(damage));
         for (offset, bytes) in scan.holes.drain(..) {
             report.torn(Torn { file, offset, bytes });
         }
         report.torn(Torn { file, offset, bytes: span.end.saturating_sub(offset) });
-        let cursor = Cursor::of_scan(id, span, scan.listed, scan.records_end, is_whole);
+        let cursor = Cursor::of_scan(id, span, scan.listed, scan.records_end, may_seal);
         (Role::Unlisted, Some(cursor))
     }
 }
 
-/// Whether the log was stopped cleanly, and every segment is there as it was.
-pub(super) fn are_clean(manifest: &Manifest, found: &Found) -> bool {
+/// Whether the log was stopped cleanly, and every segment is there as it was. The manifest may have
+/// been put back from a copy, so those that it has as free are looked into: nobody may have written
+/// to them since.
+pub(super) fn are_clean(source: &mut Source<'_>, manifest: &Manifest, found: &Found) -> bool {
     let is_there = |row: &Row| {
         let bytes = found.segments.get(&row.segment).map(|(_, bytes)| *bytes);
         bytes == Some(manifest.shape.segment_bytes) && row.generation != 0
     };
-    manifest.clean_sequence != 0 && manifest.rows.iter().all(is_there)
+    manifest.clean_sequence != 0
+        && manifest.rows.iter().all(is_there)
+        && manifest
+            .rows
+            .iter()
+            .filter(|row| row.state == CleanState::Free)
+            .all(|row| cfg!(mutant = "log_clean_unlooked") || is_free(source, manifest, row, found))
+}
+
+/// Whether the segment is of the row's generation, and no record is where the first would be.
+fn is_free(source: &mut Source<'_>, manifest: &Manifest, row: &Row, found: &Found) -> bool {
+    let Some((directory, _)) = found.segments.get(&row.segment) else { return false };
+    let file = File { directory: *directory, name: FileName::Segment(row.segment) };
+    let shape = &manifest.shape;
+    let block = shape.block_bytes as usize;
+    let begin = HEADER_COPIES as usize * block;
+    // Of an earlier generation there may be anything; then a record has to be read to tell.
+    let is_first = row.generation == 1;
+    let record = SizeClass::LARGEST.bytes() as usize;
+    let bytes = begin + if is_first { block } else { record.next_multiple_of(block) };
+    let bytes = bytes.min(usize::try_from(shape.segment_bytes).unwrap_or(usize::MAX));
+    let Ok(bytes) = source.read(file, 0, bytes) else { return false };
+    let Some((headers, records)) = bytes.split_at_checked(begin) else { return false };
+    let is_as_was = |copy| {
+        Header::decode(copy).is_ok_and(|header| {
+            header.log == manifest.log
+                && header.segment == row.segment.0
+                && header.generation == row.generation
+        })
+    };
+    let seed = Seed::new(manifest.log, row.segment.0, row.generation);
+    let is_empty = match is_first {
+        true => records.len() >= block && records.iter().all(|byte| *byte == 0),
+        false => Record::decode(records, seed, begin as u64).is_err(),
+    };
+    is_empty && headers.chunks_exact(block).all(is_as_was)
 }
 
 fn note_size(file: File, got: u64, shape: &Shape, report: &mut Report) {

@@ -1,7 +1,6 @@
 //! Damaged, missing and foreign files.
 
 use super::*;
-use crate::keys::Keys as _;
 
 /// What a key is, and where the record lies that says so.
 struct Known {
@@ -279,4 +278,37 @@ fn segments_that_were_on_their_way_are_removed() {
     assert!(!log.disk.files.keys().any(|file| file.name == name));
     log.settle();
     log.put(b"key", b"value").unwrap();
+}
+
+#[test]
+fn what_is_lost_is_named_by_every_open_even_one_that_came_to_no_end() {
+    let mut log = Log::new(Mode::Safe);
+    for key in 0..3u8 {
+        log.put(&[key], &[key; 600]).unwrap();
+        log.settle();
+    }
+    // The second record, below what the third commit calls flushed.
+    let offset = 4 * 512;
+    let mut disk = log.disk;
+    disk.files.get_mut(&segment(0)).unwrap()[offset + 100] ^= 1;
+    // Everything but the manifest with which the open would end.
+    disk.fail(|action| matches!(action, Action::Rename { .. }));
+    let opening = Opening {
+        directories: 1,
+        new: New { log: LogId(5), shape: shape() },
+        settings: settings(Mode::Safe),
+        now_ms: 0,
+        progress: &mut |_| {},
+    };
+    let opened = Engine::open(&mut disk, opening, |_: &Manifest| Ok(MapKeys::new(UNITS_MAX)));
+    assert!(matches!(opened, Err(Error::Disk { .. })));
+    disk.fault = None;
+    let mut log = Log::of(disk, Mode::Safe);
+    for _ in 0..2 {
+        let damages: Vec<_> = log.report.damages.iter().map(|it| (it.offset, &it.what)).collect();
+        assert_eq!(damages, [(offset as u64, &Wrong::Records)], "a loss was named only once");
+        assert_eq!(log.value(&[2]), Some(vec![2; 600]));
+        log.settle();
+        log = log.reopen();
+    }
 }

@@ -127,3 +127,44 @@ fn positions_that_the_index_cannot_keep_are_a_named_limit() {
     assert_eq!(error, Error::PositionsUsedUp { segments: 4 });
     assert!(matches!(log.remove(b"key"), Removed::Done { .. }));
 }
+
+#[test]
+fn what_a_failed_flush_leaves_fits_into_the_segment_that_is_kept_for_it() {
+    let mut log = Log::new(Mode::Async);
+    log.put(b"first", b"1").unwrap();
+    log.engine.drain();
+    log.settle();
+    // The smallest records, which grow most: as many at risk as the log takes, on a full disk.
+    log.disk.fault =
+        Some(Box::new(|action| matches!(action, Action::Allocate { .. }).then_some(Failure::Full)));
+    log.engine.settings.at_risk_bytes_max = 1 << 20;
+    while log.engine.free.len() > 1 {
+        log.engine.free.pop();
+    }
+    let mut keys = 0u16;
+    while let Wrote::Done { .. } =
+        log.engine.put(&Put { key: &keys.to_le_bytes(), ..Put::default() }, 0).unwrap()
+    {
+        keys += 1;
+    }
+    assert!(keys > 100, "{keys} records");
+    let mut left = 1;
+    log.disk.fault = Some(Box::new(move |action| match action {
+        Action::Allocate { .. } => Some(Failure::Full),
+        Action::Flush { file } if *file == segment(0) && left > 0 => {
+            left -= 1;
+            Some(io())
+        }
+        _ => None,
+    }));
+    log.engine.drain();
+    for _ in 0..1000 {
+        if !log.step() {
+            log.now_ms += 50;
+        }
+    }
+    assert!(log.engine.stranded.is_empty(), "it does not fit");
+    for key in 0..keys {
+        assert_eq!(log.value(&key.to_le_bytes()), Some(Vec::new()));
+    }
+}

@@ -1,9 +1,12 @@
 //! The engine over a disk in memory. Crashes are the simulation's matter; here is what follows from
 //! single calls.
 
+mod batch;
+mod collisions;
 mod commits;
 mod damage;
 mod failures;
+mod growth;
 mod large;
 mod memory_disk;
 mod records;
@@ -13,8 +16,8 @@ use std::collections::BTreeMap;
 
 use self::memory_disk::{MemoryDisk, io};
 use super::{
-    Drain, Engine, Fetched, Get, Mark, Mode, New, Opening, Put, Removed, Report, Settings, Settled,
-    Stored, Wrong, Wrote,
+    Batch, Change, Drain, Engine, Fetched, Get, Mark, Mode, New, Opening, Put, Removed, Report,
+    Settings, Settled, Stored, Wrong, Wrote,
 };
 use crate::{
     error::Error,
@@ -23,7 +26,7 @@ use crate::{
         manifest::{IndexKind, Manifest, Shape},
         record,
     },
-    keys::MapKeys,
+    keys::{Keys, MakeKeys, MapKeys},
     plan::{Action, Buffer, DirectoryId, Disk as _, Failure, File, FileName, Outcome, SegmentId},
 };
 
@@ -44,22 +47,31 @@ fn settings(mode: Mode) -> Settings {
 }
 
 /// An engine with its disk.
-struct Log {
+struct Log<K = MapKeys> {
     disk: MemoryDisk,
-    engine: Engine<MapKeys>,
+    engine: Engine<K>,
     report: Report,
     now_ms: u64,
 }
 
-fn open_disk(mut disk: MemoryDisk, mode: Mode) -> Result<Log, Error> {
+fn open_disk(disk: MemoryDisk, mode: Mode) -> Result<Log, Error> {
+    open_with(disk, shape(), mode, |_: &Manifest| Ok(MapKeys::new(UNITS_MAX)))
+}
+
+fn open_with<K: Keys>(
+    mut disk: MemoryDisk,
+    shape: Shape,
+    mode: Mode,
+    make: impl MakeKeys<K>,
+) -> Result<Log<K>, Error> {
     let opening = Opening {
         directories: 1,
-        new: New { log: LogId(5), shape: shape() },
+        new: New { log: LogId(5), shape },
         settings: settings(mode),
         now_ms: 0,
         progress: &mut |_| {},
     };
-    match Engine::open(&mut disk, opening, |_: &Manifest| Ok(MapKeys::new(UNITS_MAX))) {
+    match Engine::open(&mut disk, opening, make) {
         Ok((engine, report)) => Ok(Log { disk, engine, report, now_ms: 0 }),
         Err(error) => Err(error),
     }
@@ -78,7 +90,9 @@ impl Log {
     fn reopen(self) -> Self {
         Self::of(self.disk, self.engine.mode())
     }
+}
 
+impl<K: Keys> Log<K> {
     /// Performs one action, if there is one.
     fn step(&mut self) -> bool {
         let Some(plan) = self.engine.poll(self.now_ms) else { return false };
@@ -121,7 +135,7 @@ impl Log {
                 Get::Memory { stored, .. } => return self.with_parts(stored).map(Some),
                 Get::Read(reading) => {
                     let bytes = self.read(&reading)?;
-                    return match reading.finish(&bytes)? {
+                    return match self.engine.fetched(&reading, &bytes)? {
                         Fetched::Value(record) => Ok(Some(Stored::new(&record))),
                         Fetched::Head(record, parts) => {
                             let readings = self.engine.parts(&reading, &parts)?;

@@ -1,6 +1,6 @@
 use proptest::{collection::vec, prelude::*};
 
-use super::{Flaw, Kind, Parts, Record};
+use super::{BATCH_BYTES, Flaw, Kind, Parts, Record};
 use crate::{
     format::{LogId, Seed},
     position::Position,
@@ -90,6 +90,13 @@ fn what_no_record_is_written_like_is_refused_in_spite_of_its_checksum() {
         Record { key: &part_key, value: b"v", is_stale: true, ..of(Kind::Part) },
         Record { key: b"", value: b"1", ..of(Kind::Padding) },
         Record { key: b"k", ..of(Kind::Padding) },
+        Record { key: b"", is_member: true, ..of(Kind::Padding) },
+        Record { key: &part_key, value: b"v", is_member: true, ..of(Kind::Part) },
+        Record { key: b"k", ..Record::batch(2, 64) },
+        Record { value: b"v", ..Record::batch(2, 64) },
+        Record { is_member: true, ..Record::batch(2, 64) },
+        Record::batch(0, 64),
+        Record::batch(2, 0),
     ] {
         let bytes = encode(&record, seed, 0);
         assert_eq!(Record::decode(&bytes, seed, 0), Err(Flaw::Form), "{record:?}");
@@ -99,6 +106,24 @@ fn what_no_record_is_written_like_is_refused_in_spite_of_its_checksum() {
     bytes[24..28].fill(0);
     seed.stamp(0, &mut bytes, 4);
     assert_eq!(Record::decode(&bytes, seed, 0), Err(Flaw::Form));
+}
+
+#[test]
+fn a_batch_lies_as_the_page_says() {
+    let seed = Seed::new(LOG, 3, 1);
+    let batch = Record::batch(0x0102, 0x0304);
+    let bytes = encode(&batch, seed, 8192);
+    assert_eq!(bytes.len(), BATCH_BYTES);
+    assert_eq!(&bytes[..4], b"Kr\x06\0");
+    assert_eq!(
+        &bytes[8..],
+        &[0, 0, 2, 1, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    );
+    assert_eq!(Record::decode(&bytes, seed, 8192), Ok((batch, BATCH_BYTES)));
+    let member = Record { is_member: true, ..sample() };
+    let bytes = encode(&member, seed, 8192);
+    assert_eq!(bytes[3], 0x2f);
+    assert_eq!(Record::decode(&bytes, seed, 8192), Ok((member, 64)));
 }
 
 #[test]
@@ -118,12 +143,12 @@ proptest! {
     #[test]
     fn records_come_back(
         sequence: u64, token: u64, expiry_ms in 0..1u64 << 48, flags: u32, is_stale: bool,
-        is_recached: bool, tags in 0usize..4, key in vec(any::<u8>(), 1..300),
+        is_recached: bool, is_member: bool, tags in 0usize..4, key in vec(any::<u8>(), 1..300),
         value in vec(any::<u8>(), 0..600), segment: u32, generation: u64, unit in 0u64..1 << 28,
     ) {
         let tags = vec![3; tags * 8];
         let record = Record {
-            token, expiry_ms, flags, is_stale, is_recached, tags: &tags,
+            token, expiry_ms, flags, is_stale, is_recached, is_member, tags: &tags,
             ..Record::new(Kind::Value, sequence, &key, &value)
         };
         let seed = Seed::new(LOG, segment, generation);

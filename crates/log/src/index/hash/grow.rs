@@ -24,6 +24,13 @@ pub(super) fn buckets_for(entries: u64) -> u64 {
 }
 
 impl HashIndex {
+    /// Whether so many entries more leave the index, at its largest, as full as it may be at any
+    /// time while it grows: then moving makes room for each.
+    pub(in crate::index) fn has_room_for(&self, entries: usize) -> bool {
+        let slots = self.buckets_max() * BUCKET_SLOTS as u64;
+        (self.len() + entries as u64) * 100 <= slots * LOAD_MAX_PERCENT
+    }
+
     /// Adds buckets while there are too few for the entries.
     #[inline]
     pub(super) fn grow_if_full(&self) -> Result<(), Loading> {
