@@ -1,10 +1,12 @@
 //! Kelvin beside others: the DRAM tier beside bounded caches (speed in one interleaved run, bytes a
-//! record), and a server that does nothing but answer, which shows the machine's limit.
+//! record), the log beside other stores, and a server that does nothing but answer, which shows the
+//! machine's limit.
 //!
 //! `README.md` says what is compared, how, and what is fair about it.
 
 mod bare;
 mod contestant;
+mod disk;
 mod engine;
 mod hits;
 mod load;
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         }
         Ok(Command::Wire(options)) => wire::run(&options),
         Ok(Command::Hits(options)) => hits::run(&options),
+        Ok(Command::Disk(options)) => disk::run(&options),
         Ok(Command::Bare(options)) => bare::run(&options),
         Ok(Command::Help) => {
             print!("{USAGE}");

@@ -4,6 +4,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use crate::{
     contestant::ENGINES,
+    disk::{self, DiskOptions},
     load::BURST,
     wire::{BLOCKS, Block},
     workload::Workload,
@@ -24,6 +25,8 @@ pub(crate) enum Command {
     Wire(WireOptions),
     /// Compare what servers have of traces.
     Hits(HitsOptions),
+    /// Compare stores on the disk.
+    Disk(DiskOptions),
     /// Print the usage.
     Help,
 }
@@ -57,6 +60,16 @@ peers wire [options]       compare servers on the wire, each on one thread
   --generator-cpus A,B     where the generator's threads run (1)
   --kelvin FILE            the program (built with cargo)
   --out DIRECTORY          tables, JSON and charts (target/wire)
+peers disk [options]       compare stores on the disk, the log among them
+  --records N              of 1 KiB (1000000); 4 times as many of 4 B, 1.5 % as many of 100 KiB
+  --rounds N               (5)
+  --window-ms N            of gets and of `safe` puts (1000)
+  --cells A,B              (put,safe,cold,warm) all that begin so: put-1k is put-1k-1 and put-1k-4
+  --engines A,B            kelvin and those built in: kyoto,kyoto-tuned,leveldb,lmdb,rocksdb,fjall;
+                           only if named: kelvin-hash,kelvin-pages
+  --dir DIRECTORY          where the stores are made and removed again (target/disk)
+  --json FILE              also write all samples
+  --quiet yes              no progress on standard error
 peers trace [options]      compare what servers of equal resident bytes have of traces
   --trace NAME             a file or generator, as `kelvin sim` reads it; repeatable
   --sizes A,B              percent of what all keys would take (1,3,10,30)
@@ -207,6 +220,7 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
         "speed" => speed(&pairs).map(Command::Speed),
         "overhead" => overhead(&pairs).map(Command::Overhead),
         "resident" => resident(&pairs).map(Command::Resident),
+        "disk" => disk::parse(&pairs).map(Command::Disk),
         "trace" => hits(&pairs).map(Command::Hits),
         "wire" => wire(&pairs).map(Command::Wire),
         "bare" => bare(&pairs).map(Command::Bare),
@@ -363,11 +377,14 @@ fn bare(pairs: &[(&str, &str)]) -> Result<BareOptions, String> {
 /// The largest value of a memcached with its defaults.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
-fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
+pub(crate) fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("{name}: {value:?} is not a number"))
 }
 
-fn each<T>(list: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+pub(crate) fn each<T>(
+    list: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
     list.split(',').map(parse).collect()
 }
 

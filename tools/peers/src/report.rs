@@ -53,7 +53,7 @@ pub(crate) struct Spread {
     pub(crate) best: f64,
     pub(crate) median: f64,
     pub(crate) worst: f64,
-    samples: Vec<f64>,
+    pub(crate) samples: Vec<f64>,
 }
 
 impl Spread {
@@ -66,12 +66,12 @@ impl Spread {
     }
 
     /// Best to worst as a share of the median.
-    fn width(&self) -> f64 {
+    pub(crate) fn width(&self) -> f64 {
         (self.best - self.worst) / self.median
     }
 
     /// Round by round, this over `other`.
-    fn over(&self, other: &Self) -> Self {
+    pub(crate) fn over(&self, other: &Self) -> Self {
         Self::of(self.samples.iter().zip(&other.samples).map(|(a, b)| a / b).collect())
     }
 }

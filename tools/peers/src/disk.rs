@@ -1,0 +1,275 @@
+//! The log beside other stores, interleaved: in every round every store runs a cell once, and what
+//! the disk gives to a program without a store is measured in the same round.
+
+mod cell;
+mod device;
+mod engine;
+mod fio;
+mod load;
+mod options;
+mod report;
+mod work;
+
+use std::{io, path::Path, time::Duration};
+
+pub(crate) use self::options::{DiskOptions, parse};
+use self::{
+    cell::{Cell, Size, Work},
+    device::{Counts, Device, Place, Probe},
+    engine::{Engine, Kind, Setup},
+    fio::{Rate, Readers},
+    load::Load,
+    report::{Bare, CellReport, Report, Row, Sample},
+    work::{Extent, Operation, Taken},
+};
+use crate::machine::Machine;
+
+/// Records that the puts of `safe` range over: more than there are.
+const SAFE_RECORDS: u32 = 1 << 20;
+
+/// How long the device's flush is looked at before a window of `safe`, and again behind it.
+const PROBE_TIME: Duration = Duration::from_millis(50);
+
+/// What one record takes at most: LMDB has a page of 4 KiB half filled, and compaction may have
+/// everything twice.
+const SPACE_FACTOR: u64 = 3;
+
+/// Runs the comparison and prints it.
+///
+/// # Errors
+/// When a store fails or says something wrong, there is no room, or the JSON cannot be written.
+pub(crate) fn run(options: &DiskOptions) -> io::Result<()> {
+    let place = Place::make(&options.directory, "disk")?;
+    let device = Device::of(place.path())?;
+    let bench = Bench { options, place: &place, device };
+    bench.check_room()?;
+    let mut report = Report::new(Machine::read(), options);
+    let of = |work: Work| options.cells.iter().filter(move |cell| cell.work == work);
+    for cell in of(Work::Put) {
+        report.cells.push(bench.puts(*cell)?);
+    }
+    for cell in of(Work::Safe) {
+        report.cells.push(bench.safe(*cell)?);
+    }
+    for size in Size::ALL {
+        let gets = |cell: &&Cell| cell.size == size && matches!(cell.work, Work::Cold | Work::Warm);
+        let cells: Vec<Cell> = options.cells.iter().filter(gets).copied().collect();
+        if !cells.is_empty() {
+            report.cells.extend(bench.gets(size, &cells)?);
+        }
+    }
+    report.finish();
+    print!("{}", report::table(&report));
+    match &options.json {
+        Some(path) => std::fs::write(path, serde_json::to_string_pretty(&report)?),
+        None => Ok(()),
+    }
+}
+
+/// What all cells share.
+struct Bench<'a> {
+    options: &'a DiskOptions,
+    place: &'a Place,
+    device: Option<Device>,
+}
+
+impl Bench<'_> {
+    /// Puts need room for one store at a time, gets for all of them.
+    fn check_room(&self) -> io::Result<()> {
+        let needed = |cell: &Cell| {
+            let stores = match cell.work {
+                Work::Put | Work::Safe => 1,
+                Work::Cold | Work::Warm => self.options.engines.len() as u64 + 1,
+            };
+            stores * cell.size.bytes(self.options.records)
+        };
+        let needed = self.options.cells.iter().map(needed).max().unwrap_or(0) * SPACE_FACTOR / 2;
+        let free = device::free_bytes(self.place.path())?;
+        if needed > free {
+            let (needed, free) = (needed >> 20, free >> 20);
+            return Err(io::Error::other(format!("{needed} MiB are needed, {free} are free")));
+        }
+        Ok(())
+    }
+
+    /// Each store anew in each round.
+    fn puts(&self, cell: Cell) -> io::Result<CellReport> {
+        let load = self.load(cell.size);
+        let mut report = CellReport::new(cell, load.records(), &self.options.engines);
+        for round in 0..self.options.rounds {
+            for (at, kind) in self.turns(round) {
+                let place = Place::make(self.place.path(), kind.name)?;
+                let engine = open(kind, &load, place.path(), false)?;
+                let (taken, counts) =
+                    self.measured(&*engine, &load, Operation::Put, cell, Extent::All)?;
+                self.say(&report.rows[at], round, cell, &taken);
+                let sample = Sample::new(taken, counts);
+                report.rows[at].add(&*engine, sample);
+                engine.close()?;
+            }
+            let bytes = cell.size.bytes(self.options.records);
+            let append = fio::append(self.place.path(), bytes)?;
+            report.add_bare("fio append 1 MiB QD4", round, append);
+        }
+        Ok(report)
+    }
+
+    /// All stores are open, and take turns in short windows: a device's flush drifts tenfold.
+    fn safe(&self, cell: Cell) -> io::Result<CellReport> {
+        let load = Load::new(SAFE_RECORDS, cell.size.value_bytes());
+        let mut report = CellReport::new(cell, load.records(), &self.options.engines);
+        let mut probe = Probe::new(self.place.path())?;
+        let (mut places, mut engines) = (Vec::new(), Vec::new());
+        for kind in &self.options.engines {
+            let place = Place::make(self.place.path(), kind.name)?;
+            engines.push(open(*kind, &load, place.path(), true)?);
+            places.push(place);
+        }
+        for round in 0..self.options.rounds {
+            for (at, _) in self.turns(round) {
+                let engine = &*engines[at];
+                let before_us = probe.flush_us(PROBE_TIME)?;
+                let flushes = engine.flushes();
+                let extent = self.window(&load, round);
+                let (taken, counts) = self.measured(engine, &load, Operation::Put, cell, extent)?;
+                let probe_us = f64::midpoint(before_us, probe.flush_us(PROBE_TIME)?);
+                let flushes = engine.flushes().zip(flushes).map(|(after, before)| after - before);
+                self.say(&report.rows[at], round, cell, &taken);
+                let sample = Sample::new(taken, counts).with_flushes(probe_us, flushes);
+                report.rows[at].add(engine, sample);
+            }
+        }
+        engines.into_iter().try_for_each(|engine| engine.close())?;
+        Ok(report)
+    }
+
+    /// Every store is loaded once, and opened anew for every sample.
+    fn gets(&self, size: Size, cells: &[Cell]) -> io::Result<Vec<CellReport>> {
+        let load = self.load(size);
+        let mut places = Vec::new();
+        for kind in &self.options.engines {
+            self.progress(&format!("{size:?}: loading {}", kind.name));
+            let place = Place::make(self.place.path(), kind.name)?;
+            let engine = open(*kind, &load, place.path(), false)?;
+            work::run(&*engine, &load, Operation::Put, 1, Extent::All)?;
+            engine.close()?;
+            places.push(place);
+        }
+        let engines = &self.options.engines;
+        let new = |cell: &Cell| CellReport::new(*cell, load.records(), engines);
+        let mut reports: Vec<CellReport> = cells.iter().map(new).collect();
+        for round in 0..self.options.rounds {
+            for (cell, report) in cells.iter().zip(&mut reports) {
+                for (at, kind) in self.turns(round) {
+                    let row = &mut report.rows[at];
+                    self.get(*cell, kind, &load, places[at].path(), (round, row))?;
+                }
+                if cell.work == Work::Cold {
+                    self.bare_reads(*cell, round, report)?;
+                }
+            }
+        }
+        Ok(reports)
+    }
+
+    fn get(
+        &self,
+        cell: Cell,
+        kind: Kind,
+        load: &Load,
+        place: &Path,
+        (round, row): (u32, &mut Row),
+    ) -> io::Result<()> {
+        if cell.work == Work::Cold {
+            device::forget(place)?;
+        } else {
+            device::warm(place)?;
+        }
+        let engine = open(kind, load, place, false)?;
+        let window = self.window(load, round);
+        if cell.work == Work::Warm {
+            work::run(&*engine, load, Operation::Get, cell.threads, window)?;
+        }
+        let (taken, counts) = self.measured(&*engine, load, Operation::Get, cell, window)?;
+        self.say(row, round, cell, &taken);
+        row.add(&*engine, Sample::new(taken, counts));
+        engine.close()
+    }
+
+    /// Reads as large as those that the subject has just asked for, as deep.
+    fn bare_reads(&self, cell: Cell, round: u32, report: &mut CellReport) -> io::Result<()> {
+        let bytes = cell.size.bytes(self.options.records);
+        let mean = report.subject_read_bytes().unwrap_or(cell.size.value_bytes() as f64);
+        let mut add = |name: &str, readers| -> io::Result<()> {
+            let time = self.options.window;
+            let rate: Option<Rate> = fio::reads(self.place.path(), bytes, mean, readers, time)?;
+            report.add_bare(name, round, rate);
+            Ok(())
+        };
+        if cell.threads > 1 {
+            add("fio random reads, threads", Readers::Threads(cell.threads))?;
+        }
+        add("fio random reads", Readers::Ring(cell.threads))
+    }
+
+    fn measured(
+        &self,
+        engine: &dyn Engine,
+        load: &Load,
+        operation: Operation,
+        cell: Cell,
+        extent: Extent,
+    ) -> io::Result<(Taken, Option<Counts>)> {
+        let counts = || self.device.as_ref().map(Device::counts).transpose();
+        let before = counts()?;
+        let taken = work::run(engine, load, operation, cell.threads, extent)?;
+        let after = counts()?;
+        Ok((taken, after.zip(before).map(|(after, before)| after.since(before))))
+    }
+
+    fn load(&self, size: Size) -> Load {
+        Load::new(size.records(self.options.records), size.value_bytes())
+    }
+
+    /// Each round begins elsewhere.
+    fn window(&self, load: &Load, round: u32) -> Extent {
+        let from = load.records() / self.options.rounds * round;
+        Extent::Window { from, time: self.options.window, max: load.records() }
+    }
+
+    /// The engines in an order that rotates, so that none always follows the same one.
+    fn turns(&self, round: u32) -> impl Iterator<Item = (usize, Kind)> + use<'_> {
+        let engines = &self.options.engines;
+        (0..engines.len()).map(move |turn| {
+            let at = (turn + round as usize) % engines.len();
+            (at, engines[at])
+        })
+    }
+
+    fn say(&self, row: &Row, round: u32, cell: Cell, taken: &Taken) {
+        let per_s = f64::from(taken.ops) / taken.wall_s;
+        let (rounds, round) = (self.options.rounds, round + 1);
+        self.progress(&format!("{} {round}/{rounds} {} {per_s:.0}/s", cell.name, row.engine));
+    }
+
+    fn progress(&self, line: &str) {
+        if !self.options.is_quiet {
+            eprintln!("{line}");
+        }
+    }
+}
+
+fn open(kind: Kind, load: &Load, path: &Path, is_safe: bool) -> io::Result<Box<dyn Engine>> {
+    (kind.open)(&Setup { directory: path, records: load.records(), is_safe })
+}
+
+impl CellReport {
+    fn add_bare(&mut self, name: &str, round: u32, rate: Option<Rate>) {
+        let Some(rate) = rate else { return };
+        if round == 0 {
+            self.bare.push(Bare { name: name.to_owned(), rates: Vec::new() });
+        }
+        let bare = self.bare.iter_mut().find(|bare| bare.name == name);
+        bare.expect("invariant: made in the first round").rates.push(rate);
+    }
+}

@@ -1,0 +1,115 @@
+//! The stores that are compared: one interface, and an engine or a family of them a file behind it.
+
+#[cfg(feature = "fjall")]
+mod fjall;
+mod kelvin;
+#[cfg(native)]
+mod native;
+
+use std::{io, path::Path};
+
+/// What every engine may use: a memtable (or what it has instead), and a cache of blocks.
+#[cfg(any(native, feature = "fjall"))]
+const MEMTABLE_BYTES: u64 = 64 << 20;
+#[cfg(any(native, feature = "fjall"))]
+const CACHE_BYTES: u64 = 512 << 20;
+
+/// Bits a key of Bloom filters.
+#[cfg(feature = "fjall")]
+const BLOOM_BITS: f32 = 10.0;
+
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup<'a> {
+    /// Its own, which is there.
+    pub(super) directory: &'a Path,
+    /// Keys are below.
+    pub(super) records: u32,
+    /// Whether every put is to be durable when it returns.
+    pub(super) is_safe: bool,
+}
+
+/// A store, shared by all threads. One that is not closed may stay open till the program ends.
+pub(super) trait Engine: Send + Sync {
+    /// Access for the calling thread.
+    fn session(&self) -> io::Result<Box<dyn Session + '_>>;
+
+    /// Makes everything durable that was put.
+    fn flush(&self) -> io::Result<()>;
+
+    /// Flushes of records since it was opened, where the engine counts them.
+    fn flushes(&self) -> Option<u64> {
+        None
+    }
+
+    /// What memory it uses, and how it is set.
+    fn settings(&self) -> String;
+
+    /// Closes it in order.
+    fn close(self: Box<Self>) -> io::Result<()>;
+}
+
+/// A thread's access.
+pub(super) trait Session {
+    /// Stores a value.
+    fn put(&mut self, key: u32, value: &[u8]) -> io::Result<()>;
+
+    /// Copies a value to the start of `out`, which has room, and returns its length.
+    fn get(&mut self, key: u32, out: &mut [u8]) -> io::Result<Option<usize>>;
+}
+
+/// Bytes of puts that returned, in `async`, and that a crash may take; `None` is all of them.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub(super) struct AtRisk {
+    pub(super) by_power_cut: Option<u64>,
+    pub(super) by_kill: Option<u64>,
+}
+
+/// A kind of store.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) is_subject: bool,
+    /// Whether it runs when nobody names engines.
+    pub(super) is_default: bool,
+    pub(super) at_risk: AtRisk,
+    pub(super) open: fn(&Setup<'_>) -> io::Result<Box<dyn Engine>>,
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// Of engines that hand every put to the kernel and flush none by themselves.
+#[cfg(any(native, feature = "fjall"))]
+const KERNEL_HAS_ALL: AtRisk = AtRisk { by_power_cut: None, by_kill: Some(0) };
+
+/// The engines that were built in.
+pub(super) const KINDS: &[Kind] = &[
+    kelvin::FLAT,
+    kelvin::HASH,
+    kelvin::PAGES,
+    #[cfg(feature = "leveldb")]
+    native::LEVELDB,
+    #[cfg(feature = "rocksdb")]
+    native::ROCKSDB,
+    #[cfg(feature = "lmdb")]
+    native::LMDB,
+    #[cfg(feature = "kyoto")]
+    native::KYOTO,
+    #[cfg(feature = "kyoto")]
+    native::KYOTO_TUNED,
+    #[cfg(feature = "fjall")]
+    fjall::FJALL,
+];
+
+#[cfg(test)]
+mod tests;

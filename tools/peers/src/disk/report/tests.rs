@@ -1,0 +1,90 @@
+use super::{Bare, CellReport, Report, Row, Sample, table};
+use crate::{
+    disk::{
+        cell::{CELLS, Work},
+        device::Counts,
+        engine::AtRisk,
+        fio::Rate,
+        work::Taken,
+    },
+    machine::Machine,
+};
+
+fn sample(per_s: u32, read_bytes: u64) -> Sample {
+    let taken = Taken {
+        ops: per_s,
+        wall_s: 1.0,
+        flush_s: 0.0,
+        cpu_us: 2.0,
+        p999_us: 3.0,
+        worst_us: 4000.0,
+        last_over_first: 0.9,
+    };
+    let reads = u64::from(per_s);
+    let counts =
+        Counts { reads, read_bytes: reads * read_bytes, write_bytes: 0, flushes: reads / 4 };
+    Sample::new(taken, Some(counts))
+}
+
+fn row(engine: &'static str, is_subject: bool, samples: Vec<Sample>) -> Row {
+    let at_risk = AtRisk { by_power_cut: None, by_kill: Some(0) };
+    Row { engine, is_subject, settings: "as it comes".to_owned(), at_risk, samples }
+}
+
+fn report(work: Work) -> CellReport {
+    let cell = *CELLS.iter().find(|cell| cell.work == work).expect("there is one");
+    let rates = [800.0, 1000.0].map(|ops| Rate { ops_per_s: ops, bytes_per_s: 4.0 * ops });
+    let mut report = CellReport {
+        cell,
+        records: 1 << 20,
+        rows: vec![
+            row("kelvin", true, vec![sample(900, 5000), sample(600, 5000)]),
+            row("reader", false, vec![sample(300, 9000), sample(400, 9000)]),
+            row("ahead", false, vec![sample(1200, 60_000), sample(1200, 60_000)]),
+        ],
+        bare: vec![Bare { name: "fio".to_owned(), rates: rates.to_vec() }],
+        ratios: Vec::new(),
+    };
+    report.finish();
+    report
+}
+
+#[test]
+fn the_best_peer_of_cold_gets_is_one_that_reads_what_it_is_asked_for() {
+    let report = report(Work::Cold);
+    let found: Vec<_> = report.ratios.iter().map(|it| (it.against.as_str(), it.of_bests)).collect();
+    let best = "the best peer, reader";
+    assert_eq!(found, [(best, 2.25), ("fio", 0.9), ("reader", 2.25), ("ahead", 0.75)]);
+    assert_eq!(report.ratios[0].rounds.samples, [3.0, 1.5]);
+    assert_eq!(report.subject_read_bytes(), Some(5000.0));
+}
+
+#[test]
+fn of_puts_bytes_are_compared_with_an_append() {
+    let report = report(Work::Put);
+    let against = |name: &str| report.ratios.iter().find(|it| it.against == name);
+    assert_eq!(against("fio").expect("it is there").of_bests, 0.9);
+    assert_eq!(against("the best peer, ahead").expect("it is there").of_bests, 0.75);
+}
+
+#[test]
+fn flushes_are_shared_by_puts() {
+    let sample = sample(100, 0).with_flushes(50.0, Some(10));
+    assert_eq!((sample.ops_a_flush, sample.ops_an_own_flush), (Some(4.0), Some(10.0)));
+    assert_eq!(sample.with_flushes(50.0, Some(0)).ops_an_own_flush, None);
+}
+
+#[test]
+fn every_line_of_a_table_has_the_columns_of_its_head() {
+    let cells = [Work::Put, Work::Safe, Work::Cold].map(report).into();
+    let report = Report { machine: Machine::read(), records: 1, rounds: 2, window_ms: 5, cells };
+    let text = table(&report);
+    let rows: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("| engine")).collect();
+    let columns = |line: &str| line.matches('|').count();
+    for table in rows.split(|line| !line.starts_with('|')).filter(|table| !table.is_empty()) {
+        assert!(table.iter().all(|line| columns(line) == columns(table[0])), "{table:#?}");
+    }
+    assert!(text.contains("| ahead | 1200 | 1200 | 0 % | 2.00 | 3.0 | 4.0 | 0.90 |"), "{text}");
+    assert!(text.contains("| ahead (reads ahead) |"), "{text}");
+    assert!(text.contains(" 4, 0 |"), "{text}");
+}

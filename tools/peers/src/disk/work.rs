@@ -1,0 +1,275 @@
+//! How a cell is run on one store, and what is taken down.
+
+use std::{
+    io,
+    sync::Barrier,
+    time::{Duration, Instant},
+};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{
+    engine::{Engine, Session},
+    load::Load,
+};
+
+/// Values below are so fast to store that the clock is read once for several: as many.
+const SMALL_VALUE_BYTES: usize = 256;
+const SMALL_PUTS_A_STAMP: usize = 16;
+
+/// Parts of a run that are timed apart, to show whether it becomes slower.
+pub(super) const PARTS: usize = 10;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Put,
+    /// And compared.
+    Get,
+}
+
+/// How much of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Extent {
+    /// Every record once, and a flush in the end, all of which is timed.
+    All,
+    /// From a place of the order on, for a time; at most so many.
+    Window { from: u32, time: Duration, max: u32 },
+}
+
+/// What a run took.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub(super) struct Taken {
+    pub(super) ops: u32,
+    pub(super) wall_s: f64,
+    /// Of it the flush in the end.
+    pub(super) flush_s: f64,
+    /// Processor time of the process an operation.
+    pub(super) cpu_us: f64,
+    /// That 999 of 1000 operations took no more than. Of very small values of 16 puts together.
+    pub(super) p999_us: f64,
+    pub(super) worst_us: f64,
+    /// Operations a second of the last tenth over those of the first.
+    pub(super) last_over_first: f64,
+}
+
+/// What a thread did.
+struct Trail {
+    start: Instant,
+    end: Instant,
+    ops: u32,
+    /// Nanoseconds between looks at the clock.
+    steps_ns: Vec<u64>,
+}
+
+/// Runs an operation on `threads` threads.
+///
+/// # Errors
+/// When one fails, or a value is absent or wrong.
+pub(super) fn run(
+    engine: &dyn Engine,
+    load: &Load,
+    operation: Operation,
+    threads: u32,
+    extent: Extent,
+) -> io::Result<Taken> {
+    let barrier = Barrier::new(threads as usize);
+    let cpu = process_time();
+    let trails: io::Result<Vec<Trail>> = std::thread::scope(|scope| {
+        let run = |thread| {
+            let barrier = &barrier;
+            let each = Thread { load, operation, thread, threads };
+            scope.spawn(move || each.run(engine, barrier, extent))
+        };
+        let handles: Vec<_> = (0..threads).map(run).collect();
+        handles.into_iter().map(|handle| handle.join().expect("a thread panicked")).collect()
+    });
+    let trails = trails?;
+    let start = trails.iter().map(|trail| trail.start).min().expect("there is a thread");
+    let mut end = trails.iter().map(|trail| trail.end).max().expect("there is a thread");
+    let mut flush_s = 0.0;
+    if matches!((operation, extent), (Operation::Put, Extent::All)) {
+        engine.flush()?;
+        flush_s = end.elapsed().as_secs_f64();
+        end = Instant::now();
+    }
+    let cpu = process_time() - cpu;
+    let ops: u32 = trails.iter().map(|trail| trail.ops).sum();
+    let last_over_first = last_over_first(&trails);
+    let mut steps: Vec<u64> = trails.into_iter().flat_map(|trail| trail.steps_ns).collect();
+    steps.sort_unstable();
+    let step_us = |at: usize| steps.get(at).map_or(0.0, |ns| *ns as f64 / 1e3);
+    Ok(Taken {
+        ops,
+        wall_s: (end - start).as_secs_f64(),
+        flush_s,
+        cpu_us: cpu.as_secs_f64() * 1e6 / f64::from(ops.max(1)),
+        p999_us: step_us(rank(steps.len(), 0.999)),
+        worst_us: step_us(steps.len().saturating_sub(1)),
+        last_over_first,
+    })
+}
+
+/// The place of the first of `len` sorted values that a share of them is not above.
+fn rank(len: usize, share: f64) -> usize {
+    ((len as f64 * share).ceil() as usize).max(1) - 1
+}
+
+/// The time of the first tenth of each thread's operations over that of the last, in the mean.
+fn last_over_first(trails: &[Trail]) -> f64 {
+    let (mut first, mut last) = (0, 0);
+    for steps in trails.iter().map(|trail| trail.steps_ns.as_slice()) {
+        let part = steps.len() / PARTS;
+        first += steps[..part].iter().sum::<u64>();
+        last += steps[steps.len() - part..].iter().sum::<u64>();
+    }
+    first as f64 / last as f64
+}
+
+/// Processor time of the process.
+fn process_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// One thread of a run.
+struct Thread<'a> {
+    load: &'a Load,
+    operation: Operation,
+    thread: u32,
+    threads: u32,
+}
+
+impl Thread<'_> {
+    fn run(&self, engine: &dyn Engine, barrier: &Barrier, extent: Extent) -> io::Result<Trail> {
+        let (from, count, time) = match extent {
+            Extent::All => (0, self.load.records(), Duration::MAX),
+            Extent::Window { from, time, max } => (from, max, time),
+        };
+        let session = engine.session();
+        let mine = (count.saturating_sub(self.thread)).div_ceil(self.threads);
+        let stamped = match self.load.value_bytes() {
+            ..SMALL_VALUE_BYTES => SMALL_PUTS_A_STAMP,
+            _ => 1,
+        };
+        // Memory that is touched before the clock starts, where it is known how much.
+        let mut steps_ns = vec![0; if time == Duration::MAX { mine as usize } else { 0 }];
+        steps_ns.clear();
+        let mut out = vec![0; self.load.value_bytes()];
+        barrier.wait();
+        let mut session = session?;
+        let start = Instant::now();
+        let (mut last, mut ops) = (start, 0);
+        for turn in 0..mine {
+            let at = from.wrapping_add(turn * self.threads + self.thread);
+            self.operate(&mut *session, self.load.key(at), &mut out)?;
+            ops += 1;
+            if !(turn as usize + 1).is_multiple_of(stamped) {
+                continue;
+            }
+            let now = Instant::now();
+            steps_ns.push((now - last).as_nanos() as u64);
+            last = now;
+            if now - start >= time {
+                break;
+            }
+        }
+        Ok(Trail { start, end: Instant::now(), ops, steps_ns })
+    }
+
+    #[inline]
+    fn operate(&self, session: &mut dyn Session, key: u32, out: &mut [u8]) -> io::Result<()> {
+        let value = self.load.value(key);
+        if self.operation == Operation::Put {
+            return session.put(key, value);
+        }
+        match session.get(key, out)? {
+            Some(bytes) if bytes == value.len() && out == value => Ok(()),
+            Some(_) => Err(io::Error::other(format!("key {key} has a wrong value"))),
+            None => Err(io::Error::other(format!("key {key} is absent"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::HashMap,
+        io,
+        sync::{
+            Mutex,
+            atomic::{AtomicU32, Ordering},
+        },
+        time::Duration,
+    };
+
+    use super::{Extent, Operation, rank, run};
+    use crate::disk::{
+        engine::{Engine, Session},
+        load::Load,
+    };
+
+    #[derive(Default)]
+    struct InMemory {
+        records: Mutex<HashMap<u32, Vec<u8>>>,
+        flushes: AtomicU32,
+    }
+
+    impl Engine for InMemory {
+        fn session(&self) -> io::Result<Box<dyn Session + '_>> {
+            Ok(Box::new(self))
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            self.flushes.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn settings(&self) -> String {
+            String::new()
+        }
+
+        fn close(self: Box<Self>) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Session for &InMemory {
+        fn put(&mut self, key: u32, value: &[u8]) -> io::Result<()> {
+            self.records.lock().expect("sound").insert(key, value.to_owned());
+            Ok(())
+        }
+
+        fn get(&mut self, key: u32, out: &mut [u8]) -> io::Result<Option<usize>> {
+            let records = self.records.lock().expect("sound");
+            Ok(records.get(&key).map(|value| {
+                out.copy_from_slice(value);
+                value.len()
+            }))
+        }
+    }
+
+    #[test]
+    fn every_record_is_put_once_and_flushed_and_a_wrong_value_ends_a_run() {
+        let (engine, load) = (InMemory::default(), Load::new(1003, 300));
+        let taken = run(&engine, &load, Operation::Put, 4, Extent::All).expect("it runs");
+        let count = |engine: &InMemory| engine.records.lock().expect("sound").len();
+        assert_eq!((taken.ops, count(&engine)), (1003, 1003));
+        assert_eq!(engine.flushes.load(Ordering::Relaxed), 1);
+        let window = Extent::Window { from: 1000, time: Duration::from_secs(60), max: 50 };
+        let taken = run(&engine, &load, Operation::Get, 3, window).expect("all are right");
+        assert_eq!(taken.ops, 50);
+        engine.records.lock().expect("sound").get_mut(&load.key(1001)).expect("it is there")[7] ^=
+            1;
+        let error = run(&engine, &load, Operation::Get, 3, window).expect_err("one is wrong");
+        assert_eq!(error.to_string(), format!("key {} has a wrong value", load.key(1001)));
+        engine.records.lock().expect("sound").remove(&load.key(1001));
+        assert!(run(&engine, &load, Operation::Get, 3, window).is_err());
+    }
+
+    #[test]
+    fn ranks_are_those_of_sorted_values() {
+        assert_eq!([rank(1, 0.999), rank(1000, 0.999), rank(1001, 0.999)], [0, 998, 999]);
+        assert_eq!(rank(0, 0.999), 0);
+    }
+}
