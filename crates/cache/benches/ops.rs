@@ -227,7 +227,7 @@ impl Bench {
     fn get_batch(&mut self) -> usize {
         let mut hits = 0;
         for burst in self.keys.as_chunks::<BURST>().0 {
-            for key in prefetch(&self.roomy, burst) {
+            for key in prefetch(&self.roomy, burst, false) {
                 hits += usize::from(matches!(self.roomy.get(key, &mut self.reply), Get::Hit(_)));
             }
             self.roomy.quiesce();
@@ -263,7 +263,7 @@ impl Bench {
     fn set_fresh_batch(&mut self) -> usize {
         let mut room = [0; 24];
         for burst in self.keys.as_chunks::<BURST>().0 {
-            for key in prefetch(&self.full, burst) {
+            for key in prefetch(&self.full, burst, true) {
                 let bytes = key.bytes().try_into().expect("keys have 16 bytes");
                 let put = Put::new(Value::Bytes(value(bytes, 0, &mut room)));
                 self.full.set(key, &put).expect("a small value is always stored");
@@ -275,12 +275,20 @@ impl Bench {
 }
 
 /// Hashes a burst and runs both prefetch passes.
-fn prefetch<'k>(worker: &Worker, burst: &'k [KeyBytes; BURST]) -> [cache::Key<'k>; BURST] {
+#[inline(always)]
+fn prefetch<'k>(
+    worker: &Worker,
+    burst: &'k [KeyBytes; BURST],
+    stores: bool,
+) -> [cache::Key<'k>; BURST] {
     let keys = burst.each_ref().map(|bytes| worker.key(bytes));
-    for key in keys {
+    for key in &keys {
         worker.prefetch_index(key);
+        if stores {
+            worker.prefetch_ghosts(key);
+        }
     }
-    for key in keys {
+    for key in &keys {
         worker.prefetch_record(key);
     }
     keys

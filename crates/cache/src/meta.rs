@@ -19,17 +19,13 @@ pub struct Key<'k> {
 impl<'k> Key<'k> {
     #[inline]
     pub(crate) fn new(bytes: &'k [u8], hash: u64, candidates: Candidates) -> Self {
-        let start = match bytes {
-            [a, b, c, d, ..] => [*a, *b, *c, *d],
-            [a, b, c] => [*a, *b, *c, 0],
-            [a, b] => [*a, *b, 0, 0],
-            [a] => [*a, 0, 0, 0],
-            [] => [0; 4],
+        let (start, mask) = match bytes.first_chunk() {
+            Some(start) => (u32::from_le_bytes(*start), u32::MAX),
+            None => (start_of_short(bytes), (1 << (bytes.len() * 8)) - 1),
         };
         // A key too long for the header's byte has a length that no record has.
         let len = if bytes.len() > crate::KEY_LEN_MAX { 0xff } else { bytes.len() as u64 };
-        let mask = if bytes.len() >= 4 { u32::MAX } else { (1 << (bytes.len() * 8)) - 1 };
-        let first = u64::from(u32::from_le_bytes(start)) << 32 | len;
+        let first = u64::from(start) << 32 | len;
         let first_mask = u64::from(mask) << 32 | u64::from(Header::KEY_MASK);
         Self { bytes, hash, candidates, first, first_mask }
     }
@@ -49,6 +45,12 @@ impl<'k> Key<'k> {
     pub fn bytes(&self) -> &'k [u8] {
         self.bytes
     }
+}
+
+/// Fewer than four bytes, and zeros.
+#[inline(never)]
+fn start_of_short(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |start, byte| start << 8 | u32::from(*byte))
 }
 
 /// See [`Key::plain`].

@@ -2,7 +2,8 @@
 
 use wire::memcached::limits::LINE_PROBE_BYTES;
 use wire::memcached::{
-    Keys, KeysStep, Limits, MetaStore, Request, Step, Store, Then, body, parse, parse_keys,
+    Get, Keys, KeysStep, Limits, MetaStore, Request, Step, Store, Then, body, parse, parse_keys,
+    plain_get, plain_meta_get, plain_set,
 };
 
 /// Small, so that small inputs have retrievals that come in parts.
@@ -50,7 +51,9 @@ impl Reader {
     }
 
     fn next<'a>(&mut self, input: &'a [u8]) -> Option<(Event<'a>, usize)> {
-        match parse(input, &LIMITS) {
+        let step = parse(input, &LIMITS);
+        check_plain(input, &step);
+        match step {
             Step::Incomplete => None,
             Step::Request { request, consumed } => {
                 match request {
@@ -87,5 +90,22 @@ impl Reader {
                 Some((Event::Refused { reply, line_len, then: Then::Close }, line_len))
             }
         }
+    }
+}
+
+/// What is read without the parser is what the parser reads.
+fn check_plain(input: &[u8], step: &Step<'_>) {
+    if let Some((key, consumed)) = plain_get(input) {
+        let Step::Request { request: Request::Get(get), consumed: taken } = *step else {
+            panic!("{step:?} is no get of {key:?}");
+        };
+        let Get { mut keys, complete, with_token, touch } = get;
+        assert_eq!((keys.next(), keys.next(), taken), (Some(key), None, consumed));
+        assert_eq!((complete, with_token, touch), (true, false, None));
+    }
+    let set = plain_set(input).map(|(store, consumed)| (Request::Store(store), consumed));
+    let meta = plain_meta_get(input).map(|(meta, consumed)| (Request::MetaGet(meta), consumed));
+    if let Some((request, consumed)) = set.or(meta) {
+        assert_eq!(*step, Step::Request { request, consumed });
     }
 }

@@ -36,10 +36,18 @@ impl ShortPlain {
         let room = out.begin(&meta);
         match room.first_chunk_mut() {
             Some(room) => *room = value,
-            None => room[..value_len].copy_from_slice(&value[..value_len]),
+            None => fill(room, &value[..value_len]),
         }
         meta
     }
+}
+
+/// Copies a value to where there is no room for more than it. A function of its own: otherwise both
+/// ways to copy would be one whose length is known too late.
+#[cold]
+#[inline(never)]
+fn fill(room: &mut [u8], value: &[u8]) {
+    room[..value.len()].copy_from_slice(value);
 }
 
 impl<'a> Slot<'a> {

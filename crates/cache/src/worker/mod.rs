@@ -222,7 +222,7 @@ impl Worker {
 
     /// Hashes a key. A key longer than [`crate::KEY_LEN_MAX`] is found nowhere and stored nowhere.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         let memory = &self.table().memory;
         let hash = memory.hasher.hash(bytes);

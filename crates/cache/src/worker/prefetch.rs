@@ -26,17 +26,15 @@ const FIRST_LINES: usize = 2;
 const FIRST_BYTES: usize = FIRST_LINES * LINE_WORDS * WORD_BYTES;
 
 impl Worker {
-    /// Asks memory for all that looking at the records of these keys will touch.
+    /// Second and third pass over a burst, whose keys have been through [`Self::prefetch_index`]:
+    /// asks memory for the records.
     #[inline]
-    pub fn prefetch<'k>(&self, keys: impl Iterator<Item = Key<'k>> + Clone) {
-        keys.clone().for_each(|key| self.prefetch_index(key));
+    pub fn prefetch_records<'k>(&self, keys: impl Iterator<Item = &'k Key<'k>>) {
         let mut locations = ArrayVec::<usize, PREFETCHED_RECORDS_MAX>::new();
         for key in keys {
-            let location = self.locate(&key);
-            if let Some(location) = location
-                && !locations.is_full()
-            {
-                locations.push(location);
+            if let Some(location) = self.locate(key) {
+                // Those behind the last place go without a third pass.
+                let _ = locations.try_push(location);
             }
         }
         let mut words_left = REST_WORDS_MAX;
@@ -47,16 +45,23 @@ impl Worker {
 
     /// First pass over a burst: asks memory for the key's buckets.
     #[inline]
-    pub fn prefetch_index(&self, key: Key<'_>) {
+    pub fn prefetch_index(&self, key: &Key<'_>) {
         let memory = &self.table().memory;
         memory.index.prefetch(&memory.arena, key.candidates);
+    }
+
+    /// For a key that is to be stored, with the first pass: asks memory for what is remembered of
+    /// keys that were evicted.
+    #[inline]
+    pub fn prefetch_ghosts(&self, key: &Key<'_>) {
+        let memory = &self.table().memory;
         memory.ghosts.prefetch(&memory.arena, key.hash);
     }
 
     /// Second pass over a burst: asks memory for the start of the record that the buckets lead to.
     #[inline]
-    pub fn prefetch_record(&self, key: Key<'_>) {
-        self.locate(&key);
+    pub fn prefetch_record(&self, key: &Key<'_>) {
+        self.locate(key);
     }
 
     /// Where a key's record probably is; asks memory for its first lines.

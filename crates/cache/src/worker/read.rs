@@ -24,7 +24,7 @@ enum Seen {
 impl Worker {
     /// Reads a record. Takes no lock unless writers leave no gap to read in, or the value is to be
     /// pinned; counts as a hit for replacement.
-    #[inline]
+    #[inline(always)]
     pub fn get(&mut self, key: Key<'_>, out: &mut impl Output) -> Get {
         self.check_owner(&key);
         if !self.is_current(&key) {

@@ -5,8 +5,8 @@ use std::{collections::VecDeque, io::IoSlice};
 use super::Weight;
 use crate::pool::{Buffer, Class, Share};
 
-/// Places for buffers that an empty chain keeps, so that a steady load does not allocate and an
-/// idle connection costs little: 8 of 40 bytes.
+/// Places for buffers before the last that an empty chain keeps, so that a steady load does not
+/// allocate and an idle connection costs little: 8 of 40 bytes, if it has ever had any.
 const KEPT_BUFFERS: usize = 8;
 
 /// Places for external memory that it keeps: 4 of some 140 bytes, if it has ever had any.
@@ -107,7 +107,10 @@ struct Piece<E> {
 /// memory have no pieces.
 #[derive(Debug)]
 pub struct Chain<E> {
-    buffers: VecDeque<Buffer>,
+    /// Those before the last, which have no room for what came next.
+    filled: VecDeque<Buffer>,
+    /// Where what comes next is written: mostly the only one, and so found at once.
+    last: Option<Buffer>,
     pieces: VecDeque<Piece<E>>,
     /// Bytes of the buffers that are sent behind all pieces.
     behind: usize,
@@ -122,7 +125,8 @@ pub struct Chain<E> {
 impl<E> Default for Chain<E> {
     fn default() -> Self {
         Self {
-            buffers: VecDeque::new(),
+            filled: VecDeque::new(),
+            last: None,
             pieces: VecDeque::new(),
             behind: 0,
             buffer_sent: 0,
@@ -148,13 +152,13 @@ impl<E: External> Chain<E> {
 
     /// All of it, if that is one slice of a buffer.
     pub(crate) fn one_slice(&self) -> Option<&[u8]> {
-        let rest = &self.buffers.front()?.bytes()[self.buffer_sent..];
+        let rest = &self.first()?.bytes()[self.buffer_sent..];
         (self.pieces.is_empty() && rest.len() == self.bytes_in_buffers).then_some(rest)
     }
 
     /// Collects the bytes that are to be sent next, as many as `to` takes.
     pub fn gather<'a>(&'a self, to: &mut Gather<'a, '_>) {
-        let mut buffers = self.buffers.iter();
+        let mut buffers = self.filled.iter().chain(&self.last);
         let mut rest = buffers.next().map_or(&[][..], |first| &first.bytes()[self.buffer_sent..]);
         let mut push_buffered = |mut len: usize, to: &mut Gather<'a, '_>| {
             while len > 0 {
@@ -240,26 +244,28 @@ impl<E: External> Chain<E> {
     fn advance_buffers(&mut self, mut count: usize) {
         self.bytes_in_buffers -= count;
         while count > 0 {
-            let first = self.buffers.front().expect("invariant: buffers have what is sent");
+            let first = self.first().expect("invariant: buffers have what is sent");
             let left = first.bytes().len() - self.buffer_sent;
             if count < left {
                 self.buffer_sent += count;
                 return;
             }
             count -= left;
-            self.weight.remove(first);
-            self.buffers.pop_front();
+            if let Some(first) = self.filled.pop_front().or_else(|| self.last.take()) {
+                self.weight.remove(&first);
+            }
             self.buffer_sent = 0;
         }
     }
 
     /// Drops room that was taken and not used, and queues that grew.
     pub(super) fn clear(&mut self) {
-        if !self.buffers.is_empty() {
-            self.buffers.clear();
+        self.last = None;
+        if !self.filled.is_empty() {
+            self.filled.clear();
         }
-        if self.buffers.capacity() > KEPT_BUFFERS {
-            self.buffers.shrink_to(KEPT_BUFFERS);
+        if self.filled.capacity() > KEPT_BUFFERS {
+            self.filled.shrink_to(KEPT_BUFFERS);
         }
         if self.pieces.capacity() > KEPT_PIECES {
             self.pieces.shrink_to(KEPT_PIECES);
@@ -276,51 +282,53 @@ impl<E: External> Chain<E> {
         self.bytes_in_buffers
     }
 
+    fn first(&self) -> Option<&Buffer> {
+        self.filled.front().or(self.last.as_ref())
+    }
+
     pub(super) fn last_buffer(&self) -> Option<&Buffer> {
-        self.buffers.back()
+        self.last.as_ref()
     }
 
     pub(super) fn last_class(&self) -> Option<Class> {
-        self.buffers.back().map(Buffer::class)
+        self.last.as_ref().map(Buffer::class)
     }
 
     /// Buffers, and bytes in the last one.
     pub(super) fn end(&self) -> (usize, usize) {
-        (self.buffers.len(), self.buffers.back().map_or(0, |last| last.bytes().len()))
+        let last_len = self.last.as_ref().map(|last| last.bytes().len());
+        (self.filled.len() + usize::from(last_len.is_some()), last_len.unwrap_or(0))
     }
 
-    pub(super) fn room_len(&self) -> usize {
-        self.buffers.back().map_or(0, |last| last.capacity() - last.bytes().len())
-    }
-
+    #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {
-        self.buffers.back_mut().map_or(&mut [], Buffer::room)
+        match &mut self.last {
+            Some(last) => last.room(),
+            None => &mut [],
+        }
     }
 
     pub(super) fn push_buffer(&mut self, buffer: Buffer) {
         self.weight.add(&buffer);
-        self.buffers.push_back(buffer);
+        if let Some(filled) = self.last.replace(buffer) {
+            self.filled.push_back(filled);
+        }
     }
 
-    pub(super) fn commit(&mut self, count: usize) {
-        self.commit_with(count, &[]);
-    }
-
+    #[inline]
     pub(super) fn commit_with(&mut self, count: usize, tail: &[u8]) {
         let len = count + tail.len();
-        if len == 0 {
-            return;
-        }
-        let last = self.buffers.back_mut().expect("committed without room");
-        last.room()[count..len].copy_from_slice(tail);
-        last.commit(len);
+        let Some(last) = &mut self.last else {
+            return assert_eq!(len, 0, "committed without room");
+        };
+        last.commit_with(count, tail);
         self.bytes_in_buffers += len;
         self.behind += len;
     }
 
     pub(super) fn reserve(&mut self, len: usize) -> &mut [u8] {
-        self.commit(len);
-        let Some(last) = self.buffers.back_mut() else { return &mut [] };
+        self.commit_with(len, &[]);
+        let Some(last) = &mut self.last else { return &mut [] };
         let end = last.bytes().len();
         last.written(end - len)
     }
@@ -335,12 +343,13 @@ impl<E: External> Chain<E> {
     /// Goes back to where there were `buffers` buffers and `last_len` bytes in the last one.
     pub(super) fn truncate(&mut self, buffers: usize, last_len: usize) {
         let mut removed = 0;
-        while self.buffers.len() > buffers {
-            let last = self.buffers.pop_back().expect("invariant: counted");
+        while self.end().0 > buffers {
+            let last = self.last.take().expect("invariant: counted");
+            self.last = self.filled.pop_back();
             removed += last.bytes().len();
             self.weight.remove(&last);
         }
-        if let Some(last) = self.buffers.back_mut() {
+        if let Some(last) = &mut self.last {
             removed += last.bytes().len() - last_len;
             last.truncate(last_len);
         }

@@ -77,6 +77,7 @@ impl<E: External> Output<E> {
     /// less than the pool can spare. When not, the session returns [`crate::Next::Blocked`] and is
     /// called again when there is.
     #[must_use]
+    #[inline]
     pub fn has_room(&self) -> bool {
         self.is_idle()
             || (self.below_bound()
@@ -87,8 +88,8 @@ impl<E: External> Output<E> {
     /// Appends `bytes`.
     pub fn put(&mut self, bytes: &[u8]) {
         if bytes.len() <= BUFFER_BYTES_MAX {
-            self.reserve(bytes.len()).copy_from_slice(bytes);
-            return;
+            self.room(bytes.len());
+            return self.commit_with(0, bytes);
         }
         for part in bytes.chunks(BUFFER_BYTES_MAX) {
             self.put(part);
@@ -100,12 +101,18 @@ impl<E: External> Output<E> {
     ///
     /// # Panics
     /// Panics when `len` exceeds [`BUFFER_BYTES_MAX`].
+    #[inline]
     pub fn room(&mut self, len: usize) -> &mut [u8] {
-        if self.chain.room_len() < len {
-            let buffer = self.take(Class::for_bytes(len).expect("invariant: it fits a buffer"));
-            self.chain.push_buffer(buffer);
+        if self.chain.room().len() < len {
+            self.make_room(len);
         }
         self.chain.room()
+    }
+
+    #[inline(never)]
+    fn make_room(&mut self, len: usize) {
+        let buffer = self.take(Class::for_bytes(len).expect("invariant: it fits a buffer"));
+        self.chain.push_buffer(buffer);
     }
 
     /// One more buffer, of at least `least`: from the connection's own memory while that
@@ -134,14 +141,16 @@ impl<E: External> Output<E> {
     ///
     /// # Panics
     /// Panics when the room is smaller.
+    #[inline]
     pub fn commit(&mut self, count: usize) {
-        self.chain.commit(count);
+        self.chain.commit_with(count, &[]);
     }
 
     /// Appends the first `count` bytes of the room and `tail` behind them.
     ///
     /// # Panics
     /// Panics when the room is smaller than both.
+    #[inline]
     pub fn commit_with(&mut self, count: usize, tail: &[u8]) {
         self.chain.commit_with(count, tail);
     }

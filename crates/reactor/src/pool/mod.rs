@@ -311,6 +311,7 @@ pub struct Buffer {
 impl Buffer {
     /// The bytes in it.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.memory[..self.len]
     }
@@ -323,6 +324,7 @@ impl Buffer {
 
     /// The room behind its bytes. What is in there is of no meaning.
     #[must_use]
+    #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.memory[self.len..]
     }
@@ -332,8 +334,18 @@ impl Buffer {
     /// # Panics
     /// Panics when the room is smaller.
     pub fn commit(&mut self, count: usize) {
-        assert!(count <= self.memory.len() - self.len, "{count} bytes written beyond a buffer");
-        self.len += count;
+        self.commit_with(count, &[]);
+    }
+
+    /// Makes the first `count` bytes of the room part of the bytes, and `tail` behind them.
+    ///
+    /// # Panics
+    /// Panics when the room is smaller than both.
+    #[inline]
+    pub(crate) fn commit_with(&mut self, count: usize, tail: &[u8]) {
+        let behind = &mut self.memory[self.len..][count..];
+        behind[..tail.len()].copy_from_slice(tail);
+        self.len += count + tail.len();
     }
 
     /// Appends as many of `bytes` as there is room for; returns how many.

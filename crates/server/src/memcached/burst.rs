@@ -7,7 +7,7 @@ use wire::memcached::{
     Get, Limits, Request, Step, Then,
     binary::{self, Frame, HEADER_BYTES, Status},
     body::{self, TERMINATOR_LEN},
-    parse,
+    parse, plain_get, plain_meta_get, plain_set,
 };
 
 use super::{binary::is_open_to_strangers, command::StoreCommand, dialect::Standing};
@@ -30,8 +30,10 @@ pub(super) struct Planned<'i> {
 /// What is to be done for a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work<'i> {
-    /// A text retrieval.
-    Get(Get<'i>),
+    /// A `get` of the key that is planned with it.
+    Get,
+    /// Another text retrieval.
+    Retrieval(Get<'i>),
     /// Another request without a body.
     Request(Request<'i>),
     /// A command that brings a value, and the value.
@@ -92,6 +94,7 @@ pub(super) enum End {
 
 impl<'i> Plan<'i> {
     /// Adds what `input` starts with, at most `requests_max` requests.
+    #[inline]
     pub(super) fn read(
         &mut self,
         input: &'i [u8],
@@ -102,45 +105,63 @@ impl<'i> Plan<'i> {
         let mut at = 0;
         let full = BURST_MAX.min(self.0.len() + requests_max);
         while self.0.len() < full && at < input.len() {
-            let goes_on = match parse(&input[at..], limits) {
-                Step::Incomplete => return End::Incomplete { needed: None },
-                Step::Invalid { reply, consumed, then } => {
-                    at += consumed;
-                    self.push(Work::Invalid { reply, then }, consumed, None);
-                    then == Then::Continue
+            let rest = &input[at..];
+            if let Some((key, consumed)) = plain_get(rest) {
+                at += consumed;
+                self.push(Work::Get, consumed, Some(ahead(worker, key)));
+                continue;
+            }
+            match self.read_other(rest, limits, worker) {
+                Ok(Taken { bytes, goes_on: true }) => at += bytes,
+                Ok(Taken { .. }) => return End::Pause,
+                Err(Partial { needed }) => {
+                    return End::Incomplete { needed: needed.map(|needed| at + needed) };
                 }
-                // Moving a request costs as much as reading it: the frequent one is not moved.
-                Step::Request { request: Request::Get(get), consumed } => {
-                    at += consumed;
-                    self.push(Work::Get(get), consumed, only_key(&get).map(|key| worker.key(key)));
-                    get.complete
-                }
-                Step::Request { request, consumed } => match StoreCommand::of(&request) {
-                    None => {
-                        at += consumed;
-                        let key = plain_key(&request).map(|key| worker.key(key));
-                        self.push(Work::Request(request), consumed, key);
-                        goes_on_after(&request)
-                    }
-                    Some(command) => match body_of(&command, &input[at + consumed..]) {
-                        Ok((body, body_bytes)) => {
-                            at += consumed + body_bytes;
-                            let key = command.plain_key().map(|key| worker.key(key));
-                            self.push(Work::Store(command, body), consumed + body_bytes, key);
-                            !matches!(body, StoreBody::Coming)
-                        }
-                        Err(Partial) => {
-                            let len = command.value_len() as usize + TERMINATOR_LEN;
-                            return End::Incomplete { needed: Some(at + consumed + len) };
-                        }
-                    },
-                },
-            };
-            if !goes_on {
-                return End::Pause;
             }
         }
         if at == input.len() { End::Incomplete { needed: None } } else { End::Pause }
+    }
+
+    /// Adds what `input` starts with, which is no plain `get`.
+    fn read_other(
+        &mut self,
+        input: &'i [u8],
+        limits: &Limits,
+        worker: &Worker,
+    ) -> Result<Taken, Partial> {
+        // To move a request costs as much as to read it: the frequent ones are read where they go.
+        if let Some((store, line_bytes)) = plain_set(input) {
+            let (body, bytes) = body_of(input, line_bytes, store.value_len)?;
+            let key = ahead_of_store(worker, store.key);
+            self.push(Work::Store(StoreCommand::Text(store), body), bytes, Some(key));
+            return Ok(Taken { bytes, goes_on: !matches!(body, StoreBody::Coming) });
+        }
+        if let Some((meta, bytes)) = plain_meta_get(input) {
+            let key = meta.key.plain_bytes().map(|key| ahead(worker, key));
+            self.push(Work::Request(Request::MetaGet(meta)), bytes, key);
+            return Ok(Taken { bytes, goes_on: true });
+        }
+        let (request, bytes) = match parse(input, limits) {
+            Step::Incomplete => return Err(Partial { needed: None }),
+            Step::Invalid { reply, consumed, then } => {
+                self.push(Work::Invalid { reply, then }, consumed, None);
+                return Ok(Taken { bytes: consumed, goes_on: then == Then::Continue });
+            }
+            Step::Request { request, consumed } => (request, consumed),
+        };
+        if let Some(command) = StoreCommand::of(&request) {
+            let (body, bytes) = body_of(input, bytes, command.value_len())?;
+            let key = command.plain_key().map(|key| ahead_of_store(worker, key));
+            self.push(Work::Store(command, body), bytes, key);
+            return Ok(Taken { bytes, goes_on: !matches!(body, StoreBody::Coming) });
+        }
+        if let Request::Get(get) = request {
+            self.push(Work::Retrieval(get), bytes, only_key(&get).map(|key| ahead(worker, key)));
+            return Ok(Taken { bytes, goes_on: get.complete });
+        }
+        let key = plain_key(&request).map(|key| ahead(worker, key));
+        self.push(Work::Request(request), bytes, key);
+        Ok(Taken { bytes, goes_on: goes_on_after(&request) })
     }
 
     /// Adds what `input`, of the binary protocol, starts with, at most `requests_max` requests.
@@ -184,12 +205,12 @@ impl<'i> Plan<'i> {
                     }
                     None => (StoreBody::Coming, 0),
                 };
-                let key = command.plain_key().map(|key| worker.key(key));
+                let key = command.plain_key().map(|key| ahead_of_store(worker, key));
                 self.push(Work::Store(command, body), consumed + body_bytes, key);
                 at += body_bytes;
                 !matches!(body, StoreBody::Coming)
             } else {
-                let key = binary_key(&request).map(|key| worker.key(key));
+                let key = binary_key(&request).map(|key| ahead(worker, key));
                 self.push(Work::Binary(request), consumed, key);
                 !matches!(
                     request.command,
@@ -212,12 +233,12 @@ impl<'i> Plan<'i> {
         self.0.push(Planned { work, consumed, key });
     }
 
-    /// Asks memory for what all of it will touch. A request alone gains nothing.
+    /// Asks memory for the records that it will touch. A request alone gains nothing.
     pub(super) fn prefetch(&self, worker: &Worker) {
         if self.0.len() < 2 {
             return;
         }
-        worker.prefetch(self.0.iter().filter_map(|planned| planned.key));
+        worker.prefetch_records(self.0.iter().filter_map(|planned| planned.key.as_ref()));
     }
 
     /// What is to be done.
@@ -231,20 +252,54 @@ impl<'i> Plan<'i> {
     }
 }
 
-/// A body that is worth waiting for.
-struct Partial;
+/// What was read off an input.
+struct Taken {
+    /// Bytes of it.
+    bytes: usize,
+    /// Whether what is behind them can be read before it is executed.
+    goes_on: bool,
+}
 
-fn body_of<'i>(
-    command: &StoreCommand<'_>,
-    input: &'i [u8],
-) -> Result<(StoreBody<'i>, usize), Partial> {
-    let len = command.value_len();
-    match body::split(input, len) {
-        body::Body::Whole { value, consumed } => Ok((StoreBody::Whole(value), consumed)),
-        body::Body::Malformed { consumed } => Ok((StoreBody::Malformed, consumed)),
-        body::Body::Partial if len as usize <= INLINE_VALUE_MAX_BYTES => Err(Partial),
-        body::Body::Partial => Ok((StoreBody::Coming, 0)),
+/// A line, or a value that is worth waiting for, is not complete.
+struct Partial {
+    /// Bytes that are needed to go on, if known.
+    needed: Option<usize>,
+}
+
+/// The body of `value_len` bytes behind the line of `line_bytes` that `input` starts with, and the
+/// bytes of both.
+#[inline]
+fn body_of(
+    input: &[u8],
+    line_bytes: usize,
+    value_len: u32,
+) -> Result<(StoreBody<'_>, usize), Partial> {
+    match body::split(&input[line_bytes..], value_len) {
+        body::Body::Whole { value, consumed } => {
+            Ok((StoreBody::Whole(value), line_bytes + consumed))
+        }
+        body::Body::Malformed { consumed } => Ok((StoreBody::Malformed, line_bytes + consumed)),
+        body::Body::Partial if value_len as usize <= INLINE_VALUE_MAX_BYTES => {
+            Err(Partial { needed: Some(line_bytes + value_len as usize + TERMINATOR_LEN) })
+        }
+        body::Body::Partial => Ok((StoreBody::Coming, line_bytes)),
     }
+}
+
+/// Hashes a key, and asks memory for where it may be.
+#[inline]
+fn ahead<'i>(worker: &Worker, key: &'i [u8]) -> Key<'i> {
+    let key = worker.key(key);
+    worker.prefetch_index(&key);
+    key
+}
+
+/// The same for a key that is to be stored.
+#[inline]
+fn ahead_of_store<'i>(worker: &Worker, key: &'i [u8]) -> Key<'i> {
+    let key = ahead(worker, key);
+    worker.prefetch_ghosts(&key);
+    key
 }
 
 /// Whether the line behind `request` can be read before it is executed.

@@ -1,14 +1,17 @@
 //! The commands that bring a value: what they ask for, and what they are told.
 
-use cache::{Key, StoreError};
-use wire::memcached::{MetaStore, Request, Store, StoreVerb, binary, body::Inflow, lines, watch};
+use cache::{Key, StoreError, Upload};
+use wire::memcached::{
+    KeyRoom, MetaStore, Request, Store, StoreVerb, binary, body::Inflow, limits::KEY_LEN_MAX,
+    lines, watch,
+};
 
 use super::{
     binary::{store_order, store_reply},
     context::Context,
     meta,
     record::{Replies, put_unless},
-    storage::{Body, Condition, Order, Outcome, Side, fail, store},
+    storage::{Condition, Order, Outcome, Side, fail, store, store_upload},
 };
 
 /// A command that brings a value.
@@ -66,19 +69,31 @@ impl<'i> StoreCommand<'i> {
         }
     }
 
-    /// Stores `body` as the command says, and answers. `known` is the key if it was hashed before.
+    /// Stores `value` as the command says, and answers. `known` is the key if it was hashed before.
     pub(super) fn store(
         &self,
         context: &mut Context,
-        known: Option<Key<'_>>,
-        body: Body<'_>,
+        known: Option<&Key<'_>>,
+        value: &[u8],
         replies: &mut Replies,
     ) {
         self.with_order(context, known, |context, order| {
-            if context.watched & watch::FETCHERS != 0 {
-                context.log_store_look(order.key);
-            }
-            let outcome = store(&mut context.worker, order, body);
+            note_look(context, order);
+            let outcome = store(&mut context.worker, order, value);
+            self.answer(context, order, outcome, replies);
+        });
+    }
+
+    /// The same with a value that came bit by bit.
+    pub(super) fn store_upload(
+        &self,
+        context: &mut Context,
+        upload: Upload,
+        replies: &mut Replies,
+    ) {
+        self.with_order(context, None, |context, order| {
+            note_look(context, order);
+            let outcome = store_upload(&mut context.worker, order, upload);
             self.answer(context, order, outcome, replies);
         });
     }
@@ -104,26 +119,35 @@ impl<'i> StoreCommand<'i> {
     fn with_order(
         &self,
         context: &mut Context,
-        known: Option<Key<'_>>,
+        known: Option<&Key<'_>>,
         run: impl FnOnce(&mut Context, &Order<'_>),
     ) {
+        let (mut room, made): (KeyRoom, _);
+        let key = match known {
+            Some(key) => key,
+            None => {
+                room = [0; KEY_LEN_MAX];
+                made = context.key(self.key(&mut room));
+                &made
+            }
+        };
+        let order = match self {
+            Self::Text(command) => text_order(context, key, command),
+            Self::Meta(command) => meta::store_order(context, key, command),
+            Self::Binary(command) => store_order(context, key, command),
+        };
+        run(context, &order);
+    }
+
+    /// The key itself; `room` is for one that has to be decoded.
+    fn key<'r>(&self, room: &'r mut KeyRoom) -> &'r [u8]
+    where
+        'i: 'r,
+    {
         match self {
-            Self::Text(command) => {
-                let key = known.unwrap_or_else(|| context.key(command.key));
-                let order = text_order(context, key, command);
-                run(context, &order);
-            }
-            Self::Meta(command) => {
-                context.with_key(known, &command.meta.key, |context, key| {
-                    let order = meta::store_order(context, key, command);
-                    run(context, &order);
-                });
-            }
-            Self::Binary(command) => {
-                let key = known.unwrap_or_else(|| context.key(command.key));
-                let order = store_order(context, key, command);
-                run(context, &order);
-            }
+            Self::Text(command) => command.key,
+            Self::Meta(command) => command.meta.key.bytes(room),
+            Self::Binary(command) => command.key,
         }
     }
 
@@ -183,7 +207,14 @@ impl<'i> StoreCommand<'i> {
     }
 }
 
-fn text_order<'k>(context: &Context, key: Key<'k>, command: &Store<'_>) -> Order<'k> {
+/// Logs that a command looks whether its key has a record.
+fn note_look(context: &mut Context, order: &Order<'_>) {
+    if context.watched & watch::FETCHERS != 0 {
+        context.log_store_look(order.key);
+    }
+}
+
+fn text_order<'k>(context: &Context, key: &'k Key<'k>, command: &Store<'_>) -> Order<'k> {
     let joined = |side| Condition::Joined { side, token: 0, create_expiry_ms: None };
     let condition = match command.verb {
         StoreVerb::Set => Condition::Always,

@@ -15,10 +15,21 @@ const TAIL_BYTES_MAX: usize = LAST_VALUE_END.len();
 /// Replies of a connection.
 pub(super) type Replies = Output<LargeValue>;
 
+/// What comes before a value.
+pub(super) trait Head {
+    /// Writes it for a record, and says whether the value is to be sent at all.
+    fn write(&self, meta: &Meta, writer: &mut Writer<'_>) -> bool;
+}
+
+impl<F: Fn(&Meta, &mut Writer<'_>) -> bool> Head for F {
+    #[inline(always)]
+    fn write(&self, meta: &Meta, writer: &mut Writer<'_>) -> bool {
+        self(meta, writer)
+    }
+}
+
 /// Writes a record into the room behind an output, without appending it yet: a read that starts
 /// over writes it again.
-///
-/// `head` writes what comes before the value and says whether the value is to be sent at all.
 #[derive(Debug)]
 pub(super) struct Record<'o, H> {
     replies: &'o mut Replies,
@@ -28,22 +39,26 @@ pub(super) struct Record<'o, H> {
     with_value: bool,
 }
 
-impl<'o, H: FnMut(&Meta, &mut Writer<'_>) -> bool> Record<'o, H> {
+impl<'o, H: Head> Record<'o, H> {
     pub(super) fn new(replies: &'o mut Replies, head: H) -> Self {
         Self { replies, head, len: 0, with_value: false }
     }
 
     /// Appends what the last read wrote, and behind the value `tail`, of at most
     /// [`TAIL_BYTES_MAX`].
+    #[inline(always)]
     pub(super) fn finish(self, tail: &[u8]) {
-        let tail = if self.with_value { tail } else { &[] };
-        self.replies.commit_with(self.len, tail);
+        if self.with_value {
+            self.replies.commit_with(self.len, tail);
+        } else {
+            self.replies.commit(self.len);
+        }
     }
 
     /// Appends a record whose value stays where it is, and `tail` behind the value.
-    pub(super) fn finish_large(mut self, pinned: Pinned, tail: &[u8]) {
+    pub(super) fn finish_large(self, pinned: Pinned, tail: &[u8]) {
         let mut writer = Writer::new(self.replies.room(LINE_BYTES_MAX));
-        let with_value = (self.head)(pinned.meta(), &mut writer);
+        let with_value = self.head.write(pinned.meta(), &mut writer);
         let len = writer.len();
         self.replies.commit(len);
         if with_value {
@@ -53,13 +68,13 @@ impl<'o, H: FnMut(&Meta, &mut Writer<'_>) -> bool> Record<'o, H> {
     }
 }
 
-impl<H: FnMut(&Meta, &mut Writer<'_>) -> bool> cache::Output for Record<'_, H> {
-    #[inline]
+impl<H: Head> cache::Output for Record<'_, H> {
+    #[inline(always)]
     fn begin(&mut self, meta: &Meta) -> &mut [u8] {
         let value_len = meta.value_len as usize;
         let room = self.replies.room(LINE_BYTES_MAX + value_len + TAIL_BYTES_MAX);
         let mut writer = Writer::new(room);
-        self.with_value = (self.head)(meta, &mut writer);
+        self.with_value = self.head.write(meta, &mut writer);
         let start = writer.len();
         self.len = if self.with_value { start + value_len } else { start };
         &mut room[start..]

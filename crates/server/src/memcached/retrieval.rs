@@ -12,7 +12,7 @@ use wire::memcached::{
 use super::{
     burst::BURST_MAX,
     context::Context,
-    record::{Record, Replies},
+    record::{Head, Record, Replies},
 };
 
 /// How the records of a retrieval are sent.
@@ -22,6 +22,21 @@ pub(super) struct Retrieval {
     pub(super) with_token: bool,
     /// With this new expiry in milliseconds, 0 for never.
     pub(super) touch_ms: Option<u64>,
+}
+
+/// `VALUE` and what follows it on its line. No closure: this one is to be written where it is used.
+struct ValueLine<'k> {
+    key: &'k [u8],
+    with_token: bool,
+}
+
+impl Head for ValueLine<'_> {
+    #[inline(always)]
+    fn write(&self, meta: &Meta, writer: &mut Writer<'_>) -> bool {
+        let token = self.with_token.then_some(meta.token);
+        writer.value_header(self.key, meta.client_flags, meta.value_len, token);
+        true
+    }
 }
 
 /// How far the keys of a retrieval have come.
@@ -54,13 +69,15 @@ pub(super) fn send_all(
         while !chunk.is_full()
             && let Some(key) = keys.next()
         {
-            chunk.push((context.key(key), total - keys.rest_len()));
+            let key = context.key(key);
+            context.worker.prefetch_index(&key);
+            chunk.push((key, total - keys.rest_len()));
         }
         if chunk.is_empty() {
             return Progress::Complete;
         }
-        context.worker.prefetch(chunk.iter().map(|(key, _)| *key));
-        for (key, done_then) in chunk {
+        context.worker.prefetch_records(chunk.iter().map(|(key, _)| key));
+        for (key, done_then) in &chunk {
             if !replies.has_room() {
                 return Progress::NoRoom;
             }
@@ -71,9 +88,15 @@ pub(super) fn send_all(
                 return Progress::Busy;
             }
             *commands_left -= 1;
-            *done = done_then;
+            *done = *done_then;
         }
     }
+}
+
+/// Answers a `get` of one key. False if its record is there but cannot be sent now.
+pub(super) fn answer_get(context: &mut Context, key: &Key<'_>, replies: &mut Replies) -> bool {
+    let plain = Retrieval { with_token: false, touch_ms: None };
+    send_as(context, plain, key, true, replies)
 }
 
 /// Sends the record of `key`, if there is one, and behind the last one the end of the reply. False
@@ -81,32 +104,40 @@ pub(super) fn send_all(
 pub(super) fn send(
     context: &mut Context,
     retrieval: Retrieval,
-    key: Key<'_>,
+    key: &Key<'_>,
     is_last: bool,
     replies: &mut Replies,
 ) -> bool {
-    let head = |meta: &Meta, writer: &mut Writer<'_>| {
-        let token = retrieval.with_token.then_some(meta.token);
-        writer.value_header(key.bytes(), meta.client_flags, meta.value_len, token);
-        true
-    };
+    send_as(context, retrieval, key, is_last, replies)
+}
+
+/// The same, made anew for each of its two callers, of which one knows the most frequent retrieval.
+#[inline(always)]
+fn send_as(
+    context: &mut Context,
+    retrieval: Retrieval,
+    key: &Key<'_>,
+    is_last: bool,
+    replies: &mut Replies,
+) -> bool {
+    let head = ValueLine { key: key.bytes(), with_token: retrieval.with_token };
     let mut record = Record::new(replies, head);
     let get = match retrieval.touch_ms {
-        None => context.worker.get(key, &mut record),
-        Some(expiry_ms) => get_and_touch(context, key, expiry_ms, &mut record),
+        None => context.worker.get(*key, &mut record),
+        Some(expiry_ms) => get_and_touch(context, *key, expiry_ms, &mut record),
     };
     let tail = if is_last { LAST_VALUE_END } else { LINE_END };
     let found = match get {
+        Get::Hit(meta) => {
+            record.finish(tail);
+            Some(meta.value_len)
+        }
         Get::Busy if context.waits_for_pins => return false,
         Get::Busy | Get::Miss => {
             if is_last {
                 replies.put(END);
             }
             None
-        }
-        Get::Hit(meta) => {
-            record.finish(tail);
-            Some(meta.value_len)
         }
         Get::Large(pinned) => {
             let len = pinned.meta().value_len;
@@ -124,7 +155,7 @@ pub(super) fn send(
 
 /// Counts a retrieval, or a touch.
 #[inline]
-pub(super) fn count_retrieval(context: &Context, key: Key<'_>, touches: bool, hit: bool) {
+pub(super) fn count_retrieval(context: &Context, key: &Key<'_>, touches: bool, hit: bool) {
     if !hit {
         context.count_dead();
     }

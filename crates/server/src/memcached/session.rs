@@ -19,7 +19,6 @@ use super::{
     record::Replies,
     reports::List,
     retrieval::Retrieval,
-    storage::Body,
     upload::{self, Receiving},
     watch::Watch,
 };
@@ -335,8 +334,11 @@ impl Session {
             if !turn.replies.has_room() {
                 return Advance::stop(consumed, Next::Blocked);
             }
-            let line = &input[consumed..consumed + planned.consumed];
-            match self.perform(turn, planned, line) {
+            let flow = match (&planned.work, &planned.key) {
+                (Work::Get, Some(key)) => Self::get(turn, key),
+                _ => self.perform(turn, planned, &input[consumed..][..planned.consumed]),
+            };
+            match flow {
                 Flow::On => consumed += planned.consumed,
                 Flow::Stop(next) => return Advance::stop(consumed, next),
             }
@@ -365,7 +367,8 @@ impl Session {
             return Flow::On;
         }
         match &planned.work {
-            Work::Get(get) => return self.get(turn, get, planned.key),
+            Work::Get => unreachable!("invariant: it has a key, and is done"),
+            Work::Retrieval(get) => return self.retrieve(turn, get, planned.key.as_ref()),
             Work::Request(request) => match execute(context, request, planned.key, replies) {
                 Done::Busy => return Flow::Stop(Next::Retry),
                 Done::Yes(Then::Continue) => {}
@@ -389,7 +392,7 @@ impl Session {
                 };
             }
             Work::Store(command, StoreBody::Whole(value)) => {
-                command.store(context, planned.key, Body::Bytes(value), replies);
+                command.store(context, planned.key.as_ref(), value, replies);
             }
             Work::Store(command, StoreBody::Malformed) => command.refuse_data(replies),
             Work::Store(command, StoreBody::Coming) => {

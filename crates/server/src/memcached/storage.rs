@@ -6,7 +6,7 @@ use cache::{Change, Decision, Key, Meta, Put, StoreError, Token, Upload, Value, 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order<'k> {
     /// Where to store.
-    pub(super) key: Key<'k>,
+    pub(super) key: &'k Key<'k>,
     /// When to store.
     pub(super) condition: Condition,
     /// Opaque flags of the client.
@@ -55,15 +55,6 @@ pub(super) enum Side {
     Back,
 }
 
-/// The value that came with the command.
-#[derive(Debug)]
-pub(super) enum Body<'b> {
-    /// It lies in the input.
-    Bytes(&'b [u8]),
-    /// It came bit by bit and lies in the cache already, complete.
-    Upload(Upload),
-}
-
 /// What became of a storage command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -95,34 +86,47 @@ struct Forms<'b> {
     len: u64,
 }
 
-/// Does what `order` says with `body`.
-pub(super) fn store(worker: &mut Worker, order: &Order<'_>, body: Body<'_>) -> Outcome {
-    let mut verdict = Outcome::NotStored;
-    let result = match body {
-        Body::Bytes(bytes) if order.condition == Condition::Always => {
-            verdict = Outcome::Stored { token: 0, value_len: bytes.len() as u64 };
-            worker.set(order.key, &order.put(Value::Bytes(bytes))).map(Some)
-        }
-        Body::Bytes(bytes) => {
-            let forms = Forms {
-                whole: Value::Bytes(bytes),
-                behind: Value::Append(bytes),
-                before: Value::Prepend(bytes),
-                len: bytes.len() as u64,
-            };
-            worker.update(order.key, |view| order.decide(view, forms, &mut verdict))
-        }
-        Body::Upload(upload) => {
-            let forms = Forms {
-                whole: Value::Uploaded,
-                behind: Value::AppendUploaded,
-                before: Value::PrependUploaded,
-                len: upload.len() as u64,
-            };
-            worker
-                .update_uploaded(order.key, upload, |view| order.decide(view, forms, &mut verdict))
-        }
+/// Does what `order` says with a value that lies in the input.
+pub(super) fn store(worker: &mut Worker, order: &Order<'_>, value: &[u8]) -> Outcome {
+    let value_len = value.len() as u64;
+    if order.condition == Condition::Always {
+        return match worker.set(*order.key, &order.put(Value::Bytes(value))) {
+            Ok(token) => Outcome::Stored { token, value_len },
+            Err(error) => fail(worker, order, error),
+        };
+    }
+    let forms = Forms {
+        whole: Value::Bytes(value),
+        behind: Value::Append(value),
+        before: Value::Prepend(value),
+        len: value_len,
     };
+    let mut verdict = Outcome::NotStored;
+    let result = worker.update(*order.key, |view| order.decide(view, forms, &mut verdict));
+    outcome(worker, order, result, verdict)
+}
+
+/// Does what `order` says with a value that came bit by bit and lies complete in the cache already.
+pub(super) fn store_upload(worker: &mut Worker, order: &Order<'_>, upload: Upload) -> Outcome {
+    let forms = Forms {
+        whole: Value::Uploaded,
+        behind: Value::AppendUploaded,
+        before: Value::PrependUploaded,
+        len: upload.len() as u64,
+    };
+    let mut verdict = Outcome::NotStored;
+    let decide = |view: Option<&View<'_>>| order.decide(view, forms, &mut verdict);
+    let result = worker.update_uploaded(*order.key, upload, decide);
+    outcome(worker, order, result, verdict)
+}
+
+/// What became of `order`, of which `verdict` was decided.
+fn outcome(
+    worker: &mut Worker,
+    order: &Order<'_>,
+    result: Result<Option<u64>, StoreError>,
+    verdict: Outcome,
+) -> Outcome {
     match (result, verdict) {
         (Ok(token), Outcome::Stored { value_len, .. }) => {
             Outcome::Stored { token: token.unwrap_or(0), value_len }
@@ -137,7 +141,7 @@ pub(super) fn store(worker: &mut Worker, order: &Order<'_>, body: Body<'_>) -> O
 pub(super) fn fail(worker: &mut Worker, order: &Order<'_>, error: StoreError) -> Outcome {
     if order.removes_on_failure {
         worker
-            .update(order.key, |_| Change::Remove.into())
+            .update(*order.key, |_| Change::Remove.into())
             .expect("invariant: removing needs no memory");
     }
     match error {

@@ -12,7 +12,7 @@ use wire::memcached::{
     parse,
 };
 
-use super::{command::StoreCommand, context::Context, record::Replies, storage::Body};
+use super::{command::StoreCommand, context::Context, record::Replies};
 
 /// Longest line that is kept for a value that is still arriving: what a connection costs beside its
 /// buffers. Key and flags of the longest command that means something take 1 KiB.
@@ -74,7 +74,7 @@ pub(super) fn receive(
         InflowState::Open => Then::More(receiving),
         InflowState::Complete => {
             let Receiving { line, upload, .. } = *receiving;
-            command_of(&line, &limits).store(context, None, Body::Upload(upload), replies);
+            command_of(&line, &limits).store_upload(context, upload, replies);
             Then::Swallow(0)
         }
         InflowState::Malformed => {

@@ -159,8 +159,8 @@ impl Context {
 
     /// Looks at the record that a store is about to replace, as memcached does.
     #[cold]
-    pub(super) fn log_store_look(&mut self, key: Key<'_>) {
-        self.look(key);
+    pub(super) fn log_store_look(&mut self, key: &Key<'_>) {
+        self.look(*key);
     }
 
     /// Tells of a store of a value of `len` bytes.

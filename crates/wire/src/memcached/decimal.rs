@@ -29,7 +29,23 @@ pub(super) fn len(number: u64) -> usize {
 ///
 /// If the room does not suffice.
 #[inline]
-pub(super) fn write(mut number: u64, room: &mut [u8]) -> usize {
+pub(super) fn write(number: u64, room: &mut [u8]) -> usize {
+    // What flags and lengths mostly are.
+    match number {
+        0..10 => {
+            room[0] = b'0' + number as u8;
+            1
+        }
+        10..100 => {
+            room[..2].copy_from_slice(&PAIRS[number as usize]);
+            2
+        }
+        _ => write_long(number, room),
+    }
+}
+
+/// Writes a number of any length.
+fn write_long(mut number: u64, room: &mut [u8]) -> usize {
     let len = len(number);
     let digits = &mut room[..len];
     let mut start = len;

@@ -7,22 +7,35 @@ use super::limits::TOKENS_MAX;
 /// Bytes looked at by [`find_space`] before it calls for help: most keys are no longer.
 const SHORT: usize = 32;
 
+/// Bytes of a word that [`first_below`] looks at.
+const WORD_BYTES: usize = 8;
+
+/// Bytes below this one end a word: the space, and control characters.
+const WORD_END: u8 = b' ' + 1;
+
+/// The first of eight bytes that is below `limit`, at most 128: the classic test for a zero byte
+/// in a word.
+#[inline]
+fn first_below(word: [u8; WORD_BYTES], limit: u8) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 0xff;
+    const HIGHS: u64 = ONES << 7;
+    let word = u64::from_le_bytes(word);
+    // Borrows go upwards, so that the lowest mark is right.
+    let marks = word.wrapping_sub(ONES * u64::from(limit)) & !word & HIGHS;
+    (marks != 0).then(|| marks.trailing_zeros() as usize / 8)
+}
+
 /// The index of the first space.
 ///
 /// Words are short, so that the call of a vector search would cost more than the search: eight
-/// bytes at a time are searched here, by the classic test for a zero byte in a word.
+/// bytes at a time are searched here.
 #[inline]
 pub(super) fn find_space(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::MAX / 0xff;
-    const HIGHS: u64 = ONES << 7;
     let short = &bytes[..bytes.len().min(SHORT)];
-    let (chunks, tail) = short.as_chunks::<8>();
+    let (chunks, tail) = short.as_chunks();
     for (index, chunk) in chunks.iter().enumerate() {
-        let word = u64::from_le_bytes(*chunk) ^ (ONES * b' ' as u64);
-        // Borrows go upwards, so that the lowest mark is right.
-        let zero = word.wrapping_sub(ONES) & !word & HIGHS;
-        if zero != 0 {
-            return Some(index * 8 + zero.trailing_zeros() as usize / 8);
+        if let Some(at) = first_below(chunk.map(|byte| byte ^ b' '), 1) {
+            return Some(index * WORD_BYTES + at);
         }
     }
     let seen = short.len() - tail.len();
@@ -30,6 +43,29 @@ pub(super) fn find_space(bytes: &[u8]) -> Option<usize> {
         return memchr(b' ', &bytes[seen..]).map(|index| seen + index);
     }
     tail.iter().position(|&byte| byte == b' ').map(|index| seen + index)
+}
+
+/// The index of the first byte that is a space or a control character, as a line end is, if one of
+/// the first `len_max + 1` bytes is.
+#[inline]
+pub(super) fn find_word_end(bytes: &[u8], len_max: usize) -> Option<usize> {
+    let near = &bytes[..bytes.len().min(len_max + 1)];
+    let (chunks, tail) = near.as_chunks();
+    for (index, chunk) in chunks.iter().enumerate() {
+        if let Some(at) = first_below(*chunk, WORD_END) {
+            return Some(index * WORD_BYTES + at);
+        }
+    }
+    let seen = near.len() - tail.len();
+    let at = match near.last_chunk::<WORD_BYTES>() {
+        // Of the last eight bytes those that were seen are shifted out, and zeros come behind.
+        Some(last) if !tail.is_empty() => {
+            let word = u64::from_le_bytes(*last) >> ((WORD_BYTES - tail.len()) * 8);
+            first_below(word.to_le_bytes(), WORD_END).filter(|&at| at < tail.len())
+        }
+        _ => tail.iter().position(|&byte| byte < WORD_END),
+    };
+    at.map(|at| seen + at)
 }
 
 /// Drops leading spaces.

@@ -66,15 +66,27 @@ fn checked_digits(digits: &[u8]) -> Option<u64> {
 /// a slower way would find a number.
 #[inline]
 pub(super) fn plain(bytes: &[u8]) -> Option<(u32, &[u8])> {
-    let mut sum = 0;
-    for (at, &byte) in bytes.iter().enumerate().take(SAFE_DIGITS_32 + 1) {
-        match byte {
-            b'0'..=b'9' if at < SAFE_DIGITS_32 => sum = sum * 10 + u32::from(byte - b'0'),
-            b' ' if at > 0 => return Some((sum, &bytes[at + 1..])),
-            _ => return None,
-        }
+    let (number, rest) = leading(bytes)?;
+    match rest {
+        [] => Some((number, rest)),
+        [b' ', rest @ ..] => Some((number, rest)),
+        _ => None,
     }
-    (!bytes.is_empty() && bytes.len() <= SAFE_DIGITS_32).then_some((sum, &[]))
+}
+
+/// Reads the digits that `bytes` start with, one to nine: the number, and what comes behind it.
+#[inline(always)]
+pub(super) fn leading(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (first, mut rest) = bytes.split_first()?;
+    let mut sum = u32::from(digit_of(*first)?);
+    for _ in 1..=SAFE_DIGITS_32 {
+        let Some((next, behind)) = rest.split_first() else { return Some((sum, rest)) };
+        let Some(digit) = digit_of(*next) else { return Some((sum, rest)) };
+        sum = sum.wrapping_mul(10).wrapping_add(digit.into());
+        rest = behind;
+    }
+    // A tenth digit.
+    None
 }
 
 /// Reads client flags at the start of `rest`, the remainder of a line, as `strtoul` does: blanks
@@ -115,8 +127,13 @@ fn loose(rest: &[u8]) -> Option<(bool, u64)> {
 
 #[inline]
 fn digit(byte: u8) -> Option<u64> {
+    digit_of(byte).map(u64::from)
+}
+
+#[inline]
+fn digit_of(byte: u8) -> Option<u8> {
     let value = byte.wrapping_sub(b'0');
-    (value < 10).then_some(value.into())
+    (value < 10).then_some(value)
 }
 
 /// What C's `isspace` calls a space.

@@ -131,7 +131,7 @@ impl<'r> Writer<'r> {
 
     /// `VALUE <key> <flags> <length> [<token>]`: the head of a record in a text retrieval. The
     /// value and a line end come behind it.
-    #[inline]
+    #[inline(always)]
     pub fn value_header(&mut self, key: &[u8], flags: u32, value_len: u32, token: Option<u64>) {
         self.put(b"VALUE ");
         self.put(key);

@@ -45,13 +45,20 @@ impl<const N: usize> Engine<N> for Kelvin {
 impl KelvinSession {
     /// Hashes a batch and runs both prefetch passes over it.
     #[inline(always)]
-    fn hash<'k, const N: usize>(&self, keys: &'k [Key<N>]) -> [cache::Key<'k>; BURST] {
+    fn hash<'k, const N: usize>(
+        &self,
+        keys: &'k [Key<N>],
+        stores: bool,
+    ) -> [cache::Key<'k>; BURST] {
         let hashed = std::array::from_fn(|at| {
             let key = self.0.key(keys[at].bytes());
-            self.0.prefetch_index(key);
+            self.0.prefetch_index(&key);
+            if stores {
+                self.0.prefetch_ghosts(&key);
+            }
             key
         });
-        for key in hashed {
+        for key in &hashed {
             self.0.prefetch_record(key);
         }
         hashed
@@ -87,7 +94,7 @@ impl<const N: usize> Session<N> for KelvinSession {
         out: &mut ValueBuffer,
         mut each: impl FnMut(usize, bool, &ValueBuffer),
     ) {
-        for (at, key) in self.hash(keys).into_iter().enumerate() {
+        for (at, key) in self.hash(keys, false).into_iter().enumerate() {
             let hit = matches!(self.0.get(key, out), Get::Hit(_));
             each(at, hit, out);
         }
@@ -95,7 +102,7 @@ impl<const N: usize> Session<N> for KelvinSession {
 
     #[inline(always)]
     fn put_batch(&mut self, keys: &[Key<N>], values: &[&[u8]]) {
-        for (key, value) in self.hash(keys).into_iter().zip(values) {
+        for (key, value) in self.hash(keys, true).into_iter().zip(values) {
             self.set(key, value);
         }
     }

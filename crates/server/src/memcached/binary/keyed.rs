@@ -68,7 +68,7 @@ fn note_retrieval(context: &mut Context, key: Key<'_>, touches: bool, found: Opt
     if context.watched & watch::FETCHERS != 0 {
         context.log_fetch(key.bytes(), found);
     }
-    count_retrieval(context, key, touches, found.is_some());
+    count_retrieval(context, &key, touches, found.is_some());
 }
 
 /// A miss: nothing if the client is quiet, the key if it asked for it, else words.

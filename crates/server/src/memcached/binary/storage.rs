@@ -16,7 +16,7 @@ const NO_MEMORY_STORING: &[u8] = b"Out of memory allocating item";
 /// What a command asks for.
 pub(in crate::memcached) fn order<'k>(
     context: &Context,
-    key: Key<'k>,
+    key: &'k Key<'k>,
     command: &Store<'_>,
 ) -> Order<'k> {
     let token = context.tokens.wanted(command.token);

@@ -16,7 +16,7 @@ use crate::memcached::{
 /// What `ms` asks for.
 pub(in crate::memcached) fn order<'k>(
     context: &Context,
-    key: Key<'k>,
+    key: &'k Key<'k>,
     command: &MetaStore<'_>,
 ) -> Order<'k> {
     let meta = &command.meta;

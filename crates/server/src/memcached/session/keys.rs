@@ -5,15 +5,25 @@ use reactor::Next;
 use wire::memcached::{Get, Keys, KeysStep, lines, parse_keys};
 
 use super::{Advance, Flow, Phase, Session, Turn};
-use crate::memcached::retrieval::{Progress, Retrieval, send, send_all};
+use crate::memcached::retrieval::{Progress, Retrieval, answer_get, send, send_all};
 
 impl Session {
-    /// A retrieval; `only` is its key if there is just one.
-    pub(super) fn get(
+    /// A `get` of one key.
+    #[inline]
+    pub(super) fn get(turn: &mut Turn<'_>, key: &Key<'_>) -> Flow {
+        if !answer_get(turn.context, key, turn.replies) {
+            return Flow::Stop(Next::Retry);
+        }
+        turn.commands_left = turn.commands_left.saturating_sub(1);
+        Flow::On
+    }
+
+    /// Another retrieval; `only` is its key if there is just one.
+    pub(super) fn retrieve(
         &mut self,
         turn: &mut Turn<'_>,
         get: &Get<'_>,
-        only: Option<Key<'_>>,
+        only: Option<&Key<'_>>,
     ) -> Flow {
         let retrieval = Retrieval {
             with_token: get.with_token,

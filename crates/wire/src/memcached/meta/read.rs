@@ -15,6 +15,9 @@ const BEFORE_FLAGS: usize = 2;
 /// Words before the flags of `ms`: command, key and length.
 const BEFORE_STORE_FLAGS: usize = 3;
 
+/// Flags that say all by being there.
+const PLAIN: FlagSet = FlagSet::of(b"cfhklqstuvx");
+
 /// What is wrong with a meta line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
@@ -148,6 +151,25 @@ fn read<'a>(key: &'a [u8], tokens: &'a [u8], before: usize) -> Result<Meta<'a>, 
 }
 
 impl<'a> Meta<'a> {
+    /// A command whose line goes on with `flags` behind the key, and what follows the line; `None`
+    /// unless all of them are small letters, one space before each.
+    #[inline]
+    pub(in crate::memcached) fn plain(key: &'a [u8], flags: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let mut seen = FlagSet::default();
+        let mut rest = flags;
+        while let [b' ', flag @ b'a'..=b'z', tail @ ..] = rest {
+            if !PLAIN.has(*flag) || seen.has(*flag) {
+                return None;
+            }
+            seen.insert(*flag);
+            rest = tail;
+        }
+        let behind = rest.strip_prefix(lines::LINE_END)?;
+        let tokens = &flags[..flags.len() - rest.len()];
+        let tokens = tokens.strip_prefix(b" ").unwrap_or(tokens);
+        Some((Self { flags: seen, ..Self::bare(key, tokens) }, behind))
+    }
+
     /// A command before its flags are read.
     #[inline]
     fn bare(key: &'a [u8], tokens: &'a [u8]) -> Self {
