@@ -74,6 +74,8 @@ pub(super) struct Tail {
     segment_bytes: u64,
     filling: Option<Filling>,
     chunks: VecDeque<Chunk>,
+    /// Bytes of these chunks.
+    closed_bytes: u64,
     /// Where the next chunk begins.
     end: u64,
     flushed: u64,
@@ -100,6 +102,7 @@ impl Tail {
             segment_bytes,
             filling: None,
             chunks: VecDeque::new(),
+            closed_bytes: 0,
             end,
             flushed: end,
             flush: None,
@@ -160,6 +163,7 @@ impl Tail {
             place.fill(0);
         }
         self.end = offset + bytes as u64;
+        self.closed_bytes += bytes as u64;
         self.chunks.push_back(Chunk {
             offset,
             bytes,
@@ -256,7 +260,9 @@ impl Tail {
         self.flushed = upto;
         let is_done = |chunk: &Chunk| chunk.offset + chunk.bytes as u64 <= upto;
         while self.chunks.front().is_some_and(is_done) {
-            buffers.extend(self.chunks.pop_front().map(|chunk| chunk.buffer));
+            let Some(chunk) = self.chunks.pop_front() else { return };
+            self.closed_bytes -= chunk.bytes as u64;
+            buffers.push(chunk.buffer);
         }
     }
 
@@ -279,8 +285,7 @@ impl Tail {
 
     /// Bytes of records that are not flushed.
     pub(super) fn unflushed_bytes(&self) -> u64 {
-        let filled = self.filling.as_ref().map_or(0, |filling| filling.used as u64);
-        self.chunks.iter().map(|chunk| chunk.bytes as u64).sum::<u64>() + filled
+        self.closed_bytes + self.filling.as_ref().map_or(0, |filling| filling.used as u64)
     }
 
     /// The record at `offset`, when it is still in memory.

@@ -4,7 +4,6 @@ use super::{
     Engine, Mark, Mode, REWRITE_CHUNKS, Settings,
     failure::{Seen, TOKEN_BYTES_MAX},
     space::Taken,
-    tail::Tail,
 };
 use crate::{
     error::Error,
@@ -327,11 +326,13 @@ impl<K: Keys> Engine<K> {
         if self.settings.mode == Mode::Safe {
             return false;
         }
-        let unflushed: u64 = self.tails().map(Tail::unflushed_bytes).sum();
+        let (mut unflushed, mut oldest_ms) = (0, u64::MAX);
+        for tail in self.tails() {
+            unflushed += tail.unflushed_bytes();
+            oldest_ms = oldest_ms.min(tail.waits_since_ms().unwrap_or(u64::MAX));
+        }
         let is_too_much = unflushed + bytes as u64 > self.settings.at_risk_bytes_max;
-        let oldest = self.tails().filter_map(Tail::waits_since_ms).min();
-        let is_too_old =
-            oldest.is_some_and(|at| self.now_ms.saturating_sub(at) >= self.settings.at_risk_ms_max);
+        let is_too_old = self.now_ms.saturating_sub(oldest_ms) >= self.settings.at_risk_ms_max;
         unflushed > 0 && (is_too_much || is_too_old)
     }
 

@@ -44,6 +44,18 @@ impl Index {
         }
     }
 
+    /// Sees to it that a key can be locked, and has the processor load what that will look at. For
+    /// a log's one owner: room that others take is not there any more.
+    ///
+    /// # Errors
+    /// As of [`Index::lock`].
+    pub fn prepare(&self, key: KeyHash) -> Result<(), IndexError> {
+        match self {
+            Self::Flat(flat) => flat.prepare(key.integer().unwrap_or(u64::MAX)),
+            Self::Hash(hash) => hash.prepare(key),
+        }
+    }
+
     /// Locks a key if it has an entry. Needs no room, so that it works in a full index.
     ///
     /// # Errors

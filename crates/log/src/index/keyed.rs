@@ -142,8 +142,8 @@ impl Keys for Keyed {
     }
 
     fn prepare(&self, hash: KeyHash) -> Result<(), IndexFull> {
-        match self.index.lock(hash) {
-            Ok(_) => Ok(()),
+        match self.index.prepare(hash) {
+            Ok(()) => Ok(()),
             Err(IndexError::Full { .. }) => Err(IndexFull),
             // A footer may list a key from which the range has been taken away.
             Err(IndexError::OutOfRange { .. }) => Err(IndexFull),

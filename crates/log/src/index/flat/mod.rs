@@ -199,6 +199,20 @@ impl FlatIndex {
         (key >= self.kmin && key < self.kmax.load(Ordering::Acquire)).then(|| key - self.kmin)
     }
 
+    /// Sees to it that a key can be locked. Its line is loaded, which takes as long as a hundred
+    /// instructions, while the caller goes on; a lock would have it wait.
+    ///
+    /// # Errors
+    /// As of [`FlatIndex::lock`].
+    #[inline]
+    pub fn prepare(&self, key: u64) -> Result<(), IndexError> {
+        let slot =
+            self.slot(key).ok_or_else(|| IndexError::OutOfRange { key, range: self.range() })?;
+        let (number, _) = self.packing.split(slot);
+        std::hint::black_box(self.blocks.line_made(number)?.word(0));
+        Ok(())
+    }
+
     /// Locks a key. Whoever has the key's line waits for nobody else, so this waits for him only.
     ///
     /// # Errors

@@ -202,6 +202,19 @@ impl HashIndex {
         }
     }
 
+    /// Makes room for a key's slot, if need be. That needs no lock where a place is free.
+    ///
+    /// # Errors
+    /// As of [`HashIndex::lock`].
+    pub fn prepare(&self, key: KeyHash) -> Result<(), IndexError> {
+        self.grow_if_full()?;
+        let [one, other] = Identity::of(key).buckets(self.size());
+        let both = [self.bucket_made(one)?, self.bucket_made(other)?];
+        // Both are looked at, so that both are loaded when they are locked.
+        let is_free = both.map(|bucket| bucket.free().is_some());
+        if is_free[0] | is_free[1] { Ok(()) } else { self.lock(key).map(drop) }
+    }
+
     /// Locks a key, with room for its slot.
     ///
     /// # Errors
