@@ -125,7 +125,12 @@ impl Bench {
         let path = directory.0.to_str().expect("a name in UTF-8");
         let (options, limits) = phase.table.options(path, phase.keys(), phase.mode());
         let opened = Log::open(&options, LogId(7), limits, &mut |_| {});
-        Self { log: opened.expect("a log").0, pool: Pool::new(), _directory: directory }
+        let log = opened.expect("a log").0;
+        let bench = Self { log, pool: Pool::new(), _directory: directory };
+        // Once the first segment has been made.
+        bench.put(phase, 0);
+        bench.log.flush().expect("a flush");
+        bench
     }
 
     fn put(&self, phase: &Phase, number: u64) {

@@ -3,8 +3,10 @@
 //! A segment is prepared ahead: it is created, allocated, given its header and its row in the
 //! manifest, each step flushed before the next, so that a put finds it empty and ready.
 
+use std::sync::Arc;
+
 use super::{
-    Engine, Job,
+    Engine, Job, Mode,
     chain::{Broken, Chain, Progress},
     tail::Tail,
     write::Purpose,
@@ -27,6 +29,10 @@ const RESERVE: usize = 2;
 
 /// Empty segments beyond the reserve that are prepared ahead.
 const AHEAD: usize = 1;
+
+/// Bytes of zeros that are written at once: short enough for a flush that somebody waits for to
+/// come between.
+const ZEROS_BYTES: usize = 256 << 10;
 
 /// Milliseconds between attempts to prepare a segment when one has failed.
 const RETRY_MS: u64 = 100;
@@ -51,6 +57,9 @@ pub(super) struct Segment {
     pub(super) generation: u64,
     pub(super) seed: Seed,
     pub(super) role: Role,
+    /// Whether its blocks were written before: then a flush need not wait for the file system to
+    /// note that they are.
+    pub(super) is_written: bool,
     /// Bytes of records that are the newest of their keys, by size classes.
     pub(super) live_bytes: u64,
     /// The smallest sequence in it; 0 when there is none, or it is not sealed.
@@ -60,12 +69,15 @@ pub(super) struct Segment {
 /// A segment that is on its way.
 #[derive(Debug)]
 pub(super) enum Preparing {
-    Making(SegmentId, DirectoryId),
+    Making(SegmentId, DirectoryId, IsWritten),
     /// It could not be made; what there is of it is being removed.
     Clearing(SegmentId),
     /// No segment: the manifest is written that has more keys.
     Growing(u64),
 }
+
+/// Whether zeros are written to a segment before it is used.
+type IsWritten = bool;
 
 /// What came of asking for a segment.
 pub(super) enum Taken {
@@ -87,6 +99,7 @@ impl Segment {
             generation,
             seed: Seed::new(log, id.0, generation),
             role: Role::Free,
+            is_written: false,
             live_bytes: 0,
             smallest_sequence: 0,
         }
@@ -108,7 +121,9 @@ impl<K: Keys> Engine<K> {
         if self.free.len() <= kept {
             return self.no_segment().map(|()| Taken::Wait);
         }
-        let id = self.free.remove(0);
+        let written = self.free.iter().position(|id| self.is_written(*id));
+        let at = written.filter(|_| purpose == Purpose::Put).unwrap_or(0);
+        let id = self.free.remove(at);
         let shape = self.manifest.shape;
         let segment = self.segment_mut(id).expect("invariant: free segments are segments");
         segment.role = Role::Open;
@@ -117,6 +132,10 @@ impl<K: Keys> Engine<K> {
         tail.is_for_puts = purpose == Purpose::Put;
         self.open = Some(tail);
         Ok(Taken::Taken)
+    }
+
+    fn is_written(&self, id: SegmentId) -> bool {
+        self.segment(id).is_some_and(|segment| segment.is_written)
     }
 
     /// Whether a value may be put into the open segment: it was not taken from the reserve, or the
@@ -178,6 +197,12 @@ impl<K: Keys> Engine<K> {
         let mut chain = Chain::default();
         chain.push(Action::Create { file });
         chain.push(Action::Allocate { file, bytes: shape.segment_bytes });
+        // Where somebody waits for each flush; and not what is only kept.
+        let has_written = self.free.iter().any(|id| self.is_written(*id));
+        let is_written = self.settings.mode == Mode::Safe && !has_written;
+        if is_written {
+            push_zeros(&mut chain, file, shape.segment_bytes);
+        }
         let bytes = (HEADER_COPIES * u64::from(shape.block_bytes)) as usize;
         let mut buffer = Buffer::new(bytes);
         let header = Header {
@@ -199,7 +224,7 @@ impl<K: Keys> Engine<K> {
         manifest.rows.push(Row::of(id));
         chain.push_manifest(&manifest.encode());
         self.chain = chain;
-        self.preparing = Some(Preparing::Making(id, directory));
+        self.preparing = Some(Preparing::Making(id, directory, is_written));
     }
 
     /// Takes what came of an action of the chain.
@@ -207,9 +232,9 @@ impl<K: Keys> Engine<K> {
         let progress = self.chain.report(outcome);
         match (progress, self.preparing.take()) {
             (Progress::More, preparing) => self.preparing = preparing,
-            (Progress::Finished, Some(Preparing::Making(id, directory))) => {
+            (Progress::Finished, Some(Preparing::Making(id, directory, is_written))) => {
                 self.manifest.rows.push(Row::of(id));
-                self.add_segment(id, directory);
+                self.add_segment(id, directory, is_written);
                 self.next_segment = id.0 + 1;
                 self.retry_at_ms = 0;
             }
@@ -220,12 +245,13 @@ impl<K: Keys> Engine<K> {
         }
     }
 
-    fn add_segment(&mut self, id: SegmentId, directory: DirectoryId) {
+    fn add_segment(&mut self, id: SegmentId, directory: DirectoryId, is_written: IsWritten) {
         let at = id.0 as usize;
         if self.segments.len() <= at {
             self.segments.resize(at + 1, None);
         }
-        self.segments[at] = Some(Segment::empty(self.manifest.log, id, directory, 1));
+        let segment = Segment::empty(self.manifest.log, id, directory, 1);
+        self.segments[at] = Some(Segment { is_written, ..segment });
         self.free.push(id);
     }
 
@@ -242,10 +268,10 @@ impl<K: Keys> Engine<K> {
         }
         match preparing {
             // Somebody else's file has the number: it is passed over.
-            Some(Preparing::Making(id, _)) if is_taken(&broken, id) => {
+            Some(Preparing::Making(id, ..)) if is_taken(&broken, id) => {
                 self.next_segment = id.0 + 1;
             }
-            Some(Preparing::Making(id, directory)) => {
+            Some(Preparing::Making(id, directory, _)) => {
                 let file = File { directory, name: FileName::Segment(id) };
                 let home = DirectoryId(0);
                 let manifest = File { directory: home, name: FileName::ManifestNew };
@@ -263,6 +289,18 @@ impl<K: Keys> Engine<K> {
     /// The first unit of the log that no segment has reached yet.
     pub fn units_end(&self) -> u64 {
         u64::from(self.next_segment) * self.manifest.shape.segment_bytes / u64::from(UNIT_BYTES)
+    }
+}
+
+/// Writes zeros over all of a file: to write to a block that was only allocated takes the file
+/// system's journal, too, and with it half as long again.
+fn push_zeros(chain: &mut Chain, file: File, file_bytes: u64) {
+    let bytes = usize::try_from(file_bytes).map_or(ZEROS_BYTES, |bytes| bytes.min(ZEROS_BYTES));
+    let zeros = Arc::new(Buffer::new(bytes));
+    for offset in (0..file_bytes).step_by(ZEROS_BYTES) {
+        let left = usize::try_from(file_bytes - offset).unwrap_or(usize::MAX);
+        let (buffer, bytes) = (Arc::clone(&zeros), left.min(ZEROS_BYTES));
+        chain.push(Action::Write { file, offset, buffer, from: 0, bytes });
     }
 }
 

@@ -312,7 +312,7 @@ impl<K: Keys> Engine<K> {
         if !self.may_outgrow_segment || cfg!(mutant = "log_rewrite_unbounded") {
             return false;
         }
-        let bytes: u64 = self.tails().map(Tail::unflushed_bytes).sum();
+        let bytes: u64 = self.tails().map(|tail| tail.unflushed_bytes()).sum();
         let records = self.next_ticket - self.durable_below();
         let all = Needed {
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX / 2) + needed.bytes,

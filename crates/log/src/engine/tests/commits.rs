@@ -17,12 +17,14 @@ fn a_new_log_is_made_in_the_order_that_the_page_gives() {
     expected.extend(manifest);
     assert_eq!(log.disk.done, expected, "a step is missing");
     log.disk.done.clear();
-    for _ in 0..11 {
+    for _ in 0..12 {
         log.step();
     }
     let mut expected = vec![
         "create 00000000.segment",
         "allocate 00000000.segment",
+        // Zeros, then the header.
+        "write 00000000.segment",
         "write 00000000.segment",
         "flush 00000000.segment",
         "flush the directory of manifest",
@@ -31,6 +33,28 @@ fn a_new_log_is_made_in_the_order_that_the_page_gives() {
     assert_eq!(log.disk.done, expected, "a step is missing");
     log.settle();
     assert_eq!(log.engine.manifest().rows.len(), 3);
+}
+
+#[test]
+fn in_safe_what_puts_will_use_is_written_first_and_used_first() {
+    for (mode, used) in [(Mode::Safe, [0, 3]), (Mode::Async, [0, 1])] {
+        let mut log = Log::new(mode);
+        log.settle();
+        // A header each, and of a segment of 16 KiB one write of zeros.
+        log.put(b"key", &[7; 1000]).unwrap();
+        while log.engine.open.as_ref().is_none_or(|tail| tail.segment == SegmentId(0)) {
+            log.put(b"key", &[7; 1000]).unwrap();
+            log.settle();
+        }
+        for id in 0..4 {
+            let name = format!("write {}", segment(id).name);
+            let first = log.disk.done.iter().skip_while(|done| **done != name);
+            let count = first.take_while(|done| **done == name).count();
+            let is_written = mode == Mode::Safe && used.contains(&id);
+            assert_eq!(count, 1 + usize::from(is_written), "{mode:?} {id}");
+        }
+        assert_eq!(log.engine.open.as_ref().unwrap().segment, SegmentId(used[1]), "{mode:?}");
+    }
 }
 
 #[test]
