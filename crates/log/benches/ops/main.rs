@@ -9,8 +9,8 @@
 //! What is timed is a log on files, the final flush inside the time; the files are in the directory
 //! that `KELVIN_BENCH_DIRECTORY` names, or in cargo's. The device decides much of it. What is
 //! counted is an engine over a disk in memory, with everything that it does for a record: entry,
-//! record, padding, footer. Counts of two commits can be compared exactly. callgrind's files stay in
-//! the directory that is printed, for `callgrind_annotate`.
+//! record, padding, footer. Counts of two commits can be compared exactly. callgrind's files stay
+//! in the directory that is printed, for `callgrind_annotate`.
 
 #![forbid(unsafe_code)]
 
