@@ -46,22 +46,30 @@ pub(crate) fn run(options: &DiskOptions) -> io::Result<()> {
     let mut report = Report::new(Machine::read(), options);
     let of = |work: Work| options.cells.iter().filter(move |cell| cell.work == work);
     for cell in of(Work::Put) {
-        report.cells.push(bench.puts(*cell)?);
+        add(&mut report, bench.puts(*cell)?, options)?;
     }
     for cell in of(Work::Safe) {
-        report.cells.push(bench.safe(*cell)?);
+        add(&mut report, bench.safe(*cell)?, options)?;
     }
     for size in Size::ALL {
         let gets = |cell: &&Cell| cell.size == size && matches!(cell.work, Work::Cold | Work::Warm);
         let cells: Vec<Cell> = options.cells.iter().filter(gets).copied().collect();
-        if !cells.is_empty() {
-            report.cells.extend(bench.gets(size, &cells)?);
+        if cells.is_empty() {
+            continue;
+        }
+        for cell in bench.gets(size, &cells)? {
+            add(&mut report, cell, options)?;
         }
     }
-    report.finish();
-    print!("{}", report::table(&report));
+    println!("{}", report.setting());
+    Ok(())
+}
+
+/// Prints a cell that is done, and writes what there is so far: a long run may be ended early.
+fn add(report: &mut Report, cell: CellReport, options: &DiskOptions) -> io::Result<()> {
+    println!("{}", report.add(cell));
     match &options.json {
-        Some(path) => std::fs::write(path, serde_json::to_string_pretty(&report)?),
+        Some(path) => std::fs::write(path, serde_json::to_string_pretty(report)?),
         None => Ok(()),
     }
 }

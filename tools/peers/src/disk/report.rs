@@ -25,7 +25,7 @@ pub(super) struct Report {
     records: u32,
     rounds: u32,
     window_ms: u64,
-    pub(super) cells: Vec<CellReport>,
+    cells: Vec<CellReport>,
 }
 
 /// A cell.
@@ -33,6 +33,8 @@ pub(super) struct Report {
 pub(super) struct CellReport {
     cell: Cell,
     records: u32,
+    /// When it began.
+    load_average: String,
     pub(super) rows: Vec<Row>,
     pub(super) bare: Vec<Bare>,
     /// Filled when the run is over.
@@ -161,7 +163,8 @@ impl CellReport {
             samples: Vec::new(),
         };
         let rows = engines.iter().map(row).collect();
-        Self { cell, records, rows, bare: Vec::new(), ratios: Vec::new() }
+        let (load_average, bare, ratios) = (machine::load_average(), Vec::new(), Vec::new());
+        Self { cell, records, load_average, rows, bare, ratios }
     }
 
     /// The mean size of the reads that the first subject has asked the device for.
@@ -203,40 +206,37 @@ impl Report {
         Self { machine, records, rounds, window_ms, cells: Vec::new() }
     }
 
-    pub(super) fn finish(&mut self) {
+    /// Takes a cell that is done, and returns its table, as Markdown.
+    pub(super) fn add(&mut self, mut cell: CellReport) -> String {
+        cell.finish();
         self.machine.load_average_after = machine::load_average();
-        self.cells.iter_mut().for_each(CellReport::finish);
+        let mut text = String::new();
+        write_cell(&cell, &mut text).expect("a string takes everything");
+        self.cells.push(cell);
+        text
     }
-}
 
-/// The report for people, as Markdown.
-pub(super) fn table(report: &Report) -> String {
-    let mut text = String::new();
-    write_report(report, &mut text).expect("a string takes everything");
-    text
-}
+    /// On what, and with what, the cells were measured.
+    pub(super) fn setting(&self) -> String {
+        let mut text = String::new();
+        self.write_setting(&mut text).expect("a string takes everything");
+        text
+    }
 
-fn write_report(report: &Report, out: &mut String) -> std::fmt::Result {
-    writeln!(out, "{}\n", report.machine.line())?;
-    let (rounds, window_ms) = (report.rounds, report.window_ms);
-    writeln!(
-        out,
-        "{rounds} rounds, windows of {window_ms} ms; figures are medians, where not said."
-    )?;
-    for cell in &report.cells {
-        write_cell(cell, out)?;
+    fn write_setting(&self, out: &mut String) -> std::fmt::Result {
+        let (rounds, window_ms) = (self.rounds, self.window_ms);
+        writeln!(out, "{}\n", self.machine.line())?;
+        writeln!(out, "{rounds} rounds, windows of {window_ms} ms; medians, where not said.\n")?;
+        writeln!(out, "| engine | settings |\n|---|---|")?;
+        let rows = self.cells.first().map_or(&[][..], |cell| &cell.rows);
+        rows.iter().try_for_each(|row| writeln!(out, "| {} | {} |", row.engine, row.settings))
     }
-    writeln!(out, "\n| engine | settings |\n|---|---|")?;
-    for row in report.cells.first().map_or(&[][..], |cell| &cell.rows) {
-        writeln!(out, "| {} | {} |", row.engine, row.settings)?;
-    }
-    Ok(())
 }
 
 fn write_cell(cell: &CellReport, out: &mut String) -> std::fmt::Result {
     let columns = columns(cell.cell.work);
-    let (name, records) = (cell.cell.name, cell.records);
-    writeln!(out, "\n### {name}, {records} records\n")?;
+    let (name, records, load) = (cell.cell.name, cell.records, &cell.load_average);
+    writeln!(out, "### {name}, {records} records, load average {load}\n")?;
     write!(out, "| engine | best /s | median /s | spread | CPU us | p99.9 us | worst ms |")?;
     columns.iter().try_for_each(|(name, _)| write!(out, " {name} |"))?;
     let has_risk = cell.cell.work == Work::Put;
