@@ -5,7 +5,7 @@
 use std::fmt;
 
 /// Buffers begin at a multiple of this, which every device's alignment divides.
-const ALIGNMENT_BYTES: usize = 4096;
+pub(crate) const ALIGNMENT_BYTES: usize = 4096;
 
 /// Zeroed bytes whose first one lies at a multiple of 4096. They never move: a buffer is neither
 /// resized nor copied.

@@ -7,7 +7,10 @@ use std::{
     collections::HashMap,
     os::fd::{AsFd, OwnedFd},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rustix::{
@@ -18,8 +21,10 @@ use rustix::{
     io::{Errno, pread, pwrite, retry_on_intr},
 };
 
+use super::device;
 use crate::{
     error::Error,
+    format::BLOCK_BYTES,
     plan::{Action, DirectoryId, Disk, Failure, File, Found, Outcome},
 };
 
@@ -32,6 +37,12 @@ pub struct Files {
     directories: Vec<(PathBuf, OwnedFd)>,
     open: Mutex<HashMap<File, Arc<OwnedFd>>>,
     is_direct: bool,
+    /// What is read and written are multiples of this.
+    block_bytes: u32,
+    /// What a file asks of direct I/O.
+    pub(super) alignment: fn(&OwnedFd) -> Option<u32>,
+    /// Whether a file is used through the page cache although direct I/O was asked for.
+    is_refused: AtomicBool,
 }
 
 impl Files {
@@ -55,7 +66,31 @@ impl Files {
             }
         };
         let directories: Result<Vec<_>, Error> = directories.iter().map(lock).collect();
-        Ok(Self { directories: directories?, open: Mutex::default(), is_direct })
+        Ok(Self {
+            directories: directories?,
+            open: Mutex::default(),
+            is_direct,
+            block_bytes: *BLOCK_BYTES.end(),
+            alignment: device::alignment,
+            is_refused: AtomicBool::new(false),
+        })
+    }
+
+    /// Says which blocks are going to be read and written: where the device's are larger, files
+    /// are used through the page cache.
+    pub fn use_blocks_of(&mut self, block_bytes: u32) {
+        self.block_bytes = block_bytes;
+    }
+
+    /// Whether all files that were opened so far are used directly.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.is_direct && !self.is_refused.load(Ordering::Relaxed)
+    }
+
+    /// How many directories there are.
+    pub(super) fn count(&self) -> u16 {
+        u16::try_from(self.directories.len()).unwrap_or(u16::MAX)
     }
 
     /// Where a file is.
@@ -139,7 +174,7 @@ impl Files {
         })
     }
 
-    fn list(&self, directory: DirectoryId) -> Result<Vec<Found>, Errno> {
+    pub(super) fn list(&self, directory: DirectoryId) -> Result<Vec<Found>, Errno> {
         let fd = self.directory(directory)?;
         let mut found = Vec::new();
         for entry in Dir::read_from(fd)? {
@@ -159,11 +194,11 @@ impl Files {
         Ok(found)
     }
 
-    fn directory(&self, id: DirectoryId) -> Result<&OwnedFd, Errno> {
+    pub(super) fn directory(&self, id: DirectoryId) -> Result<&OwnedFd, Errno> {
         self.directories.get(usize::from(id.0)).map(|(_, fd)| fd).ok_or(Errno::NOENT)
     }
 
-    fn file(&self, file: File) -> Result<Arc<OwnedFd>, Errno> {
+    pub(super) fn file(&self, file: File) -> Result<Arc<OwnedFd>, Errno> {
         if let Some(fd) = self.files().get(&file) {
             return Ok(Arc::clone(fd));
         }
@@ -191,10 +226,13 @@ impl Files {
             return open(flags);
         }
         match open(flags | OFlags::DIRECT) {
-            // The file was created in spite of the refusal.
-            Err(Errno::INVAL) => open(flags.difference(OFlags::EXCL)),
-            other => other,
+            Ok(fd) if device::takes((self.alignment)(&fd), self.block_bytes) => return Ok(fd),
+            Ok(_) | Err(Errno::INVAL) => {}
+            Err(errno) => return Err(errno),
         }
+        self.is_refused.store(true, Ordering::Relaxed);
+        // The file was created in spite of the refusal.
+        open(flags.difference(OFlags::EXCL))
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<File, Arc<OwnedFd>>> {
@@ -212,7 +250,7 @@ fn failed(errno: Errno) -> Outcome {
     Outcome::Failed(failure(errno), None)
 }
 
-fn failure(errno: Errno) -> Failure {
+pub(super) fn failure(errno: Errno) -> Failure {
     match errno {
         Errno::EXIST => Failure::Exists,
         Errno::NOENT => Failure::NotFound,

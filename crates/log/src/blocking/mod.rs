@@ -7,6 +7,7 @@
 //!
 //! Lock order: `state`, then the table of open files. No lock is held across I/O.
 
+mod device;
 mod drive;
 mod fetch;
 mod files;
@@ -93,7 +94,9 @@ impl<K: Keys + Send + 'static> Log<K> {
         make: impl MakeKeys<K>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, Report), Error> {
-        let files = Files::lock(&options.directories, options.is_direct)?;
+        let mut files = Files::lock(&options.directories, options.is_direct)?;
+        files.use_blocks_of(files.find_block_bytes(options.shape.block_bytes));
+        files.forget_pages()?;
         let directories = u16::try_from(options.directories.len())
             .ok()
             .filter(|count| *count > 0)
@@ -228,6 +231,12 @@ impl<K: Keys + Send + 'static> Log<K> {
     #[must_use]
     pub fn disk_reads(&self) -> u64 {
         self.shared.reads.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Whether its files are used directly, past the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.shared.files.is_direct()
     }
 
     /// Where a file of the log is.

@@ -217,6 +217,14 @@ impl Manifest {
     }
 }
 
+/// The block of the log that a manifest which begins with these bytes is of. Nothing is checked but
+/// that they may be one.
+#[must_use]
+pub fn block_bytes(start: &[u8]) -> Option<u32> {
+    let block = u32_at(start, 56).filter(|_| start.starts_with(&MAGIC))?;
+    (block.is_power_of_two() && BLOCK_BYTES.contains(&block)).then_some(block)
+}
+
 fn encode_row(row: &Row, bytes: &mut [u8]) {
     let state = match row.state {
         CleanState::Free => 0u32,

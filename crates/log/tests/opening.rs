@@ -1,0 +1,138 @@
+//! How long it takes until a log serves: after a stop in order with a large index, and after an
+//! end without one.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use log::{
+    Log, Options,
+    blocking::Files,
+    engine::{Mode, Put, Report},
+    error::Error,
+    format::{
+        LogId,
+        manifest::{IndexKind, Manifest},
+    },
+    index::{IndexLimits, Keyed},
+    keys::{Keys as _, MakeKeys as _},
+    position::{Entry, Position, SizeClass},
+};
+
+/// A directory that is removed in the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("kelvin-{name}-{}", std::process::id()));
+        fs::create_dir(&path).expect("a new directory");
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(options: &Options, limits: IndexLimits) -> (Log<Keyed>, Report, Duration) {
+    let begin = Instant::now();
+    let (log, report) = Log::open(options, LogId(11), limits, &mut |_| {}).expect("opens");
+    (log, report, begin.elapsed())
+}
+
+/// A log that was stopped in order and has an index of `keys` keys, and nothing else.
+fn with_index(path: &Path, index: IndexKind, entry_bytes: u8, keys: u64) -> (Options, IndexLimits) {
+    let options = Options::new(path, index, entry_bytes);
+    let limits = IndexLimits { kmax_limit: keys, entries_max: keys };
+    let manifest = Manifest {
+        log: LogId(11),
+        shape: options.shape,
+        run: 1,
+        clean_sequence: 1 << 41,
+        rows: Vec::new(),
+    };
+    let mut make = limits;
+    let made = make.empty(&manifest).expect("an index");
+    for key in 0..keys {
+        let hash = made.hash(&key.to_le_bytes()).expect("a key");
+        let position = Position::new(key * 4 + 512).expect("not the first unit");
+        let class = SizeClass::of_bytes(48).expect("a class");
+        made.prepare(hash).expect("room");
+        made.publish(hash, Entry { position, class });
+    }
+    let files = Files::lock(&options.directories, true).expect("a directory");
+    assert!(made.save(&manifest, &mut &files).expect("is saved"));
+    fs::write(path.join("manifest"), manifest.encode()).expect("is written");
+    (options, limits)
+}
+
+fn serves_soon(name: &str, index: IndexKind, entry_bytes: u8, keys: u64) {
+    let directory = Directory::new(name);
+    let (options, limits) = with_index(&directory.0, index, entry_bytes, keys);
+    let saved = fs::metadata(directory.0.join("index")).expect("an index").len();
+    let (log, report, took) = open(&options, limits);
+    assert!(report.is_clean);
+    let begin = Instant::now();
+    for key in (0..keys).step_by(usize::try_from(keys / 10).expect("a number")) {
+        // Its segment is not there: found is where it should be.
+        let found = log.get(&key.to_le_bytes());
+        assert!(matches!(found, Err(Error::Unreachable { .. })), "{found:?}");
+    }
+    let gets = begin.elapsed();
+    println!("{name}: {keys} keys, {saved} bytes: serves after {took:?}, ten gets take {gets:?}");
+    assert!(took + gets < Duration::from_secs(1), "it does not serve within a second");
+}
+
+#[test]
+#[ignore = "soak: a minute, 540 MB of memory and of disk; needs --release and a quiet machine"]
+fn soak_clean_open_of_100_million_integers() {
+    let keys = 100_000_000;
+    serves_soon("integers", IndexKind::Flat { kmin: 0, kmax: keys }, 5, keys);
+}
+
+#[test]
+#[ignore = "soak: seconds, 180 MB of memory and of disk; needs --release and a quiet machine"]
+fn soak_clean_open_of_10_million_strings() {
+    let seeds = std::array::from_fn(|at| (at * 37) as u8);
+    serves_soon("strings", IndexKind::Hash { seeds }, 0, 10_000_000);
+}
+
+#[test]
+#[ignore = "soak: a minute, 11 GB of disk; needs --release and a quiet machine"]
+fn soak_crash_open_of_10_million_values_of_a_kilobyte() {
+    let directory = Directory::new("kilobytes");
+    let seeds = std::array::from_fn(|at| (at * 37) as u8);
+    let keys = 10_000_000_u64;
+    let mut options = Options::new(&directory.0, IndexKind::Hash { seeds }, 0);
+    options.settings.mode = Mode::Async;
+    let limits = IndexLimits { kmax_limit: 0, entries_max: keys };
+    let (log, ..) = open(&options, limits);
+    let mut value = vec![7; 1000];
+    for key in 0..keys {
+        value[..8].copy_from_slice(&key.to_le_bytes());
+        log.put(&Put { key: &key.to_le_bytes(), value: &value, ..Put::default() }).expect("room");
+    }
+    log.flush().expect("is flushed");
+    // As if the process had ended: another directory, which nobody has locked, with the same files.
+    let copy = Directory::new("kilobytes-after");
+    for entry in fs::read_dir(&directory.0).expect("a directory") {
+        let entry = entry.expect("an entry");
+        fs::hard_link(entry.path(), copy.0.join(entry.file_name())).expect("is linked");
+    }
+    std::mem::forget(log);
+    options.directories = vec![copy.0.clone()];
+    let (log, report, took) = open(&options, limits);
+    let (tails, read) = (report.tails, report.bytes_read);
+    println!("kilobytes: {keys} keys: serves after {took:?}, {tails} tails, {read} bytes read");
+    assert!(!report.is_clean && report.damages.is_empty());
+    for key in (0..keys).step_by(999_983) {
+        let found = log.get(&key.to_le_bytes()).expect("is read").expect("is there");
+        assert_eq!(found.value[..8], key.to_le_bytes());
+    }
+    assert!(read <= 1 << 30, "more than 1 GiB was read");
+    assert!(took < Duration::from_secs(5), "it does not serve within five seconds");
+}
