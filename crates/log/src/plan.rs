@@ -240,9 +240,30 @@ pub struct Plan {
 pub trait Disk {
     /// Performs `action` and waits for it.
     fn perform(&mut self, action: Action) -> Outcome;
+
+    /// The same disk for several threads at once, if it can be had.
+    fn shared(&self) -> Option<&dyn SharedDisk> {
+        None
+    }
+}
+
+/// Performs actions for several threads at once.
+pub trait SharedDisk: Sync {
+    /// Performs `action` and waits for it.
+    fn perform(&self, action: Action) -> Outcome;
 }
 
 impl<D: Disk + ?Sized> Disk for &mut D {
+    fn perform(&mut self, action: Action) -> Outcome {
+        (**self).perform(action)
+    }
+
+    fn shared(&self) -> Option<&dyn SharedDisk> {
+        (**self).shared()
+    }
+}
+
+impl Disk for &dyn SharedDisk {
     fn perform(&mut self, action: Action) -> Outcome {
         (**self).perform(action)
     }

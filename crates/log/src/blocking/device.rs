@@ -1,7 +1,7 @@
 //! What the device asks of direct I/O, and what the page cache must not hide.
 //!
-//! Blocks smaller than the device's cannot be read and written directly: such a log goes through the
-//! page cache. And what is read through that when a log is opened may be pages whose flush has
+//! Blocks smaller than the device's cannot be read and written directly: such a log goes through
+//! the page cache. And what is read through that when a log is opened may be pages whose flush has
 //! failed, which the kernel takes for clean and no device has: they are dropped first.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -57,7 +57,7 @@ impl Files {
         read().ok().flatten().unwrap_or(new)
     }
 
-    /// Flushes and drops what the page cache has of the log's files, where they are read through it.
+    /// Flushes and drops what the page cache has of the log's files, where it is in use.
     ///
     /// # Errors
     /// When it cannot be flushed.

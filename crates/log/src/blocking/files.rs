@@ -25,7 +25,7 @@ use super::device;
 use crate::{
     error::Error,
     format::BLOCK_BYTES,
-    plan::{Action, DirectoryId, Disk, Failure, File, Found, Outcome},
+    plan::{Action, DirectoryId, Disk, Failure, File, Found, Outcome, SharedDisk},
 };
 
 /// The most files that are kept open: half of the 1,024 that a process may have by default.
@@ -243,6 +243,16 @@ impl Files {
 impl Disk for &Files {
     fn perform(&mut self, action: Action) -> Outcome {
         Files::perform(self, action)
+    }
+
+    fn shared(&self) -> Option<&dyn SharedDisk> {
+        Some(*self)
+    }
+}
+
+impl SharedDisk for Files {
+    fn perform(&self, action: Action) -> Outcome {
+        Self::perform(self, action)
     }
 }
 

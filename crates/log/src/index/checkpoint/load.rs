@@ -1,5 +1,7 @@
 //! Reading a checkpoint.
 
+use std::{ops::Range, thread};
+
 use super::{BLOCK_BYTES, CheckpointError, Flaw, HEADER_BYTES, Header, Kind, Stamp, Table};
 use crate::{
     index::{FlatIndex, FlatRange, HashIndex, Index, IndexError, line::LINE_WORDS},
@@ -8,6 +10,10 @@ use crate::{
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 16 * BLOCK_BYTES;
+
+/// Threads that load an index: a device that is asked for several things at once gives more, and
+/// checking and copying takes about as long as reading.
+const LOAD_THREADS: usize = 4;
 
 /// Times that a read which came back short is asked for: what was interrupted comes back whole
 /// soon, what is at the end of the file never does.
@@ -153,26 +159,43 @@ impl Loader {
     /// # Errors
     /// [`CheckpointError::Disk`], [`CheckpointError::Damaged`].
     pub fn verify(&self, disk: &mut impl Disk) -> Result<(), CheckpointError> {
-        self.each(disk, |block, bytes| self.check(block, bytes))
+        self.each(disk, 0..1, |block, bytes| self.check(block, bytes))
     }
 
-    /// Loads every block.
+    /// Loads every block, in several threads if the disk can be shared.
     ///
     /// # Errors
     /// [`CheckpointError::Disk`], [`CheckpointError::Damaged`].
     pub fn load(&self, index: &Index, disk: &mut impl Disk) -> Result<(), CheckpointError> {
-        self.each(disk, |block, bytes| self.accept(index, block, bytes))
+        let Some(shared) = disk.shared() else {
+            return self.each(disk, 0..1, |block, bytes| self.accept(index, block, bytes));
+        };
+        let load = |thread| {
+            let mut disk = shared;
+            let turns = thread..LOAD_THREADS;
+            self.each(&mut disk, turns, |block, bytes| self.accept(index, block, bytes))
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..LOAD_THREADS).map(|thread| scope.spawn(move || load(thread))).collect();
+            threads.into_iter().try_for_each(|thread| {
+                thread.join().expect("invariant: a thread that loads does not panic")
+            })
+        })
     }
 
+    /// Visits every block; of turns `first..of` that share them, those of the first.
     fn each(
         &self,
         disk: &mut impl Disk,
+        turns: Range<usize>,
         mut visit: impl FnMut(u32, &[u8]) -> Result<(), CheckpointError>,
     ) -> Result<(), CheckpointError> {
         let buffer = Some(Buffer::new(READ_BYTES));
         let mut reader = Reader { disk, file: self.file, buffer };
         let numbers: Vec<u32> = self.table.blocks().collect();
-        for (turn, numbers) in numbers.chunks(READ_BYTES / BLOCK_BYTES).enumerate() {
+        let pieces = numbers.chunks(READ_BYTES / BLOCK_BYTES).enumerate();
+        for (turn, numbers) in pieces.skip(turns.start).step_by(turns.end) {
             let offset = Table::offset(turn * (READ_BYTES / BLOCK_BYTES));
             let bytes = reader.read(offset, numbers.len() * BLOCK_BYTES)?;
             for (&number, block) in numbers.iter().zip(bytes.chunks(BLOCK_BYTES)) {
