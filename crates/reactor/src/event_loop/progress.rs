@@ -113,7 +113,7 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         let (phase, next) = (connection.state.phase, connection.next);
         let idle = connection.output.is_idle();
         let below_bound = connection.output.below_bound();
-        let has_room = connection.output.has_room();
+        let has_room = next == Next::Blocked && connection.output.has_room();
         let full = connection.input.is_full();
         let queued = connection.state.queued;
         self.slots[id.index as usize].connection = Some(connection);

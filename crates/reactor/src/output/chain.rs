@@ -106,7 +106,12 @@ struct Piece<E> {
 /// them. So the short headers of many large values share a buffer, and replies without external
 /// memory have no pieces.
 #[derive(Debug)]
-pub struct Chain<E> {
+pub struct Chain<E>(Box<Parts<E>>);
+
+/// What a chain is made of. In a box, because for every send it goes from an output to a driver, on
+/// to the kernel's side, and all the way back.
+#[derive(Debug)]
+struct Parts<E> {
     /// Those before the last, which have no room for what came next.
     filled: VecDeque<Buffer>,
     /// Where what comes next is written: mostly the only one, and so found at once.
@@ -124,7 +129,7 @@ pub struct Chain<E> {
 
 impl<E> Default for Chain<E> {
     fn default() -> Self {
-        Self {
+        Self(Box::new(Parts {
             filled: VecDeque::new(),
             last: None,
             pieces: VecDeque::new(),
@@ -133,7 +138,7 @@ impl<E> Default for Chain<E> {
             external_sent: 0,
             bytes_in_buffers: 0,
             weight: Weight::default(),
-        }
+        }))
     }
 }
 
@@ -141,25 +146,25 @@ impl<E: External> Chain<E> {
     /// Bytes that are still to be sent.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.bytes_in_buffers + self.weight.external_bytes - self.external_sent
+        self.0.bytes_in_buffers + self.0.weight.external_bytes - self.0.external_sent
     }
 
     /// Whether everything has been sent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.bytes_in_buffers == 0 && self.pieces.is_empty()
+        self.0.bytes_in_buffers == 0 && self.0.pieces.is_empty()
     }
 
     /// All of it, if that is one slice of a buffer.
     pub(crate) fn one_slice(&self) -> Option<&[u8]> {
-        let rest = &self.first()?.bytes()[self.buffer_sent..];
-        (self.pieces.is_empty() && rest.len() == self.bytes_in_buffers).then_some(rest)
+        let rest = &self.first()?.bytes()[self.0.buffer_sent..];
+        (self.0.pieces.is_empty() && rest.len() == self.0.bytes_in_buffers).then_some(rest)
     }
 
     /// Collects the bytes that are to be sent next, as many as `to` takes.
     pub fn gather<'a>(&'a self, to: &mut Gather<'a, '_>) {
-        let mut buffers = self.filled.iter().chain(&self.last);
-        let mut rest = buffers.next().map_or(&[][..], |first| &first.bytes()[self.buffer_sent..]);
+        let mut buffers = self.0.filled.iter().chain(&self.0.last);
+        let mut rest = buffers.next().map_or(&[][..], |first| &first.bytes()[self.0.buffer_sent..]);
         let mut push_buffered = |mut len: usize, to: &mut Gather<'a, '_>| {
             while len > 0 {
                 if rest.is_empty() {
@@ -173,8 +178,8 @@ impl<E: External> Chain<E> {
             }
             true
         };
-        let mut skip = self.external_sent;
-        for Piece { before, external } in &self.pieces {
+        let mut skip = self.0.external_sent;
+        for Piece { before, external } in &self.0.pieces {
             if !push_buffered(*before, to) {
                 return;
             }
@@ -185,7 +190,7 @@ impl<E: External> Chain<E> {
             }
             skip = 0;
         }
-        push_buffered(self.behind, to);
+        push_buffered(self.0.behind, to);
     }
 
     /// Sends everything into a vector, as a simulation does.
@@ -209,12 +214,12 @@ impl<E: External> Chain<E> {
     /// # Panics
     /// Panics when there are fewer bytes.
     pub fn advance(&mut self, mut count: usize) {
-        if count == self.bytes_in_buffers && self.pieces.is_empty() {
+        if count == self.0.bytes_in_buffers && self.0.pieces.is_empty() {
             // Usually all of it is sent at once.
-            (self.behind, self.bytes_in_buffers) = (0, 0);
+            (self.0.behind, self.0.bytes_in_buffers) = (0, 0);
             return self.clear();
         }
-        while let Some(Piece { before, external }) = self.pieces.front_mut() {
+        while let Some(Piece { before, external }) = self.0.pieces.front_mut() {
             let sent_before = count.min(*before);
             *before -= sent_before;
             count -= sent_before;
@@ -223,18 +228,18 @@ impl<E: External> Chain<E> {
             if !is_next {
                 return;
             }
-            let sent = count.min(len - self.external_sent);
-            self.external_sent += sent;
+            let sent = count.min(len - self.0.external_sent);
+            self.0.external_sent += sent;
             count -= sent;
-            if self.external_sent < len {
+            if self.0.external_sent < len {
                 return;
             }
-            self.pieces.pop_front();
-            self.external_sent = 0;
-            self.weight.external_bytes -= len;
-            self.weight.externals -= 1;
+            self.0.pieces.pop_front();
+            self.0.external_sent = 0;
+            self.0.weight.external_bytes -= len;
+            self.0.weight.externals -= 1;
         }
-        self.behind = self.behind.checked_sub(count).expect("no more is sent than there is");
+        self.0.behind = self.0.behind.checked_sub(count).expect("no more is sent than there is");
         self.advance_buffers(count);
         if self.is_empty() {
             self.clear();
@@ -242,118 +247,118 @@ impl<E: External> Chain<E> {
     }
 
     fn advance_buffers(&mut self, mut count: usize) {
-        self.bytes_in_buffers -= count;
+        self.0.bytes_in_buffers -= count;
         while count > 0 {
             let first = self.first().expect("invariant: buffers have what is sent");
-            let left = first.bytes().len() - self.buffer_sent;
+            let left = first.bytes().len() - self.0.buffer_sent;
             if count < left {
-                self.buffer_sent += count;
+                self.0.buffer_sent += count;
                 return;
             }
             count -= left;
-            if let Some(first) = self.filled.pop_front().or_else(|| self.last.take()) {
-                self.weight.remove(&first);
+            if let Some(first) = self.0.filled.pop_front().or_else(|| self.0.last.take()) {
+                self.0.weight.remove(&first);
             }
-            self.buffer_sent = 0;
+            self.0.buffer_sent = 0;
         }
     }
 
     /// Drops room that was taken and not used, and queues that grew.
     pub(super) fn clear(&mut self) {
-        self.last = None;
-        if !self.filled.is_empty() {
-            self.filled.clear();
+        self.0.last = None;
+        if !self.0.filled.is_empty() {
+            self.0.filled.clear();
         }
-        if self.filled.capacity() > KEPT_BUFFERS {
-            self.filled.shrink_to(KEPT_BUFFERS);
+        if self.0.filled.capacity() > KEPT_BUFFERS {
+            self.0.filled.shrink_to(KEPT_BUFFERS);
         }
-        if self.pieces.capacity() > KEPT_PIECES {
-            self.pieces.shrink_to(KEPT_PIECES);
+        if self.0.pieces.capacity() > KEPT_PIECES {
+            self.0.pieces.shrink_to(KEPT_PIECES);
         }
-        self.buffer_sent = 0;
-        self.weight = Weight::default();
+        self.0.buffer_sent = 0;
+        self.0.weight = Weight::default();
     }
 
     pub(super) fn weight(&self) -> Weight {
-        self.weight
+        self.0.weight
     }
 
     pub(super) fn bytes_in_buffers(&self) -> usize {
-        self.bytes_in_buffers
+        self.0.bytes_in_buffers
     }
 
     fn first(&self) -> Option<&Buffer> {
-        self.filled.front().or(self.last.as_ref())
+        self.0.filled.front().or(self.0.last.as_ref())
     }
 
     pub(super) fn last_buffer(&self) -> Option<&Buffer> {
-        self.last.as_ref()
+        self.0.last.as_ref()
     }
 
     pub(super) fn last_class(&self) -> Option<Class> {
-        self.last.as_ref().map(Buffer::class)
+        self.0.last.as_ref().map(Buffer::class)
     }
 
     /// Buffers, and bytes in the last one.
     pub(super) fn end(&self) -> (usize, usize) {
-        let last_len = self.last.as_ref().map(|last| last.bytes().len());
-        (self.filled.len() + usize::from(last_len.is_some()), last_len.unwrap_or(0))
+        let last_len = self.0.last.as_ref().map(|last| last.bytes().len());
+        (self.0.filled.len() + usize::from(last_len.is_some()), last_len.unwrap_or(0))
     }
 
     #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {
-        match &mut self.last {
+        match &mut self.0.last {
             Some(last) => last.room(),
             None => &mut [],
         }
     }
 
     pub(super) fn push_buffer(&mut self, buffer: Buffer) {
-        self.weight.add(&buffer);
-        if let Some(filled) = self.last.replace(buffer) {
-            self.filled.push_back(filled);
+        self.0.weight.add(&buffer);
+        if let Some(filled) = self.0.last.replace(buffer) {
+            self.0.filled.push_back(filled);
         }
     }
 
     #[inline]
     pub(super) fn commit_with(&mut self, count: usize, tail: &[u8]) {
         let len = count + tail.len();
-        let Some(last) = &mut self.last else {
+        let Some(last) = &mut self.0.last else {
             return assert_eq!(len, 0, "committed without room");
         };
         last.commit_with(count, tail);
-        self.bytes_in_buffers += len;
-        self.behind += len;
+        self.0.bytes_in_buffers += len;
+        self.0.behind += len;
     }
 
     pub(super) fn reserve(&mut self, len: usize) -> &mut [u8] {
         self.commit_with(len, &[]);
-        let Some(last) = &mut self.last else { return &mut [] };
+        let Some(last) = &mut self.0.last else { return &mut [] };
         let end = last.bytes().len();
         last.written(end - len)
     }
 
     pub(super) fn push_external(&mut self, external: E) {
-        self.weight.external_bytes += external.len();
-        self.weight.externals += 1;
-        let before = std::mem::take(&mut self.behind);
-        self.pieces.push_back(Piece { before, external });
+        self.0.weight.external_bytes += external.len();
+        self.0.weight.externals += 1;
+        let before = std::mem::take(&mut self.0.behind);
+        self.0.pieces.push_back(Piece { before, external });
     }
 
     /// Goes back to where there were `buffers` buffers and `last_len` bytes in the last one.
     pub(super) fn truncate(&mut self, buffers: usize, last_len: usize) {
         let mut removed = 0;
         while self.end().0 > buffers {
-            let last = self.last.take().expect("invariant: counted");
-            self.last = self.filled.pop_back();
+            let last = self.0.last.take().expect("invariant: counted");
+            self.0.last = self.0.filled.pop_back();
             removed += last.bytes().len();
-            self.weight.remove(&last);
+            self.0.weight.remove(&last);
         }
-        if let Some(last) = &mut self.last {
+        if let Some(last) = &mut self.0.last {
             removed += last.bytes().len() - last_len;
             last.truncate(last_len);
         }
-        self.bytes_in_buffers -= removed;
-        self.behind -= removed;
+        self.0.bytes_in_buffers -= removed;
+        self.0.behind -= removed;
     }
 }

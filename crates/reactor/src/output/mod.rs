@@ -40,6 +40,8 @@ const _: () = assert!(OUTPUT_UNIT_BYTES_MAX <= BUFFER_BYTES_MAX);
 #[derive(Debug)]
 pub struct Output<E> {
     chain: Chain<E>,
+    /// The last one that has been sent, to be written to when the present one is.
+    spare: Option<Chain<E>>,
     in_flight: Weight,
     pool: Pool,
     appetite: Appetite,
@@ -67,6 +69,7 @@ impl<E: External> Output<E> {
     pub(crate) fn new(pool: Pool) -> Self {
         Self {
             chain: Chain::default(),
+            spare: None,
             in_flight: Weight::default(),
             pool,
             appetite: Appetite::new(),
@@ -222,7 +225,8 @@ impl<E: External> Output<E> {
     /// back.
     #[must_use]
     pub fn launch(&mut self) -> Chain<E> {
-        let chain = std::mem::take(&mut self.chain);
+        let next = self.spare.take().unwrap_or_default();
+        let chain = std::mem::replace(&mut self.chain, next);
         let (buffers, bytes) = (chain.end().0, chain.bytes_in_buffers());
         if buffers > 1 {
             // In one piece they would have gone out with the next wait, without a call.
@@ -238,8 +242,6 @@ impl<E: External> Output<E> {
     pub fn landed(&mut self, chain: Chain<E>) {
         debug_assert!(chain.is_empty(), "a chain comes back when it has been sent");
         self.in_flight = Weight::default();
-        if self.chain.is_empty() {
-            self.chain = chain;
-        }
+        self.spare = Some(chain);
     }
 }
