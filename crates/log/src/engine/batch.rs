@@ -74,15 +74,18 @@ impl<K: Keys> Engine<K> {
         let values: Vec<Vec<u8>> = changes.iter().map(value_of_head).collect();
         let Some(mut planned) = self.plan(changes, &values)? else { return Ok(Batch::Wait) };
         self.check_batch(&planned)?;
-        let hashes: Vec<KeyHash> = planned.records.iter().map(|(hash, ..)| *hash).collect();
-        self.index.prepare_all(&hashes)?;
+        // A key that is there has its place, also in a full index.
+        let hashes = planned.records.iter().map(|(hash, ..)| *hash);
+        let new: Vec<KeyHash> = hashes.filter(|hash| self.index.get(*hash).is_none()).collect();
+        self.index.prepare_all(&new)?;
         let is_put = planned.records.iter().any(|(_, record, _)| record.kind != Kind::Tombstone);
         let purpose = if is_put { Purpose::Put } else { Purpose::Remove };
-        let needed = Needed { bytes: planned.bytes(), records: hashes.len() };
-        if !hashes.is_empty() && self.make_room(needed, purpose)? == Room::Wait {
+        let count = planned.records.len();
+        let needed = Needed { bytes: planned.bytes(), records: count };
+        if count > 0 && self.make_room(needed, purpose)? == Room::Wait {
             return Ok(Batch::Wait);
         }
-        let first = self.draw_many(hashes.len())?;
+        let first = self.draw_many(count)?;
         for ((_, record, _), sequence) in planned.records.iter_mut().zip(first..) {
             record.sequence = sequence;
             record.token = if record.token == 0 { sequence } else { record.token };

@@ -1,6 +1,11 @@
 //! Changes that take effect together.
 
 use super::*;
+use crate::{
+    index::{IndexLimits, Keyed},
+    keys::IndexFull,
+    position::{Entry, Position, SizeClass},
+};
 
 fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Change<'a> {
     Change::Put(Put { key, value, ..Put::default() })
@@ -75,6 +80,34 @@ fn a_batch_that_cannot_be_made_changes_nothing() {
     assert_eq!(log.write(&changes), Err(error));
     assert_eq!(log.engine.counts().records, 0);
     assert_eq!([log.value(b"a"), log.value(b"k")], [None, None]);
+}
+
+#[test]
+fn a_full_index_refuses_a_batch_of_new_keys_as_a_whole_and_takes_one_of_old_ones() {
+    let limits = IndexLimits { kmax_limit: 0, entries_max: 1 };
+    let seeds = std::array::from_fn(|at| (at * 37) as u8);
+    let shape = Shape { index: IndexKind::Hash { seeds }, ..shape() };
+    let opened = open_with(MemoryDisk::default(), shape, Mode::Safe, limits);
+    let mut log: Log<Keyed> = opened.unwrap();
+    // The smallest index has 2^18 places, of which 91 in 100 are for batches.
+    let places = (1 << 18) * 91 / 100;
+    let index = log.engine.index();
+    for key in 0..places - 1u64 {
+        let hash = index.hash(&key.to_le_bytes()).unwrap();
+        index.prepare(hash).unwrap();
+        let class = SizeClass::LARGEST;
+        index.publish(hash, Entry { position: Position::new(64).unwrap(), class });
+    }
+    log.settle();
+    let (a, b) = (put(b"new", b"1"), put(b"newer", b"2"));
+    let refused = log.engine.write_batch(&[a, b], 0);
+    assert_eq!(refused, Err(Error::IndexFull(IndexFull)));
+    assert_eq!(log.value(b"new"), None);
+    let old = [3u64.to_le_bytes(), 4u64.to_le_bytes()];
+    let changes = [Change::Remove(&old[0]), put(&old[1], b"3"), a];
+    assert!(matches!(log.engine.write_batch(&changes, 0), Ok(Batch::Done { removed: 1, .. })));
+    assert_eq!(log.value(b"new"), Some(b"1".to_vec()));
+    assert_eq!(log.value(&old[1]), Some(b"3".to_vec()));
 }
 
 /// A log with an old value of two keys, and a batch that gives them new ones and is the last
