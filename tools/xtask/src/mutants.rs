@@ -27,9 +27,9 @@ use crate::{
     suites::Suite,
 };
 
-/// Seconds for building and running one mutant: ten times what a model may take. A mutant that
+/// Seconds for building one mutant, and for running it: ten times what a model may take. One that
 /// hangs is stopped then, and is not caught.
-const MUTANT_SECONDS_MAX: u32 = 300;
+const MUTANT_SECONDS_MAX: u32 = 600;
 
 /// Lines of a mutant's output that are shown when it is not caught.
 const LINES_SHOWN: usize = 40;
