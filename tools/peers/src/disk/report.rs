@@ -305,7 +305,9 @@ type Column = (&'static str, fn(&Sample) -> Option<f64>);
 fn columns(work: Work) -> Vec<Column> {
     match work {
         Work::Put => vec![
-            ("last/first tenth", |it| Some(it.taken.last_over_first)),
+            ("last/first tenth", |it| {
+                Some(it.taken.tenths_per_s.last()? / it.taken.tenths_per_s[0])
+            }),
             ("final flush ms", |it| Some(it.taken.flush_s * 1e3)),
             ("KiB written a put", |it| it.write_bytes.map(|bytes| bytes / 1024.0)),
         ],

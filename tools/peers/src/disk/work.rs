@@ -15,10 +15,10 @@ use super::{
 
 /// Values below are so fast to store that the clock is read once for several: as many.
 const SMALL_VALUE_BYTES: usize = 256;
-const SMALL_PUTS_A_STAMP: usize = 16;
+const SMALL_OPS_A_STEP: usize = 16;
 
 /// Parts of a run that are timed apart, to show whether it becomes slower.
-pub(super) const PARTS: usize = 10;
+const PARTS: usize = 10;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +49,8 @@ pub(super) struct Taken {
     /// That 999 of 1000 operations took no more than. Of very small values of 16 puts together.
     pub(super) p999_us: f64,
     pub(super) worst_us: f64,
-    /// Operations a second of the last tenth over those of the first.
-    pub(super) last_over_first: f64,
+    /// Operations a second in each tenth of them.
+    pub(super) tenths_per_s: Vec<f64>,
 }
 
 /// What a thread did.
@@ -95,7 +95,7 @@ pub(super) fn run(
     }
     let cpu = process_time() - cpu;
     let ops: u32 = trails.iter().map(|trail| trail.ops).sum();
-    let last_over_first = last_over_first(&trails);
+    let tenths_per_s = tenths_per_s(&trails, ops_a_step(load));
     let mut steps: Vec<u64> = trails.into_iter().flat_map(|trail| trail.steps_ns).collect();
     steps.sort_unstable();
     let step_us = |at: usize| steps.get(at).map_or(0.0, |ns| *ns as f64 / 1e3);
@@ -106,7 +106,7 @@ pub(super) fn run(
         cpu_us: cpu.as_secs_f64() * 1e6 / f64::from(ops.max(1)),
         p999_us: step_us(rank(steps.len(), 0.999)),
         worst_us: step_us(steps.len().saturating_sub(1)),
-        last_over_first,
+        tenths_per_s,
     })
 }
 
@@ -115,15 +115,22 @@ fn rank(len: usize, share: f64) -> usize {
     ((len as f64 * share).ceil() as usize).max(1) - 1
 }
 
-/// The time of the first tenth of each thread's operations over that of the last, in the mean.
-fn last_over_first(trails: &[Trail]) -> f64 {
-    let (mut first, mut last) = (0, 0);
+/// Operations a second in each tenth of every thread's, all threads together.
+fn tenths_per_s(trails: &[Trail], ops_a_step: usize) -> Vec<f64> {
+    let mut tenths = vec![0.0; PARTS];
     for steps in trails.iter().map(|trail| trail.steps_ns.as_slice()) {
-        let part = steps.len() / PARTS;
-        first += steps[..part].iter().sum::<u64>();
-        last += steps[steps.len() - part..].iter().sum::<u64>();
+        let parts = steps.chunks_exact((steps.len() / PARTS).max(1));
+        for (tenth, part) in tenths.iter_mut().zip(parts) {
+            let ns = part.iter().sum::<u64>().max(1) as f64;
+            *tenth += (part.len() * ops_a_step) as f64 * 1e9 / ns;
+        }
     }
-    first as f64 / last as f64
+    tenths
+}
+
+/// Operations between looks at the clock.
+fn ops_a_step(load: &Load) -> usize {
+    if load.value_bytes() < SMALL_VALUE_BYTES { SMALL_OPS_A_STEP } else { 1 }
 }
 
 /// Processor time of the process.
@@ -148,10 +155,7 @@ impl Thread<'_> {
         };
         let session = engine.session();
         let mine = (count.saturating_sub(self.thread)).div_ceil(self.threads);
-        let stamped = match self.load.value_bytes() {
-            ..SMALL_VALUE_BYTES => SMALL_PUTS_A_STAMP,
-            _ => 1,
-        };
+        let ops_a_step = ops_a_step(self.load);
         // Memory that is touched before the clock starts, where it is known how much.
         let mut steps_ns = vec![0; if time == Duration::MAX { mine as usize } else { 0 }];
         steps_ns.clear();
@@ -164,7 +168,7 @@ impl Thread<'_> {
             let at = from.wrapping_add(turn * self.threads + self.thread);
             self.operate(&mut *session, self.load.key(at), &mut out)?;
             ops += 1;
-            if !(turn as usize + 1).is_multiple_of(stamped) {
+            if !(turn as usize + 1).is_multiple_of(ops_a_step) {
                 continue;
             }
             let now = Instant::now();
@@ -200,10 +204,10 @@ mod tests {
             Mutex,
             atomic::{AtomicU32, Ordering},
         },
-        time::Duration,
+        time::{Duration, Instant},
     };
 
-    use super::{Extent, Operation, rank, run};
+    use super::{Extent, Operation, Trail, rank, run, tenths_per_s};
     use crate::disk::{
         engine::{Engine, Session},
         load::Load,
@@ -265,6 +269,18 @@ mod tests {
         assert_eq!(error.to_string(), format!("key {} has a wrong value", load.key(1001)));
         engine.records.lock().expect("sound").remove(&load.key(1001));
         assert!(run(&engine, &load, Operation::Get, 3, window).is_err());
+    }
+
+    #[test]
+    fn tenths_tell_when_a_run_became_slower() {
+        let now = Instant::now();
+        let steps = |slow: u64| (0..100).map(|at| if at < 90 { 1000 } else { slow }).collect();
+        let trail = |slow| Trail { start: now, end: now, ops: 1600, steps_ns: steps(slow) };
+        let tenths = tenths_per_s(&[trail(1000), trail(2000)], 16);
+        assert_eq!(tenths[..9], [32e6; 9]);
+        assert_eq!(tenths[9..], [24e6]);
+        let none = Trail { steps_ns: Vec::new(), ..trail(1) };
+        assert_eq!(tenths_per_s(&[none], 1), [0.0; 10]);
     }
 
     #[test]

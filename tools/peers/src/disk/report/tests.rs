@@ -18,7 +18,7 @@ fn sample(per_s: u32, read_bytes: u64) -> Sample {
         cpu_us: 2.0,
         p999_us: 3.0,
         worst_us: 4000.0,
-        last_over_first: 0.9,
+        tenths_per_s: vec![10.0, 20.0, 9.0],
     };
     let reads = u64::from(per_s);
     let counts =
