@@ -9,13 +9,12 @@
 //!
 //! Thread safety: [`Waiters`] is behind the log's lock; a [`Seat`] is told once, by who has that.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
+use std::time::Duration;
+
+use base::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
     thread::{self, Thread},
-    time::Duration,
 };
 
 use crate::engine::{Mark, Settled};
@@ -54,7 +53,7 @@ impl Seat {
     /// Waits to be told. `None` when nothing was said for so long, or perhaps sooner.
     pub(super) fn wait(&self, longest: Duration) -> Option<Told> {
         if self.told.load(Ordering::Acquire) == SILENCE {
-            thread::park_timeout(longest);
+            park(longest);
         }
         match self.told.load(Ordering::Acquire) {
             LOOK => Some(Told::Look),
@@ -62,6 +61,17 @@ impl Seat {
             FAILED => Some(Told::Settled(false)),
             _ => None,
         }
+    }
+}
+
+/// A checker waits for ever: it is to find a call that never comes.
+fn park(longest: Duration) {
+    #[cfg(not(any(loom, shuttle)))]
+    thread::park_timeout(longest);
+    #[cfg(any(loom, shuttle))]
+    {
+        let _ = longest;
+        thread::park();
     }
 }
 
@@ -124,7 +134,8 @@ impl Waiters {
             called.push(Arc::clone(&waiter.seat));
             false
         });
-        if needs_leader && !self.0.is_empty() {
+        let has_next = !cfg!(mutant = "log_no_next_leader") && !self.0.is_empty();
+        if needs_leader && has_next {
             let leader = self.0.remove(0).seat;
             leader.told.store(LOOK, Ordering::Release);
             called.insert(0, leader);
@@ -133,7 +144,101 @@ impl Waiters {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, shuttle))]
+mod checks {
+    use base::sync::Mutex;
+
+    use super::*;
+
+    /// Schedules that are tried.
+    const SCHEDULES: usize = 3000;
+
+    /// What of a log concerns those who wait: tickets, and one write or flush at a time.
+    #[derive(Default)]
+    struct Log {
+        waiters: Waiters,
+        next: u64,
+        written: u64,
+        flushed: u64,
+        is_busy: bool,
+    }
+
+    impl Log {
+        fn settled(&self, last: Mark) -> Settled {
+            if last < Mark::of(self.flushed) { Settled::Done } else { Settled::Pending }
+        }
+
+        /// The steps of `Shared::call`.
+        fn call(log: &Mutex<Self>, needs_leader: bool) {
+            let mut state = base::sync::lock(log);
+            let mut waiters = std::mem::take(&mut state.waiters);
+            let called = waiters.tell(needs_leader, |_, last| state.settled(last));
+            state.waiters = waiters;
+            drop(state);
+            called.wake();
+        }
+
+        /// The steps of `Shared::advance`. Whether the wait is over.
+        fn advance(log: &Mutex<Self>, mark: Mark) -> bool {
+            let mut state = base::sync::lock(log);
+            if state.settled(mark) == Settled::Done {
+                return true;
+            }
+            if !state.is_busy {
+                state.is_busy = true;
+                let (is_flush, upto) = match state.written > state.flushed {
+                    true => (true, state.written),
+                    false => (false, state.next),
+                };
+                drop(state);
+                thread::yield_now();
+                let mut state = base::sync::lock(log);
+                state.is_busy = false;
+                let done = if is_flush { &mut state.flushed } else { &mut state.written };
+                *done = upto;
+                let goes = state.settled(mark) == Settled::Done;
+                drop(state);
+                Self::call(log, goes);
+                return false;
+            }
+            let seat = state.waiters.sit(Awaited::Marks(mark, mark));
+            drop(state);
+            match seat.wait(Duration::MAX) {
+                Some(Told::Settled(_)) => true,
+                Some(Told::Look) => false,
+                None => {
+                    base::sync::lock(log).waiters.leave(&seat);
+                    false
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn shuttle_waiting_ends_for_every_writer() {
+        let body = || {
+            let log = Arc::new(Mutex::new(Log::default()));
+            let writer = |log: Arc<Mutex<Log>>| {
+                for _ in 0..3 {
+                    let mut state = base::sync::lock(&log);
+                    let mark = Mark::of(state.next);
+                    state.next += 1;
+                    drop(state);
+                    while !Log::advance(&log, mark) {}
+                }
+            };
+            let threads: Vec<_> = (0..4)
+                .map(|_| Arc::clone(&log))
+                .map(|log| thread::spawn(move || writer(log)))
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        };
+        shuttle::check_random(body, SCHEDULES);
+        shuttle::check_pct(body, SCHEDULES, 3);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use crate::engine::Mark;

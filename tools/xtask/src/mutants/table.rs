@@ -14,7 +14,7 @@ pub(super) struct Mutant {
     pub(super) symptom: &'static str,
 }
 
-pub(super) const MUTANTS: [Mutant; 29] = [
+pub(super) const MUTANTS: [Mutant; 30] = [
     Mutant {
         name: "no_fence",
         suite: Suite::Loom,
@@ -126,6 +126,13 @@ pub(super) const MUTANTS: [Mutant; 29] = [
         package: "disk-sim",
         filter: "seeds_hold",
         symptom: "after a crash",
+    },
+    Mutant {
+        name: "log_no_next_leader",
+        suite: Suite::Shuttle,
+        package: "kelvin-log",
+        filter: "shuttle_waiting_",
+        symptom: "deadlock",
     },
     Mutant {
         name: "log_confirm_before_drain",
