@@ -20,7 +20,7 @@ use crate::{
     plan::Plan,
 };
 
-/// The longest sleep of the thread behind: it looks again, in case nobody wakes it.
+/// The longest sleep of a thread behind: it looks again, in case nobody wakes it.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// What the lock guards.
@@ -28,8 +28,10 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 pub(super) struct State<K> {
     pub(super) engine: Engine<K>,
     pub(super) is_stopping: bool,
-    /// Whether the thread behind sleeps.
-    pub(super) is_idle: bool,
+    /// Threads behind that sleep.
+    pub(super) idle: usize,
+    /// How many of them were woken and have not come yet.
+    pub(super) called: usize,
     pub(super) waiters: Waiters,
 }
 
@@ -37,7 +39,7 @@ pub(super) struct State<K> {
 #[derive(Debug)]
 pub(super) struct Shared<K> {
     pub(super) state: Mutex<State<K>>,
-    /// There is something to do for the thread behind.
+    /// There is something to do for a thread behind.
     pub(super) work: Condvar,
     pub(super) files: Files,
     pub(super) clock: Clock,
@@ -46,6 +48,13 @@ pub(super) struct Shared<K> {
 }
 
 pub(super) type Guard<'a, K> = MutexGuard<'a, State<K>>;
+
+impl<K> State<K> {
+    /// Whether a thread behind sleeps and nobody has woken it.
+    fn may_wake(&self) -> bool {
+        self.called < self.idle
+    }
+}
 
 impl<K: Keys> Shared<K> {
     pub(super) fn lock(&self) -> Guard<'_, K> {
@@ -56,7 +65,7 @@ impl<K: Keys> Shared<K> {
         state.engine.manifest().shape.part_bytes as usize
     }
 
-    /// The thread behind: until the log is stopped.
+    /// A thread behind: until the log is stopped.
     pub(super) fn run(&self) {
         let mut state = self.lock();
         while !state.is_stopping {
@@ -78,25 +87,27 @@ impl<K: Keys> Shared<K> {
     fn sleep<'a>(&'a self, mut state: Guard<'a, K>, now_ms: u64) -> Guard<'a, K> {
         let until = state.engine.wake_at_ms().map(|at| at.saturating_sub(now_ms).max(1));
         let wait = until.map_or(SLEEP_MAX, Duration::from_millis).min(SLEEP_MAX);
-        state.is_idle = true;
+        state.idle += 1;
         let (mut state, _) = ignore_poison(self.work.wait_timeout(state, wait));
-        state.is_idle = false;
+        state.idle -= 1;
+        // Who was called may not be who comes; one call too many finds nothing to do.
+        state.called = state.called.saturating_sub(1);
         state
     }
 
-    /// Wakes the thread behind, if it sleeps.
+    /// Wakes a thread behind, if one sleeps.
     pub(super) fn wake(&self, state: &mut State<K>) {
-        if state.is_idle {
-            state.is_idle = false;
+        if state.may_wake() {
+            state.called += 1;
             self.work.notify_one();
         }
     }
 
-    /// Wakes the thread behind when a record has left it something to do. In `async` the first one
+    /// Wakes a thread behind when a record has left it something to do. In `async` the first one
     /// that is not flushed sets the time at which the thread must look again.
     fn wake_for_work(&self, state: &mut State<K>, is_first: bool) {
         let has_time = is_first && state.engine.mode() == Mode::Async;
-        if state.is_idle && (has_time || state.engine.has_work()) {
+        if state.may_wake() && (has_time || state.engine.has_work()) {
             self.wake(state);
         }
     }
@@ -207,7 +218,7 @@ impl<K: Keys> Shared<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
-            let is_first = state.is_idle && state.engine.wake_at_ms().is_none();
+            let is_first = state.may_wake() && state.engine.wake_at_ms().is_none();
             match ask(&mut state.engine, self.clock.now_ms())? {
                 Wrote::Done { mark, .. } => {
                     self.wake_for_work(&mut state, is_first);
@@ -313,7 +324,7 @@ impl<K: Keys> Shared<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
-            let is_first = state.is_idle && state.engine.wake_at_ms().is_none();
+            let is_first = state.may_wake() && state.engine.wake_at_ms().is_none();
             match state.engine.remove(key, self.clock.now_ms())? {
                 Removed::Done { mark, .. } => {
                     self.wake_for_work(&mut state, is_first);

@@ -2,7 +2,7 @@
 //!
 //! Thread safety: any number of threads call. One engine takes the records of all of them, so that
 //! those who come while a flush is on its way share the next one. In `safe`, whoever waits performs
-//! the writes and flushes that it waits for; one thread behind does what nobody waits for, and in
+//! the writes and flushes that it waits for; two threads behind do what nobody waits for, and in
 //! `async` everything.
 //!
 //! Lock order: `state`, then the table of open files. No lock is held across I/O.
@@ -75,11 +75,15 @@ impl Options {
     }
 }
 
+/// Threads behind a log: one writes records while another one waits for a flush, or for the flushes
+/// that make a segment.
+const THREADS_BEHIND: usize = 2;
+
 /// A log in files.
 #[derive(Debug)]
 pub struct Log<K: Keys + Send + 'static> {
     shared: Arc<Shared<K>>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl<K: Keys + Send + 'static> Log<K> {
@@ -113,7 +117,8 @@ impl<K: Keys + Send + 'static> Log<K> {
             state: Mutex::new(State {
                 engine,
                 is_stopping: false,
-                is_idle: false,
+                idle: 0,
+                called: 0,
                 waiters: Waiters::default(),
             }),
             work: Condvar::new(),
@@ -122,12 +127,16 @@ impl<K: Keys + Send + 'static> Log<K> {
             reads: AtomicU64::new(0),
             read_buffers: ReadBuffers::default(),
         });
-        let behind = Arc::clone(&shared);
-        let thread = thread::Builder::new()
-            .name("log".to_owned())
-            .spawn(move || behind.run())
-            .map_err(|_| Error::Settings { what: "the system gives no thread" })?;
-        Ok((Self { shared, thread: Some(thread) }, report))
+        let mut log = Self { shared, threads: Vec::new() };
+        for _ in 0..THREADS_BEHIND {
+            let behind = Arc::clone(&log.shared);
+            let thread = thread::Builder::new()
+                .name("log".to_owned())
+                .spawn(move || behind.run())
+                .map_err(|_| Error::Settings { what: "the system gives no thread" })?;
+            log.threads.push(thread);
+        }
+        Ok((log, report))
     }
 
     /// Stores a value. In `safe` it is durable when this returns.
@@ -254,12 +263,17 @@ impl<K: Keys + Send + 'static> Log<K> {
     }
 
     fn stop(&mut self) -> Result<(), Error> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        // Also when a thread has panicked with the engine: the one behind must end.
+        if self.threads.is_empty() {
+            return Ok(());
+        }
+        // Also when a thread has panicked with the engine: those behind must end.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).is_stopping = true;
         self.shared.work.notify_all();
         // A thread that has panicked has said so; what is not flushed is lost then.
-        thread.join().map_err(|_| Error::Stopping)?;
+        let ends: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        if ends.iter().any(Result::is_err) {
+            return Err(Error::Stopping);
+        }
         let mut state = self.shared.state.lock().map_err(|_| Error::Stopping)?;
         if thread::panicking() {
             return Err(Error::Stopping);

@@ -180,7 +180,7 @@ fn safe_is_confirmed_after_the_drain_and_expiries_are_kept() {
 fn async_keeps_its_age_without_another_call() {
     let home = Directory::new();
     let (log, _) = open(&options(&[&home], Mode::Async)).unwrap();
-    // The thread behind has made its segments and sleeps.
+    // The threads behind have made its segments and sleep.
     thread::sleep(std::time::Duration::from_millis(300));
     for change in [Change::Put(put(b"a", b"1")), Change::Remove(b"a")] {
         let before = log.counts().flushes;

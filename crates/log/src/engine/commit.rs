@@ -57,8 +57,13 @@ impl<K: Keys> Engine<K> {
     /// Whether [`Engine::poll`] may have something to do now that nobody waits for: a chunk that
     /// is closed, a segment that is full.
     pub fn has_work(&self) -> bool {
-        let is_closed = self.open.as_ref().is_some_and(Tail::has_waiting);
-        is_closed || !self.closing.is_empty() || self.wants_segment() || self.wants_growth()
+        let is_waiting = |tail: &Tail| tail.has_waiting();
+        let is_unflushed = |tail: &Tail| tail.has_written() && !tail.is_flushing();
+        let is_unsealed = |tail: &Tail| tail.is_flushed() && self.sealing.is_none();
+        self.open.as_ref().is_some_and(is_waiting)
+            || self.closing.iter().any(|it| is_waiting(it) || is_unflushed(it) || is_unsealed(it))
+            || self.wants_segment()
+            || self.wants_growth()
     }
 
     /// How many actions are out.
