@@ -126,7 +126,10 @@ impl<E: External> Output<E> {
         let (queued, flying) = (self.chain.weight(), self.in_flight);
         let left_bytes =
             OUTPUT_BYTES_HIGH.saturating_sub(queued.buffer_bytes + flying.buffer_bytes);
-        let class = self.pool.temper(wanted.min(Class::within(left_bytes))).max(least);
+        let class = match wanted {
+            Class::MIN => least,
+            _ => self.pool.temper(wanted.min(Class::within(left_bytes))).max(least),
+        };
         let taken_bytes = queued.own_bytes + flying.own_bytes;
         let is_own = |class: Class| taken_bytes + class.bytes() <= OWN_OUTPUT_BYTES;
         if !is_own(class) && self.pool.has_room(class) {
@@ -203,7 +206,8 @@ impl<E: External> Output<E> {
 
     /// Gives memory back that was taken and not written. To be called after each service.
     pub(crate) fn settle(&mut self) {
-        if self.chain.is_empty() {
+        // A chain that was sent has been cleared.
+        if self.chain.is_empty() && self.chain.last_buffer().is_some() {
             self.chain.clear();
         }
     }

@@ -52,7 +52,11 @@ impl Class {
     pub(crate) const MAX: Self = Self(CLASSES as u8 - 1);
 
     /// The smallest class for `bytes`, or none if there is no such buffer.
+    #[inline]
     pub(crate) fn for_bytes(bytes: usize) -> Option<Self> {
+        if bytes <= BUFFER_BYTES_MIN {
+            return Some(Self::MIN);
+        }
         let units = bytes.div_ceil(BUFFER_BYTES_MIN).max(1);
         let class = Self(u8::try_from(units.next_power_of_two().trailing_zeros()).ok()?);
         (class <= Self::MAX).then_some(class)
@@ -193,7 +197,11 @@ impl Pool {
     }
 
     /// The largest class up to `class` that greed allows; the smallest is always allowed.
+    #[inline]
     pub(crate) fn temper(&self, class: Class) -> Class {
+        if class == Class::MIN {
+            return class;
+        }
         class.min(Class::within(self.greed_bytes()))
     }
 
