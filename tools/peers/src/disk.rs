@@ -15,12 +15,12 @@ use std::{io, path::Path, time::Duration};
 pub(crate) use self::options::{DiskOptions, parse};
 use self::{
     cell::{Cell, Size, Work},
-    device::{Counts, Device, Place, Probe},
+    device::{Device, Place, Probe},
     engine::{Engine, Kind, Setup},
     fio::{Rate, Readers},
     load::Load,
-    report::{Bare, CellReport, Report, Row, Sample},
-    work::{Extent, Operation, Taken},
+    report::{Bare, CellReport, Look, Report, Row, Sample},
+    work::{Extent, Operation},
 };
 use crate::machine::Machine;
 
@@ -108,10 +108,8 @@ impl Bench<'_> {
             for (at, kind) in self.turns(round) {
                 let place = Place::make(self.place.path(), kind.name)?;
                 let engine = open(kind, &load, place.path(), false)?;
-                let (taken, counts) =
-                    self.measured(&*engine, &load, Operation::Put, cell, Extent::All)?;
-                self.say(&report.rows[at], round, cell, &taken);
-                let sample = Sample::new(taken, counts);
+                let sample = self.measured(&*engine, &load, Operation::Put, (cell, Extent::All))?;
+                self.say(&report.rows[at], round, cell, &sample);
                 report.rows[at].add(&*engine, sample);
                 engine.close()?;
             }
@@ -140,13 +138,10 @@ impl Bench<'_> {
             for (at, _) in self.turns(round) {
                 let engine = &*engines[at];
                 let before_us = probe.flush_us(PROBE_TIME)?;
-                let flushes = engine.flushes();
                 let extent = self.window(&load, round);
-                let (taken, counts) = self.measured(engine, &load, Operation::Put, cell, extent)?;
-                let probe_us = f64::midpoint(before_us, probe.flush_us(PROBE_TIME)?);
-                let flushes = engine.flushes().zip(flushes).map(|(after, before)| after - before);
-                self.say(&report.rows[at], round, cell, &taken);
-                let sample = Sample::new(taken, counts).with_flushes(probe_us, flushes);
+                let mut sample = self.measured(engine, &load, Operation::Put, (cell, extent))?;
+                sample.probe_us = Some(f64::midpoint(before_us, probe.flush_us(PROBE_TIME)?));
+                self.say(&report.rows[at], round, cell, &sample);
                 report.rows[at].add(engine, sample);
             }
         }
@@ -163,6 +158,11 @@ impl Bench<'_> {
             let place = Place::make(self.place.path(), kind.name)?;
             let engine = open(*kind, &load, place.path(), false)?;
             work::run(&*engine, &load, Operation::Put, 1, Extent::All)?;
+            work::settle();
+            engine.close()?;
+            // What a store does with its log when it is opened is not to be done in each round.
+            let engine = open(*kind, &load, place.path(), false)?;
+            work::settle();
             engine.close()?;
             places.push(place);
         }
@@ -201,9 +201,9 @@ impl Bench<'_> {
         if cell.work == Work::Warm {
             work::run(&*engine, load, Operation::Get, cell.threads, window)?;
         }
-        let (taken, counts) = self.measured(&*engine, load, Operation::Get, cell, window)?;
-        self.say(row, round, cell, &taken);
-        row.add(&*engine, Sample::new(taken, counts));
+        let sample = self.measured(&*engine, load, Operation::Get, (cell, window))?;
+        self.say(row, round, cell, &sample);
+        row.add(&*engine, sample);
         engine.close()
     }
 
@@ -228,14 +228,15 @@ impl Bench<'_> {
         engine: &dyn Engine,
         load: &Load,
         operation: Operation,
-        cell: Cell,
-        extent: Extent,
-    ) -> io::Result<(Taken, Option<Counts>)> {
-        let counts = || self.device.as_ref().map(Device::counts).transpose();
-        let before = counts()?;
+        (cell, extent): (Cell, Extent),
+    ) -> io::Result<Sample> {
+        let look = || -> io::Result<Look> {
+            let device = self.device.as_ref().map(Device::counts).transpose()?;
+            Ok(Look { device, own: engine.counts(), read_bytes: device::read_bytes() })
+        };
+        let before = look()?;
         let taken = work::run(engine, load, operation, cell.threads, extent)?;
-        let after = counts()?;
-        Ok((taken, after.zip(before).map(|(after, before)| after.since(before))))
+        Ok(Sample::new(taken, before, look()?))
     }
 
     fn load(&self, size: Size) -> Load {
@@ -257,8 +258,8 @@ impl Bench<'_> {
         })
     }
 
-    fn say(&self, row: &Row, round: u32, cell: Cell, taken: &Taken) {
-        let per_s = f64::from(taken.ops) / taken.wall_s;
+    fn say(&self, row: &Row, round: u32, cell: Cell, sample: &Sample) {
+        let per_s = sample.per_s;
         let (rounds, round) = (self.options.rounds, round + 1);
         self.progress(&format!("{} {round}/{rounds} {} {per_s:.0}/s", cell.name, row.engine));
     }

@@ -38,7 +38,6 @@ pub(super) struct Device {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counts {
     pub(super) reads: u64,
-    pub(super) read_bytes: u64,
     pub(super) write_bytes: u64,
     pub(super) flushes: u64,
 }
@@ -63,7 +62,6 @@ fn counts(text: &str) -> Option<Counts> {
     let fields: Vec<u64> = text.split_whitespace().map_while(|it| it.parse().ok()).collect();
     Some(Counts {
         reads: *fields.first()?,
-        read_bytes: fields.get(2)? * SECTOR_BYTES,
         write_bytes: fields.get(6)? * SECTOR_BYTES,
         flushes: *fields.get(15)?,
     })
@@ -73,11 +71,17 @@ impl Counts {
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             reads: self.reads.saturating_sub(before.reads),
-            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
             write_bytes: self.write_bytes.saturating_sub(before.write_bytes),
             flushes: self.flushes.saturating_sub(before.flushes),
         }
     }
+}
+
+/// Bytes that this process has had read from whatever device. `None` where the kernel does not
+/// count them.
+pub(super) fn read_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
 }
 
 /// Bytes that are free where `path` is.
@@ -220,7 +224,7 @@ mod tests {
     #[test]
     fn counters_are_read() {
         let text = " 10 1 80 5 20 2 160 7 0 9 12 3 0 24 6 33 44\n";
-        let expected = Counts { reads: 10, read_bytes: 40_960, write_bytes: 81_920, flushes: 33 };
+        let expected = Counts { reads: 10, write_bytes: 81_920, flushes: 33 };
         assert_eq!(counts(text), Some(expected));
         assert_eq!(counts("10 1 80"), None);
         let before = Counts { reads: 3, ..Counts::default() };

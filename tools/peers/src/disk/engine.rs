@@ -29,6 +29,15 @@ pub(super) struct Setup<'a> {
     pub(super) is_safe: bool,
 }
 
+/// What an engine says that it has asked the disk for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnCounts {
+    /// Reads for gets.
+    pub(super) reads: u64,
+    /// Flushes of records.
+    pub(super) flushes: u64,
+}
+
 /// A store, shared by all threads. One that is not closed may stay open till the program ends.
 pub(super) trait Engine: Send + Sync {
     /// Access for the calling thread.
@@ -37,8 +46,8 @@ pub(super) trait Engine: Send + Sync {
     /// Makes everything durable that was put.
     fn flush(&self) -> io::Result<()>;
 
-    /// Flushes of records since it was opened, where the engine counts them.
-    fn flushes(&self) -> Option<u64> {
+    /// What it has counted since it was opened, if it counts.
+    fn counts(&self) -> Option<OwnCounts> {
         None
     }
 

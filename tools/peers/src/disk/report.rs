@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::{
     cell::{Cell, Work},
-    device::Counts,
-    engine::{AtRisk, Engine, Kind},
+    device::{BLOCK_BYTES, Counts},
+    engine::{AtRisk, Engine, Kind, OwnCounts},
     fio::Rate,
     options::DiskOptions,
     work::Taken,
@@ -15,8 +15,12 @@ use crate::{
     report::Spread,
 };
 
-/// A get that has so many bytes read beside its value brings neighbours in, and soon the whole set.
+/// A get that has half its value and so many bytes read beside it brings neighbours in, and soon
+/// the whole set.
 const READ_AHEAD_BYTES: f64 = 24.0 * 1024.0;
+
+/// A get of which nothing is in memory has a page read, but where it shares one with another.
+const COLD_BYTES_MIN: f64 = 0.9 * BLOCK_BYTES as f64;
 
 /// A whole run.
 #[derive(Debug, serde::Serialize)]
@@ -58,21 +62,31 @@ pub(super) struct Bare {
     pub(super) rates: Vec<Rate>,
 }
 
-/// A run of a cell on an engine.
+/// A run of a cell on an engine. Shares are an operation's.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct Sample {
-    per_s: f64,
+    pub(super) per_s: f64,
     #[serde(flatten)]
     taken: Taken,
-    /// Of the device, an operation; of everybody who uses it.
-    reads: Option<f64>,
+    /// Of the device, for everybody who uses it.
+    device_reads: Option<f64>,
+    device_write_bytes: Option<f64>,
+    ops_a_device_flush: Option<f64>,
+    /// Of this process.
     read_bytes: Option<f64>,
-    write_bytes: Option<f64>,
-    /// Operations a flush of the device, and of the engine where it counts them.
-    ops_a_flush: Option<f64>,
+    /// As the engine has counted.
+    own_reads: Option<f64>,
     ops_an_own_flush: Option<f64>,
     /// The flush of a block in the same second.
-    probe_us: Option<f64>,
+    pub(super) probe_us: Option<f64>,
+}
+
+/// What was counted at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Look {
+    pub(super) device: Option<Counts>,
+    pub(super) own: Option<OwnCounts>,
+    pub(super) read_bytes: Option<u64>,
 }
 
 /// The subject against another.
@@ -87,28 +101,25 @@ struct Ratio {
 }
 
 impl Sample {
-    pub(super) fn new(taken: Taken, counts: Option<Counts>) -> Self {
+    pub(super) fn new(taken: Taken, before: Look, after: Look) -> Self {
         let ops = f64::from(taken.ops.max(1));
-        let an_op = |of: fn(&Counts) -> u64| counts.as_ref().map(|it| of(it) as f64 / ops);
-        let flushes = an_op(|it| it.flushes);
+        let share = |count: u64| count as f64 / ops;
+        let a_flush = |flushes: u64| Some(ops / flushes as f64).filter(|it| it.is_finite());
+        let device = after.device.zip(before.device).map(|(after, before)| after.since(before));
+        let own = after.own.zip(before.own);
+        let bytes = after.read_bytes.zip(before.read_bytes);
         Self {
             per_s: ops / taken.wall_s,
-            reads: an_op(|it| it.reads),
-            read_bytes: an_op(|it| it.read_bytes),
-            write_bytes: an_op(|it| it.write_bytes),
-            ops_a_flush: flushes.filter(|flushes| *flushes > 0.0).map(f64::recip),
-            ops_an_own_flush: None,
-            probe_us: None,
             taken,
+            device_reads: device.map(|it| share(it.reads)),
+            device_write_bytes: device.map(|it| share(it.write_bytes)),
+            ops_a_device_flush: device.and_then(|it| a_flush(it.flushes)),
+            read_bytes: bytes.map(|(after, before)| share(after - before)),
+            own_reads: own.map(|(after, before)| share(after.reads - before.reads)),
+            ops_an_own_flush: own
+                .and_then(|(after, before)| a_flush(after.flushes - before.flushes)),
+            probe_us: None,
         }
-    }
-
-    pub(super) fn with_flushes(mut self, probe_us: f64, flushes: Option<u64>) -> Self {
-        let ops = f64::from(self.taken.ops);
-        self.probe_us = Some(probe_us);
-        let flushes = flushes.filter(|flushes| *flushes > 0);
-        self.ops_an_own_flush = flushes.map(|flushes| ops / flushes as f64);
-        self
     }
 }
 
@@ -134,10 +145,14 @@ impl Row {
         self.samples.iter().map(of).fold(0.0, f64::max)
     }
 
-    /// Whether a get has far more read than its value.
-    fn reads_ahead(&self, cell: Cell) -> bool {
-        let bytes = self.median(|sample| sample.read_bytes).unwrap_or(0.0);
-        cell.work == Work::Cold && bytes > cell.size.value_bytes() as f64 + READ_AHEAD_BYTES
+    /// Whether cold gets were no longer cold: far more was read than asked for, or far less.
+    fn is_resident(&self, cell: Cell) -> bool {
+        let value_bytes = cell.size.value_bytes() as f64;
+        let bytes =
+            self.median(|sample| sample.read_bytes).unwrap_or(value_bytes.max(COLD_BYTES_MIN));
+        let least = value_bytes.max(COLD_BYTES_MIN);
+        let is_cold = (least..1.5 * value_bytes + READ_AHEAD_BYTES).contains(&bytes);
+        cell.work == Work::Cold && !is_cold
     }
 }
 
@@ -171,7 +186,7 @@ impl CellReport {
     pub(super) fn subject_read_bytes(&self) -> Option<f64> {
         let row = self.rows.iter().find(|row| row.is_subject)?;
         let last = row.samples.last()?;
-        let mean = last.read_bytes? / last.reads?;
+        let mean = last.read_bytes? / last.own_reads?;
         Some(mean).filter(|mean| mean.is_finite())
     }
 
@@ -190,7 +205,7 @@ impl CellReport {
         };
         let peers = self.rows.iter().filter(|row| !row.is_subject && !row.samples.is_empty());
         let peers: Vec<(&Row, Spread)> = peers.map(|row| (row, row.per_s())).collect();
-        let fair = peers.iter().filter(|(row, _)| !row.reads_ahead(self.cell));
+        let fair = peers.iter().filter(|(row, _)| !row.is_resident(self.cell));
         let best = fair.max_by(|(_, a), (_, b)| a.best.total_cmp(&b.best));
         let best = best.map(|(row, it)| ratio(format!("the best peer, {}", row.engine), it));
         let bare = self.bare.iter().map(|it| ratio(it.name.clone(), &it.per_s(self.cell)));
@@ -278,7 +293,7 @@ fn write_ratios(cell: &CellReport, subject: &str, out: &mut String) -> std::fmt:
 
 fn write_row(row: &Row, columns: &[Column], cell: Cell, out: &mut String) -> std::fmt::Result {
     let per_s = row.per_s();
-    let mark = if row.reads_ahead(cell) { " (reads ahead)" } else { "" };
+    let mark = if row.is_resident(cell) { " (in memory in part)" } else { "" };
     write!(
         out,
         "| {}{mark} | {:.0} | {:.0} | {:.0} % | {:.2} | {:.1} | {:.1} |",
@@ -309,16 +324,17 @@ fn columns(work: Work) -> Vec<Column> {
                 Some(it.taken.tenths_per_s.last()? / it.taken.tenths_per_s[0])
             }),
             ("final flush ms", |it| Some(it.taken.flush_s * 1e3)),
-            ("KiB written a put", |it| it.write_bytes.map(|bytes| bytes / 1024.0)),
+            ("KiB written a put", |it| it.device_write_bytes.map(|bytes| bytes / 1024.0)),
         ],
         Work::Safe => vec![
-            ("puts a device flush", |it| it.ops_a_flush),
+            ("puts a device flush", |it| it.ops_a_device_flush),
             ("puts an own flush", |it| it.ops_an_own_flush),
             ("probe us", |it| it.probe_us),
             ("puts in a probe's time", |it| Some(it.per_s * it.probe_us? / 1e6)),
         ],
         Work::Cold | Work::Warm => vec![
-            ("device reads a get", |it| it.reads),
+            ("device reads a get", |it| it.device_reads),
+            ("own reads a get", |it| it.own_reads),
             ("KiB read a get", |it| it.read_bytes.map(|bytes| bytes / 1024.0)),
         ],
     }

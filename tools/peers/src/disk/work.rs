@@ -20,6 +20,13 @@ const SMALL_OPS_A_STEP: usize = 16;
 /// Parts of a run that are timed apart, to show whether it becomes slower.
 const PARTS: usize = 10;
 
+/// A process is quiet when it takes a fiftieth of the time so many looks in a row. A store that
+/// sorts what it has may take half a minute to be done.
+const LOOK_TIME: Duration = Duration::from_millis(100);
+const QUIET_SHARE: u32 = 50;
+const QUIET_LOOKS: u32 = 4;
+const SETTLE_MAX: Duration = Duration::from_secs(60);
+
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
@@ -108,6 +115,18 @@ pub(super) fn run(
         worst_us: step_us(steps.len().saturating_sub(1)),
         tenths_per_s,
     })
+}
+
+/// Waits until nothing goes on behind the calls: the process takes next to no processor time.
+pub(super) fn settle() {
+    let begun = Instant::now();
+    let mut quiet = 0;
+    while quiet < QUIET_LOOKS && begun.elapsed() < SETTLE_MAX {
+        let cpu = process_time();
+        std::thread::sleep(LOOK_TIME);
+        let is_quiet = process_time() - cpu < LOOK_TIME / QUIET_SHARE;
+        quiet = if is_quiet { quiet + 1 } else { 0 };
+    }
 }
 
 /// The place of the first of `len` sorted values that a share of them is not above.

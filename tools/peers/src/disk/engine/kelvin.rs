@@ -13,7 +13,7 @@ use kelvin_log::{
     index::{IndexLimits, Keyed},
 };
 
-use super::{AtRisk, Engine, Kind, Session, Setup};
+use super::{AtRisk, Engine, Kind, OwnCounts, Session, Setup};
 use crate::random::Random;
 
 /// Bytes of an entry of the flat index.
@@ -102,8 +102,8 @@ impl Engine for Kelvin {
         self.log.flush().map_err(failed)
     }
 
-    fn flushes(&self) -> Option<u64> {
-        Some(self.log.counts().flushes)
+    fn counts(&self) -> Option<OwnCounts> {
+        Some(OwnCounts { reads: self.log.disk_reads(), flushes: self.log.counts().flushes })
     }
 
     fn settings(&self) -> String {

@@ -1,9 +1,9 @@
-use super::{Bare, CellReport, Report, Row, Sample};
+use super::{Bare, CellReport, Look, Report, Row, Sample};
 use crate::{
     disk::{
         cell::{CELLS, Work},
         device::Counts,
-        engine::AtRisk,
+        engine::{AtRisk, OwnCounts},
         fio::Rate,
         work::Taken,
     },
@@ -20,10 +20,13 @@ fn sample(per_s: u32, read_bytes: u64) -> Sample {
         worst_us: 4000.0,
         tenths_per_s: vec![10.0, 20.0, 9.0],
     };
-    let reads = u64::from(per_s);
-    let counts =
-        Counts { reads, read_bytes: reads * read_bytes, write_bytes: 0, flushes: reads / 4 };
-    Sample::new(taken, Some(counts))
+    let ops = u64::from(per_s);
+    let look = |ops: u64| Look {
+        device: Some(Counts { reads: 2 * ops, write_bytes: 0, flushes: ops / 4 }),
+        own: Some(OwnCounts { reads: ops, flushes: ops / 10 }),
+        read_bytes: Some(ops * read_bytes),
+    };
+    Sample::new(taken, look(1000), look(1000 + ops))
 }
 
 fn row(engine: &'static str, is_subject: bool, samples: Vec<Sample>) -> Row {
@@ -73,10 +76,24 @@ fn of_puts_bytes_are_compared_with_an_append() {
 }
 
 #[test]
-fn flushes_are_shared_by_puts() {
-    let sample = sample(100, 0).with_flushes(50.0, Some(10));
-    assert_eq!((sample.ops_a_flush, sample.ops_an_own_flush), (Some(4.0), Some(10.0)));
-    assert_eq!(sample.with_flushes(50.0, Some(0)).ops_an_own_flush, None);
+fn what_was_counted_is_shared_by_operations() {
+    let sample = sample(100, 4096);
+    assert_eq!((sample.ops_a_device_flush, sample.ops_an_own_flush), (Some(4.0), Some(10.0)));
+    assert_eq!((sample.device_reads, sample.own_reads), (Some(2.0), Some(1.0)));
+    assert_eq!((sample.read_bytes, sample.device_write_bytes), (Some(4096.0), Some(0.0)));
+    let none = Sample::new(sample.taken, Look::default(), Look::default());
+    assert_eq!((none.ops_a_device_flush, none.read_bytes), (None, None));
+}
+
+#[test]
+fn a_set_that_is_in_memory_is_told() {
+    let report = report(Work::Cold);
+    for (read_bytes, is_resident) in
+        [(100, true), (2000, true), (4000, false), (20_000, false), (30_000, true)]
+    {
+        let row = row("peer", false, vec![sample(10, read_bytes)]);
+        assert_eq!(row.is_resident(report.cell), is_resident, "{read_bytes}");
+    }
 }
 
 #[test]
@@ -91,6 +108,6 @@ fn every_line_of_a_table_has_the_columns_of_its_head() {
         assert!(table.iter().all(|line| columns(line) == columns(table[0])), "{table:#?}");
     }
     assert!(text.contains("| ahead | 1200 | 1200 | 0 % | 2.00 | 3.0 | 4.0 | 0.90 |"), "{text}");
-    assert!(text.contains("| ahead (reads ahead) |"), "{text}");
+    assert!(text.contains("| ahead (in memory in part) |"), "{text}");
     assert!(text.contains(" 4, 0 |"), "{text}");
 }
