@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::{
     format::{manifest, record},
     keys::{IndexFull, KeyFlaw},
-    plan::{Failure, File, SegmentId},
+    plan::{Failure, File, FileName, SegmentId},
 };
 
 /// Why the log did not do what it was asked.
@@ -111,7 +111,7 @@ pub enum Error {
         offset: u64,
     },
     /// A position that leads to a segment which is not there.
-    #[error("the key's newest record lies in segment {}, which is not there", segment.0)]
+    #[error("the key's newest record lies in {}, which is not there", FileName::Segment(*segment))]
     Unreachable {
         /// The segment.
         segment: SegmentId,

@@ -128,7 +128,7 @@ impl<K: Keys> Engine<K> {
     fn wants_flush(&self) -> bool {
         let Some(tail) = &self.open else { return false };
         let is_draining = tail.first_unflushed().is_some_and(|first| first < self.drain_below);
-        let bytes = tail.unflushed_bytes();
+        let bytes = tail.unflushed_bytes() + self.large_bytes_at_risk();
         let since_ms = tail.waits_since_ms().unwrap_or(self.now_ms);
         let settings = &self.settings;
         settings.mode == Mode::Safe

@@ -15,7 +15,7 @@ use crate::{
     error::Error,
     format::{
         KeyHash,
-        record::{BATCH_BYTES, Kind, Record},
+        record::{BATCH_BYTES, Kind, Parts, Record},
     },
     keys::Keys,
     plan::{Buffer, SegmentId},
@@ -154,6 +154,9 @@ impl<K: Keys> Engine<K> {
             }
             let parts = self.larges.remove(&position);
             self.append(&record, hash);
+            if let Some(parts) = Parts::parse(record.value).filter(|_| record.kind == Kind::Head) {
+                self.note_head(parts.value_bytes);
+            }
             if let (Some(parts), Some(entry)) = (parts, self.index.get(hash)) {
                 self.larges.insert(entry.position, parts);
             }

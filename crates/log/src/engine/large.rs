@@ -123,7 +123,7 @@ impl<K: Keys> Engine<K> {
     }
 
     /// The key of a head, and whether its parts are durable, which they have to be before it is
-    /// written.
+    /// written, and what else is at risk leaves room for the value.
     pub(super) fn check_upload(
         &mut self,
         upload: &Upload,
@@ -141,16 +141,39 @@ impl<K: Keys> Engine<K> {
                 Ok((hash, Settled::Pending))
             }
             Settled::Failed => Err(Error::Unflushed),
+            Settled::Done | Settled::Pending if self.is_at_risk(upload.value_bytes) => {
+                self.drain_below = self.drain_below.max(self.next_ticket);
+                Ok((hash, Settled::Pending))
+            }
             Settled::Done | Settled::Pending => Ok((hash, Settled::Done)),
         }
     }
 
-    /// The head of the upload is the key's: its parts live as long as it.
+    /// The head of the upload, which is the last record, is the key's: its parts live as long as it,
+    /// and whoever loses it loses the value.
     pub(super) fn keep_parts(&mut self, upload: &Upload, hash: KeyHash) {
         let Some(entry) = self.index.get(hash) else { return };
         for (position, class) in &upload.parts {
             self.add_live(*position, *class);
         }
         self.larges.insert(entry.position, upload.parts.clone());
+        self.note_head(upload.value_bytes);
+    }
+
+    /// Notes that the last record is the head of a value of so many bytes.
+    pub(super) fn note_head(&mut self, value_bytes: u64) {
+        let below = self.durable_below();
+        self.heads.retain(|(ticket, _)| *ticket >= below);
+        self.heads.push((self.next_ticket - 1, value_bytes));
+    }
+
+    /// Bytes of the large values whose heads are not flushed.
+    pub(super) fn large_bytes_at_risk(&self) -> u64 {
+        if self.heads.is_empty() {
+            return 0;
+        }
+        let below = self.durable_below();
+        let unflushed = self.heads.iter().filter(|(ticket, _)| *ticket >= below);
+        unflushed.map(|(_, bytes)| bytes).sum()
     }
 }

@@ -67,7 +67,8 @@ pub struct Settings {
     pub chunk_bytes: u32,
     /// How many chunks there are. Three are kept: two for rewriting after a failed flush, and one.
     pub chunks: u16,
-    /// In `Async`: records that may be acknowledged and not flushed, in bytes.
+    /// In `Async`: records that may be acknowledged and not flushed, in bytes. With the head of a
+    /// large value, all of its bytes. A single record may have more, when nothing else is at risk.
     pub at_risk_bytes_max: u64,
     /// In `Async`: how long a record may be acknowledged and not flushed, in milliseconds, unless
     /// the disk takes longer than half of it for a flush; then writes wait.
@@ -211,6 +212,8 @@ pub struct Engine<K> {
     now_ms: u64,
     /// Where the parts of large values lie, by the position of the head.
     larges: BTreeMap<Position, Vec<(Position, SizeClass)>>,
+    /// Heads of large values that may not be flushed: the ticket of each, and the value's bytes.
+    heads: Vec<(u64, u64)>,
     counts: Counts,
 }
 

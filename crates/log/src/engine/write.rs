@@ -243,7 +243,7 @@ impl<K: Keys> Engine<K> {
             if !self.stranded.is_empty() {
                 return Ok(Room::Wait);
             }
-            if self.is_at_risk(needed.bytes) || self.is_too_much_to_rewrite(needed) {
+            if self.is_at_risk(needed.bytes as u64) || self.is_too_much_to_rewrite(needed) {
                 // Whatever the bounds are, what is in the way is on its way.
                 self.drain_below = self.drain_below.max(self.next_ticket);
                 return Ok(Room::Wait);
@@ -322,7 +322,7 @@ impl<K: Keys> Engine<K> {
     }
 
     /// Whether a record more would be more than may be lost.
-    fn is_at_risk(&self, bytes: usize) -> bool {
+    pub(super) fn is_at_risk(&self, bytes: u64) -> bool {
         if self.settings.mode == Mode::Safe {
             return false;
         }
@@ -331,7 +331,8 @@ impl<K: Keys> Engine<K> {
             unflushed += tail.unflushed_bytes();
             oldest_ms = oldest_ms.min(tail.waits_since_ms().unwrap_or(u64::MAX));
         }
-        let is_too_much = unflushed + bytes as u64 > self.settings.at_risk_bytes_max;
+        let at_risk = unflushed + self.large_bytes_at_risk();
+        let is_too_much = at_risk + bytes > self.settings.at_risk_bytes_max;
         let is_too_old = self.now_ms.saturating_sub(oldest_ms) >= self.settings.at_risk_ms_max;
         unflushed > 0 && (is_too_much || is_too_old)
     }

@@ -302,6 +302,7 @@ impl<K: Keys> Engine<K> {
             drain_below: 0,
             now_ms: opening.now_ms,
             larges: BTreeMap::new(),
+            heads: Vec::new(),
             counts: Counts::default(),
         }
     }

@@ -10,6 +10,7 @@ mod growth;
 mod large;
 mod memory_disk;
 mod records;
+mod risk;
 mod stops;
 
 use std::collections::BTreeMap;

@@ -50,7 +50,7 @@ pub fn open(
     disk: &mut impl Disk,
 ) -> Result<(Index, Loader), CheckpointError> {
     let file = File { directory: home, name: FileName::Index };
-    let mut reader = Reader { disk, file, buffer: Some(Buffer::new(READ_BYTES)) };
+    let mut reader = Reader::new(disk, file, HEADER_BYTES);
     let damaged = |offset, flaw| CheckpointError::Damaged { file, offset, flaw };
 
     let first = reader.read(0, HEADER_BYTES)?;
@@ -61,6 +61,7 @@ pub fn open(
     let table_at = header.table_offset();
     let mut table = Vec::new();
     let mut left = header.table_bytes() as usize;
+    let mut reader = Reader::new(reader.disk, file, left.clamp(HEADER_BYTES, READ_BYTES));
     while left > 0 {
         let bytes = left.min(READ_BYTES);
         table.extend_from_slice(reader.read(table_at + table.len() as u64, bytes)?);
@@ -191,9 +192,9 @@ impl Loader {
         turns: Range<usize>,
         mut visit: impl FnMut(u32, &[u8]) -> Result<(), CheckpointError>,
     ) -> Result<(), CheckpointError> {
-        let buffer = Some(Buffer::new(READ_BYTES));
-        let mut reader = Reader { disk, file: self.file, buffer };
         let numbers: Vec<u32> = self.table.blocks().collect();
+        let bytes = (numbers.len() * BLOCK_BYTES).min(READ_BYTES);
+        let mut reader = Reader::new(disk, self.file, bytes);
         let pieces = numbers.chunks(READ_BYTES / BLOCK_BYTES).enumerate();
         for (turn, numbers) in pieces.skip(turns.start).step_by(turns.end) {
             let offset = Table::offset(turn * (READ_BYTES / BLOCK_BYTES));
@@ -209,11 +210,17 @@ impl Loader {
 struct Reader<'a, D> {
     disk: &'a mut D,
     file: File,
+    /// The most that is read at once.
+    bytes_max: usize,
     /// Away only while a read is under way.
     buffer: Option<Buffer>,
 }
 
-impl<D: Disk> Reader<'_, D> {
+impl<'a, D: Disk> Reader<'a, D> {
+    fn new(disk: &'a mut D, file: File, bytes_max: usize) -> Self {
+        Self { disk, file, bytes_max, buffer: None }
+    }
+
     /// Reads `bytes` bytes, all of them.
     fn read(&mut self, offset: u64, bytes: usize) -> Result<&[u8], CheckpointError> {
         match self.try_read(offset, bytes)? {
@@ -251,7 +258,7 @@ impl<D: Disk> Reader<'_, D> {
 
     fn read_once(&mut self, offset: u64, bytes: usize) -> Result<usize, CheckpointError> {
         let file = self.file;
-        let buffer = self.buffer.take().unwrap_or_else(|| Buffer::new(READ_BYTES));
+        let buffer = self.buffer.take().unwrap_or_else(|| Buffer::new(self.bytes_max));
         match self.disk.perform(Action::Read { file, offset, buffer, bytes }) {
             Outcome::Read(buffer, read) if read <= bytes => {
                 self.buffer = Some(buffer);
