@@ -52,14 +52,17 @@ pub struct Disk {
     rates: Rates,
     counts: Counts,
     files: Vec<Option<File>>,
+    /// The directory that each file was made in.
+    homes: Vec<DirectoryId>,
     directories: Vec<Directory>,
-    capacity_bytes: usize,
+    /// Bytes that the files of each directory may take: directories are devices.
+    capacities_bytes: Vec<usize>,
     /// What a request that ends early has done a multiple of.
     block_bytes: usize,
 }
 
 impl Disk {
-    /// An empty disk with this many directories, which are there for good.
+    /// An empty disk with this many directories, which are there for good, each with so much room.
     #[must_use]
     pub fn new(seed: u64, directories: usize, capacity_bytes: usize) -> Self {
         Self {
@@ -67,8 +70,9 @@ impl Disk {
             rates: Rates::none(),
             counts: Counts::default(),
             files: Vec::new(),
+            homes: Vec::new(),
             directories: vec![Directory::default(); directories],
-            capacity_bytes,
+            capacities_bytes: vec![capacity_bytes; directories],
             block_bytes: SECTOR_BYTES,
         }
     }
@@ -78,9 +82,9 @@ impl Disk {
         self.rates = rates;
     }
 
-    /// From now on there is so much room; what is there already stays.
-    pub fn set_capacity(&mut self, capacity_bytes: usize) {
-        self.capacity_bytes = capacity_bytes;
+    /// From now on a directory has so much room; what is there already stays.
+    pub fn set_capacity(&mut self, directory: DirectoryId, capacity_bytes: usize) {
+        self.capacities_bytes[directory.0] = capacity_bytes;
     }
 
     /// From now on what ends early ends after a multiple of this, as it does on a file system with
@@ -100,10 +104,10 @@ impl Disk {
         self.counts.add(kind);
     }
 
-    /// Bytes that files may take.
+    /// Bytes that the files of a directory may take.
     #[must_use]
-    pub fn capacity_bytes(&self) -> usize {
-        self.capacity_bytes
+    pub fn capacity_bytes(&self, directory: DirectoryId) -> usize {
+        self.capacities_bytes[directory.0]
     }
 
     /// Whether a file still has a name, or may have one after a crash.
@@ -112,11 +116,10 @@ impl Disk {
         self.files.get(file.0).is_some_and(Option::is_some)
     }
 
-    /// Bytes of all files that have a name.
+    /// Bytes of the files that have a name in a directory.
     #[must_use]
-    pub fn used_bytes(&self) -> usize {
-        let named = self.directories.iter().flat_map(Directory::names);
-        named.map(|(_, file)| self.len(file)).sum()
+    pub fn used_bytes(&self, directory: DirectoryId) -> usize {
+        self.directories[directory.0].names().map(|(_, file)| self.len(file)).sum()
     }
 
     /// The names in a directory, in their order, each with its file.
@@ -147,6 +150,7 @@ impl Disk {
         }
         let file = FileId(self.files.len());
         self.files.push(Some(File::default()));
+        self.homes.push(directory);
         self.directories[directory.0].link(name, file);
         Ok(file)
     }
@@ -206,7 +210,7 @@ impl Disk {
         }
         let wanted = len - old;
         let unlucky = self.strikes(Kind::NoSpace);
-        let room = self.capacity_bytes.saturating_sub(self.used_bytes());
+        let room = self.room(file);
         if !unlucky && wanted <= room {
             self.file_mut(file).set_len(len);
             return Ok(());
@@ -266,7 +270,7 @@ impl Disk {
     /// [`Refusal::NoSpace`]; [`Refusal::Io`], and then some of them may be written.
     pub fn write(&mut self, file: FileId, offset: usize, bytes: &[u8]) -> Result<usize, Refusal> {
         let grows = (offset + bytes.len()).saturating_sub(self.len(file));
-        let room = self.capacity_bytes.saturating_sub(self.used_bytes());
+        let room = self.room(file);
         if grows > room || grows > 0 && self.strikes(Kind::NoSpace) {
             if grows > room {
                 self.counts.add(Kind::NoSpace);
@@ -328,17 +332,21 @@ impl Disk {
     pub fn crash(&mut self) {
         const SURVIVES_OF_256: [u32; 5] = [0, 32, 128, 224, 256];
         self.counts.add(Kind::MachineCrash);
-        let mut survives = || {
-            let which = self.random.below(SURVIVES_OF_256.len() as u32);
-            SURVIVES_OF_256[which as usize]
-        };
-        let (of_names, of_files) = (survives(), survives());
-        for directory in &mut self.directories {
-            directory.crash(of_names, &mut self.random, &mut self.counts);
-        }
-        self.forget_nameless();
-        for file in self.files.iter_mut().flatten() {
-            file.crash(of_files, &mut self.random, &mut self.counts);
+        // Devices do not share a cache: one may lose all of it and another one nothing.
+        for directory in (0..self.directories.len()).map(DirectoryId) {
+            let mut survives = || {
+                let which = self.random.below(SURVIVES_OF_256.len() as u32);
+                SURVIVES_OF_256[which as usize]
+            };
+            let (of_names, of_files) = (survives(), survives());
+            let names = &mut self.directories[directory.0];
+            names.crash(of_names, &mut self.random, &mut self.counts);
+            self.forget_nameless();
+            for (file, home) in self.files.iter_mut().zip(&self.homes) {
+                if let Some(file) = file.as_mut().filter(|_| *home == directory) {
+                    file.crash(of_files, &mut self.random, &mut self.counts);
+                }
+            }
         }
     }
 
@@ -398,6 +406,12 @@ impl Disk {
             self.counts.add(kind);
         }
         strikes
+    }
+
+    /// What files may still grow by on the device of this one.
+    fn room(&self, file: FileId) -> usize {
+        let home = self.homes[file.0];
+        self.capacity_bytes(home).saturating_sub(self.used_bytes(home))
     }
 
     /// Files without a name, seen or possible, take no room any more. Nobody reads a file that

@@ -121,8 +121,9 @@ fn answer(disk: &mut Disk, request: Request<'_>) -> Result<Option<Reply>, Errno>
             reply
         }
         opcode::STATFS => {
-            let blocks = (disk.capacity_bytes() / 4096) as u64;
-            let free = (disk.capacity_bytes().saturating_sub(disk.used_bytes()) / 4096) as u64;
+            let (all, used) = (disk.capacity_bytes(HERE), disk.used_bytes(HERE));
+            let blocks = (all / 4096) as u64;
+            let free = (all.saturating_sub(used) / 4096) as u64;
             let sizes = reply.u64(blocks).u64(free).u64(free).u64(1 << 20).u64(1 << 20);
             sizes.u32(4096).u32(255).u32(4096).zeros(4 + 6 * 4)
         }

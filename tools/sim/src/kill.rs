@@ -237,7 +237,7 @@ fn check(directory: &Path, promises: &mut Promises, round: u64) -> Result<(), St
     for key in 0..THREADS * KEYS {
         let stored = log.get(&Deed::name(key)).map_err(|error| format!("key {key}: {error}"))?;
         let seen = stored.map(|stored| stored.value);
-        let losses = promises.recover(key, seen.as_deref(), 0, 0);
+        let losses = promises.recover(key, seen.as_deref(), (0, 0));
         let losses = losses.map_err(|wrong| format!("{wrong:?}"))?;
         lost_bytes += losses.iter().filter_map(|loss| loss.version.value_len).sum::<usize>() as u64;
     }

@@ -45,6 +45,12 @@ impl Version {
             }
         }
     }
+
+    /// Whether a read from the one time to the other that found `seen` may have found this version.
+    #[must_use]
+    pub fn may_look_like(&self, seen: Option<&[u8]>, (asked_ms, now_ms): (u64, u64)) -> bool {
+        self.looks_like(seen, now_ms) || self.looks_like(seen, asked_ms)
+    }
 }
 
 /// The value of a version: its number, and then what follows from number and place.
@@ -133,15 +139,15 @@ impl Promises {
         }
     }
 
-    /// From now on no crash may bring back anything older than what is newest.
-    pub fn promise_all(&mut self) {
-        for history in self.histories.values_mut() {
-            history.drain(..history.len() - 1);
+    /// Forgets that writes were answered which no promise covers: nobody counts their loss.
+    pub fn forget_acknowledgements(&mut self) {
+        for entry in self.histories.values_mut().flatten() {
+            entry.acknowledged_ms = None;
         }
     }
 
-    /// The version that a reply showed which was asked for when `since` was the newest; the oldest
-    /// one, when several look alike.
+    /// The version that a reply showed which was asked for when `since` was the newest, between the
+    /// two times; the oldest one, when several look alike.
     ///
     /// # Errors
     /// When no version from `since` on looks like it: the store showed what it may not.
@@ -150,20 +156,28 @@ impl Promises {
         key: u64,
         since: Number,
         seen: Option<&[u8]>,
-        asked_ms: u64,
-        now_ms: u64,
+        times: (u64, u64),
     ) -> Result<Version, Wrong> {
         let newest = [self.newest(key)];
         let versions = self.seen.get(&key).map_or(&newest[..], Vec::as_slice);
         let from = versions.iter().position(|version| version.number == since).unwrap_or(0);
-        let fits = |version: &&Version| {
-            version.looks_like(seen, now_ms) || version.looks_like(seen, asked_ms)
-        };
-        let found = versions[from..].iter().find(fits);
+        let mut found = versions[from..].iter();
+        let found = found.find(|version| version.may_look_like(seen, times));
         found.copied().ok_or_else(|| self.wrong(key, seen))
     }
 
-    /// What a store shows of a key after a crash. History begins anew with it.
+    /// Whether a crash may bring that back.
+    #[must_use]
+    pub fn allows(&self, key: u64, seen: Option<&[u8]>, times: (u64, u64)) -> bool {
+        let fits = |version: &Version| version.may_look_like(seen, times);
+        match self.histories.get(&key) {
+            Some(history) => history.iter().any(|entry| fits(&entry.version)),
+            None => fits(&Version::NEVER),
+        }
+    }
+
+    /// What a store shows of a key after a crash, in a read from the one time to the other. History
+    /// begins anew with it.
     ///
     /// # Errors
     /// When a crash may not bring that back.
@@ -171,13 +185,10 @@ impl Promises {
         &mut self,
         key: u64,
         seen: Option<&[u8]>,
-        asked_ms: u64,
-        now_ms: u64,
+        times: (u64, u64),
     ) -> Result<Vec<Loss>, Wrong> {
         let history = self.history(key);
-        let fits = |entry: &Entry| {
-            entry.version.looks_like(seen, now_ms) || entry.version.looks_like(seen, asked_ms)
-        };
+        let fits = |entry: &Entry| entry.version.may_look_like(seen, times);
         let found = history.iter().rposition(fits);
         let Some(found) = found else { return Err(self.wrong(key, seen)) };
         let lost = history[found + 1..].iter().filter_map(|entry| {

@@ -5,10 +5,12 @@
 
 mod answer;
 mod client;
+mod loss;
 mod reopen;
 
+pub(crate) use loss::{named_by, place_of};
 pub use reopen::open;
-pub(crate) use reopen::{Named, place_of, seeds_of_hash};
+pub(crate) use reopen::seeds_of_hash;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -19,8 +21,9 @@ use log::{
     plan::Token,
 };
 
+use self::loss::{Named, Unread};
 use crate::{
-    disk::Disk,
+    disk::{DirectoryId, Disk},
     fault::{Counts, Kind},
     machine::{Crash, Machine},
     promise::{Loss, Number, Promises, Version},
@@ -32,7 +35,7 @@ use crate::{
 pub struct Violation {
     /// The run's seed.
     pub seed: u64,
-    /// After how many operations.
+    /// After how many operations of clients.
     pub operation: u32,
     /// What went wrong.
     pub what: String,
@@ -125,6 +128,7 @@ pub struct Run {
     now_ms: u64,
     next_number: Number,
     next_read: u64,
+    /// How many operations of clients there were.
     operation: u32,
     mode: Mode,
     /// When the last crash was.
@@ -139,6 +143,8 @@ pub struct Run {
     has_unheard: bool,
     /// What the log has named as damaged or torn.
     named: Vec<Named>,
+    /// What the log could not read when it was opened, although nothing of it is lost.
+    unread: Unread,
     /// Where the records of each version were seen: segment and offset.
     places: BTreeMap<Number, Vec<(u32, u64)>>,
     deeds: BTreeMap<&'static str, u64>,
@@ -150,6 +156,9 @@ const CLIENT_STREAM: u64 = 4;
 
 /// Tokens of gets begin here; the log's own do not get so far.
 const FIRST_READ: u64 = 1 << 63;
+
+/// What operations of clients are counted as.
+const OPERATIONS_DONE: &str = "operations";
 
 /// I/O and waiting that are enough for anything that can end at all.
 const TURNS_MAX: u32 = 20_000;
@@ -181,6 +190,7 @@ impl Run {
             lost: Vec::new(),
             has_unheard: false,
             named: Vec::new(),
+            unread: Unread::default(),
             places: BTreeMap::new(),
             deeds: BTreeMap::new(),
             trace: false,
@@ -208,13 +218,13 @@ impl Run {
             what,
         })?;
         let faults = self.machine.disk().counts().clone();
+        self.deeds.insert(OPERATIONS_DONE, self.operation.into());
         Ok(Summary { faults, deeds: self.deeds })
     }
 
     fn go(&mut self) -> Result<(), String> {
         self.open()?;
         while self.operation < self.scenario.operations {
-            self.operation += 1;
             if self.random.below(self.scenario.crash_every) == 0 {
                 self.crash_and_recover()?;
             }
@@ -232,13 +242,15 @@ impl Run {
         self.crash_and_recover()
     }
 
-    /// The disk fills up or is given room.
+    /// A device fills up or is given room.
     fn change_capacity(&mut self) {
         let segments = 2 + self.random.below(24) as usize;
+        let directory = self.random.below(self.scenario.directories.into()) as usize;
+        let directory = DirectoryId(directory);
         let segment_bytes = usize::try_from(self.scenario.segment_bytes).unwrap_or(usize::MAX);
-        let used = self.machine.disk().used_bytes();
+        let used = self.machine.disk().used_bytes(directory);
         let capacity = (segments * segment_bytes).max(used) + self.scenario.slack_bytes();
-        self.machine.disk().set_capacity(capacity);
+        self.machine.disk().set_capacity(directory, capacity);
     }
 
     /// Hands out what is to be done, lets one request end, and gives the answers that are due.
@@ -260,8 +272,16 @@ impl Run {
 
     fn poll(&mut self) {
         let Some(log) = &mut self.log else { return };
+        let before = log.counts().rewritten;
         while let Some(plan) = log.poll(self.now_ms) {
             self.machine.submit(plan);
+        }
+        let rewritten = log.counts().rewritten - before;
+        if rewritten > 0 {
+            let is_full = self.scenario.class == Class::Full;
+            let deed = if is_full { "rewritten on a full disk" } else { "rewritten" };
+            *self.deeds.entry(deed).or_default() += rewritten;
+            self.note_places();
         }
     }
 

@@ -12,7 +12,7 @@ pub enum Class {
     Honest,
     /// Requests fail as well: reads, writes, flushes. Nothing that was promised may be lost.
     Failing,
-    /// There is little room. Nothing that was promised may be lost.
+    /// There is little room, and flushes may fail. Nothing that was promised may be lost.
     Full,
     /// What was flushed changes. No value may be wrong, and what is lost must be named.
     Lying,
@@ -45,7 +45,7 @@ pub struct Scenario {
     pub entry_bytes: u8,
     /// How the log is run at first.
     pub settings: Settings,
-    /// Bytes of the disk.
+    /// Bytes of each directory's device.
     pub capacity_bytes: usize,
     /// Operations between two crashes, on average.
     pub crash_every: u32,
@@ -79,9 +79,10 @@ impl Scenario {
             at_risk_ms_max: pick(&[20, 200]).into(),
         };
         let segment_bytes = u64::from(segment_blocks * block_bytes);
+        let directories = pick(&[1, 1, 2, 3]);
         let slack_bytes = SLACK_BLOCKS * block_bytes as usize;
         let segments = match class {
-            Class::Full => pick(&[3, 6, 12]),
+            Class::Full => pick(&[3, 6, 12]).div_ceil(directories),
             _ => 4096,
         };
         Self {
@@ -90,7 +91,7 @@ impl Scenario {
             operations: OPERATIONS,
             keys: pick(&[2, 8, 30]),
             clients: pick(&[1, 4, 12]),
-            directories: u16::try_from(pick(&[1, 1, 2])).unwrap_or(1),
+            directories: u16::try_from(directories).unwrap_or(1),
             block_bytes,
             segment_bytes,
             part_bytes,
@@ -126,7 +127,9 @@ fn rates(class: Class, pick: &mut impl FnMut(&[u32]) -> u32) -> Rates {
             .with(Kind::WriteError, pick(&[0, 1000, 5000]))
             .with(Kind::FlushError, pick(&[0, 2000, 10_000]))
             .with(Kind::DirectoryFlushError, pick(&[0, 20_000])),
-        Class::Full => honest.with(Kind::NoSpace, pick(&[0, 5000, 50_000])),
+        Class::Full => honest
+            .with(Kind::NoSpace, pick(&[0, 5000, 50_000]))
+            .with(Kind::FlushError, pick(&[0, 0, 2000])),
         Class::Lying => honest
             .with(Kind::Misdirected, pick(&[0, 3000, 10_000]))
             .with(Kind::Vanished, pick(&[0, 3000, 10_000])),

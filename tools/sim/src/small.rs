@@ -1,25 +1,30 @@
 //! A small log, to be hurt in every way that there is.
 //!
-//! [`every_crash`] plays a short script and stops the machine after each of its actions;
-//! `every_cut` and `every_flip` take the files that such a script leaves, cut each of them off
-//! at each length, and flip each bit of each. After each of these the log is opened and every key
-//! looked at.
+//! [`every_crash`] plays a short script and stops the machine after each of its actions; a
+//! [`Specimen`] is what such a script leaves, whose files are cut off at each length, are missing,
+//! and have each bit flipped. After each of these the log is opened and every key looked at.
 
-use std::collections::BTreeMap;
+mod specimen;
+
+use std::{collections::BTreeMap, ops::Range};
+
+pub use specimen::{Left, Specimen, Verdict};
 
 use log::{
-    engine::{Engine, Fetched, Get, Mode, Put, Removed, Report, Settings, Wrote},
+    engine::{
+        Engine, Fetched, Get, Mark, Mode, Put, Reading, Removed, Report, Settings, Settled, Wrote,
+    },
     error::Error,
     index::Keyed,
     keys::Keys as _,
-    plan::{self, Buffer, Disk as _, Outcome},
+    plan::{self, Action, Buffer, Disk as _, FileName, Outcome, SegmentId},
 };
 
 use crate::{
-    disk::{DirectoryId, Disk, FileId},
+    disk::Disk,
     machine::{Crash, Machine},
     promise::{Promises, Version, Wrong, value},
-    run::{self, Named},
+    run,
     scenario::{Class, Scenario},
 };
 
@@ -65,6 +70,8 @@ struct Player {
     next_number: u64,
     /// Where the newest record of each key is: segment and offset.
     places: BTreeMap<u64, (u32, u64)>,
+    /// What gets have read: which bytes of which segment.
+    reads: Vec<(SegmentId, Range<u64>)>,
 }
 
 /// What went wrong.
@@ -83,6 +90,7 @@ impl Player {
             ever: BTreeMap::new(),
             next_number: 1,
             places: BTreeMap::new(),
+            reads: Vec::new(),
         }
     }
 
@@ -161,7 +169,7 @@ impl Player {
         Err("a write waits for ever".to_owned())
     }
 
-    fn wait(&mut self, key: u64, version: Version, mark: log::engine::Mark) -> Result<(), Problem> {
+    fn wait(&mut self, key: u64, version: Version, mark: Mark) -> Result<(), Problem> {
         for _ in 0..REQUESTS_MAX {
             self.turn();
             let Some(log) = &self.log else { return Ok(()) };
@@ -169,12 +177,12 @@ impl Player {
                 return Ok(());
             }
             match log.may_answer(mark) {
-                log::engine::Settled::Pending => {}
-                log::engine::Settled::Done => {
+                Settled::Pending => {}
+                Settled::Done => {
                     self.promises.promise(key, version.number);
                     return Ok(());
                 }
-                log::engine::Settled::Failed => return Err("a flush failed".to_owned()),
+                Settled::Failed => return Err("a flush failed".to_owned()),
             }
         }
         Err("an answer never comes".to_owned())
@@ -247,15 +255,18 @@ impl Player {
             Get::Memory { stored, .. } => return Ok(Some(stored.value)),
             Get::Read(reading) => reading,
         };
-        let bytes = read(&mut self.machine, &reading)?;
+        let bytes = self.read(&reading)?;
         let parts = match reading.finish(&bytes)? {
             Fetched::Value(record) => return Ok(Some(record.value.to_vec())),
-            Fetched::Head(_, parts) => log.parts(&reading, &parts)?,
+            Fetched::Head(_, parts) => match &mut self.log {
+                Some(log) => log.parts(&reading, &parts)?,
+                None => Vec::new(),
+            },
             Fetched::Part(_) => Vec::new(),
         };
         let mut whole = Vec::new();
         for reading in parts {
-            let bytes = read(&mut self.machine, &reading)?;
+            let bytes = self.read(&reading)?;
             if let Fetched::Part(part) = reading.finish(&bytes)? {
                 whole.extend_from_slice(part);
             }
@@ -263,59 +274,30 @@ impl Player {
         Ok(Some(whole))
     }
 
+    fn read(&mut self, reading: &Reading) -> Result<Vec<u8>, Error> {
+        let action = reading.action(Buffer::new(reading.bytes()));
+        if let Action::Read { file, offset, bytes, .. } = &action
+            && let FileName::Segment(segment) = file.name
+        {
+            self.reads.push((segment, *offset..offset + *bytes as u64));
+        }
+        match self.machine.perform(action) {
+            Outcome::Read(buffer, count) => Ok(buffer.as_slice()[..count].to_vec()),
+            Outcome::Failed(failure, _) => Err(reading.failed(failure)),
+            _ => Err(reading.failed(plan::Failure::NotFound)),
+        }
+    }
+
     /// Every key shows what a crash may bring back.
     fn check(&mut self) -> Result<(), Problem> {
         for key in 0..KEYS {
             let seen = self.get(key).map_err(|error| format!("key {key}: {error}"))?;
-            let recovered = self.promises.recover(key, seen.as_deref(), NOW_MS, NOW_MS);
+            let recovered = self.promises.recover(key, seen.as_deref(), (NOW_MS, NOW_MS));
             recovered.map_err(|Wrong { seen, allowed, .. }| {
                 format!("key {key} shows {seen:?}, not one of {allowed:?}")
             })?;
         }
         Ok(())
-    }
-
-    /// Every key shows what it should, or the log names what it has lost: never a value that the
-    /// key did not have. Says whether anything was lost.
-    fn check_hurt(&mut self, report: &Report, file: &str) -> Result<bool, Problem> {
-        let damages = report.damages.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
-        let torn = report.torn.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
-        let named: Vec<Named> = damages.chain(torn).collect();
-        let mut is_lost = false;
-        for key in 0..KEYS {
-            match self.get(key) {
-                // The error names file and offset.
-                Err(error) if error.to_string().contains(file) => is_lost = true,
-                Err(error) => return Err(format!("key {key}: {error}")),
-                Ok(seen) => {
-                    let newest = self.promises.newest(key);
-                    if newest.looks_like(seen.as_deref(), NOW_MS) {
-                        continue;
-                    }
-                    let ever = self.ever.get(&key).map_or(&[][..], Vec::as_slice);
-                    let was = ever.iter().any(|it| it.looks_like(seen.as_deref(), NOW_MS));
-                    if seen.is_some() && !was {
-                        return Err(format!("key {key} has a value that it never had"));
-                    }
-                    let place = self.places.get(&key);
-                    if !place.is_some_and(|it| named.iter().any(|named| named.covers(*it))) {
-                        return Err(format!(
-                            "key {key} is not {newest:?}, and its place is not named"
-                        ));
-                    }
-                    is_lost = true;
-                }
-            }
-        }
-        Ok(is_lost)
-    }
-}
-
-fn read(machine: &mut Machine, reading: &log::engine::Reading) -> Result<Vec<u8>, Error> {
-    match machine.perform(reading.action(Buffer::new(reading.bytes()))) {
-        Outcome::Read(buffer, count) => Ok(buffer.as_slice()[..count].to_vec()),
-        Outcome::Failed(failure, _) => Err(reading.failed(failure)),
-        _ => Err(reading.failed(plan::Failure::NotFound)),
     }
 }
 
@@ -354,103 +336,6 @@ pub fn every_crash(seed: u64, actions: u64) -> Result<(), Problem> {
         player.machine.crash(Crash::Machine);
     }
     Ok(())
-}
-
-/// A small log to be hurt.
-pub struct Specimen {
-    player: Player,
-    files: Vec<(String, FileId)>,
-}
-
-/// What came of an attempt to open a log that was hurt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
-    /// Nothing was lost.
-    Whole,
-    /// Something was, and was named.
-    Named,
-    /// It was not opened, and the error names the file.
-    Refused,
-}
-
-impl Specimen {
-    /// What the script leaves: stopped in order, or as after a crash.
-    ///
-    /// # Errors
-    /// When the script fails.
-    pub fn new(is_stopped_in_order: bool, has_large: bool) -> Result<Self, Problem> {
-        let mut player = Player::new(1);
-        player.scenario.has_large = has_large;
-        player.play()?;
-        player.note_places();
-        if is_stopped_in_order {
-            player.close()?;
-        }
-        player.log = None;
-        player.machine.crash(Crash::Process);
-        let files = player.machine.disk().list(DirectoryId(0));
-        Ok(Self { player, files })
-    }
-
-    /// Its files, each with its bytes.
-    pub fn files(&mut self) -> Vec<(String, usize)> {
-        let disk = self.player.machine.disk();
-        self.files.iter().map(|(name, file)| (name.clone(), disk.len(*file))).collect()
-    }
-
-    /// Leaves out segments that have a header and nothing else, but for the first of them: they are
-    /// all alike.
-    pub fn leave_out_empty(&mut self) {
-        let headers = 2 * self.player.scenario.block_bytes as usize;
-        let disk = self.player.machine.disk();
-        let mut empty = 0;
-        self.files.retain(|(name, file)| {
-            let is_empty = disk.content(*file).iter().skip(headers).all(|byte| *byte == 0);
-            empty += usize::from(is_empty && name.ends_with(".segment"));
-            !is_empty || empty == 1 || !name.ends_with(".segment")
-        });
-    }
-
-    /// Cuts a file off.
-    ///
-    /// # Errors
-    /// When a value is wrong, or a loss is not named.
-    pub fn every_cut(&mut self, file: usize, len: usize) -> Result<Verdict, Problem> {
-        self.hurt(file, |disk, id| disk.set_len(id, len).map_err(|refusal| format!("{refusal:?}")))
-    }
-
-    /// Flips a bit.
-    ///
-    /// # Errors
-    /// When a value is wrong, or a loss is not named.
-    pub fn every_flip(&mut self, file: usize, at: usize, bit: u32) -> Result<Verdict, Problem> {
-        self.hurt(file, |disk, id| {
-            disk.flip(id, at, bit);
-            Ok(())
-        })
-    }
-
-    fn hurt(
-        &mut self,
-        file: usize,
-        hurt: impl FnOnce(&mut Disk, FileId) -> Result<(), Problem>,
-    ) -> Result<Verdict, Problem> {
-        let whole = self.player.machine.disk().clone();
-        let (name, id) = self.files[file].clone();
-        hurt(self.player.machine.disk(), id)?;
-        let verdict = match run::open(&self.player.scenario, &mut self.player.machine, NOW_MS) {
-            Err(error) if error.to_string().contains(&name) => Ok(Verdict::Refused),
-            Err(error) => Err(format!("the error does not name {name}: {error}")),
-            Ok((log, report)) => {
-                self.player.log = Some(log);
-                let lost = self.player.check_hurt(&report, &name);
-                lost.map(|lost| if lost { Verdict::Named } else { Verdict::Whole })
-            }
-        };
-        self.player.log = None;
-        *self.player.machine.disk() = whole;
-        verdict
-    }
 }
 
 #[cfg(test)]

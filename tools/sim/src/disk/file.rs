@@ -5,7 +5,7 @@
 //! 2. What is in `certain` up to its length no crash changes.
 //! 3. Each pending write is whole sectors, so that a crash may decide sector by sector.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use base::random::Random;
 
@@ -32,8 +32,9 @@ impl Pending {
 /// A file's content at all its stages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct File {
-    seen: Vec<u8>,
-    certain: Vec<u8>,
+    /// Shared with copies of the file, and with `certain` when that is the same.
+    seen: Arc<Vec<u8>>,
+    certain: Arc<Vec<u8>>,
     pending: Vec<Pending>,
     writes: Moment,
     /// Lengths that the file had since its last flush, in their order.
@@ -76,7 +77,7 @@ impl File {
             self.stale.retain(|sector| *sector < sectors);
             self.bad.retain(|sector| *sector < sectors);
         }
-        self.seen.resize(len, 0);
+        Arc::make_mut(&mut self.seen).resize(len, 0);
         self.lengths.push(len);
     }
 
@@ -88,7 +89,7 @@ impl File {
         if end > self.seen.len() {
             self.set_len(end);
         }
-        self.seen[offset..end].copy_from_slice(bytes);
+        Arc::make_mut(&mut self.seen)[offset..end].copy_from_slice(bytes);
         self.pend(offset / SECTOR_BYTES, end.div_ceil(SECTOR_BYTES));
     }
 
@@ -123,12 +124,12 @@ impl File {
     /// Changes a bit wherever it is stored.
     pub(super) fn flip(&mut self, offset: usize, bit: u32) {
         let mask = 1_u8 << bit;
-        if let Some(byte) = self.certain.get_mut(offset) {
+        if let Some(byte) = Arc::make_mut(&mut self.certain).get_mut(offset) {
             *byte ^= mask;
         }
         let sector = offset / SECTOR_BYTES;
         if !self.stale.contains(&sector) {
-            self.seen[offset] ^= mask;
+            Arc::make_mut(&mut self.seen)[offset] ^= mask;
         }
         for write in &mut self.pending {
             let at = offset.checked_sub(write.first * SECTOR_BYTES);
@@ -150,7 +151,8 @@ impl File {
         for write in self.take_pending(since) {
             let from = (write.first * SECTOR_BYTES).min(self.certain.len());
             let to = (from + write.bytes.len()).min(self.certain.len());
-            self.certain[from..to].copy_from_slice(&write.bytes[..to - from]);
+            let certain = Arc::make_mut(&mut self.certain);
+            certain[from..to].copy_from_slice(&write.bytes[..to - from]);
         }
     }
 
@@ -163,7 +165,7 @@ impl File {
     /// In their order: what lay beyond the shortest of them is gone.
     fn apply_lengths(&mut self) {
         for len in self.lengths.drain(..) {
-            self.certain.resize(len, 0);
+            Arc::make_mut(&mut self.certain).resize(len, 0);
         }
     }
 
@@ -176,9 +178,9 @@ impl File {
         for sector in covered.difference(&later).copied() {
             let span = span(sector, self.seen.len());
             match random.below(3) {
-                0 => self.certain[span.clone()].copy_from_slice(&self.seen[span]),
+                0 => copy(&mut self.certain, &self.seen, span),
                 1 => {
-                    self.seen[span.clone()].copy_from_slice(&self.certain[span]);
+                    copy(&mut self.seen, &self.certain, span);
                     counts.add(Kind::PageDropped);
                 }
                 _ => {
@@ -193,7 +195,7 @@ impl File {
     pub(super) fn evict(&mut self) {
         for sector in std::mem::take(&mut self.stale) {
             let span = span(sector, self.certain.len());
-            self.seen[span.clone()].copy_from_slice(&self.certain[span]);
+            copy(&mut self.seen, &self.certain, span);
         }
     }
 
@@ -203,31 +205,44 @@ impl File {
             let kept = random.below(256) < survives;
             counts.add(if kept { Kind::LengthKept } else { Kind::LengthLost });
             if kept {
-                self.certain.resize(len, 0);
+                Arc::make_mut(&mut self.certain).resize(len, 0);
             }
         }
+        let (mut has_lost, mut is_out_of_order) = (false, false);
         for write in std::mem::take(&mut self.pending) {
+            let lost_before = has_lost;
+            let certain = Arc::make_mut(&mut self.certain);
             for (sector, new) in (write.first..).zip(write.bytes.chunks(SECTOR_BYTES)) {
-                let span = span(sector, self.certain.len());
-                let old = &mut self.certain[span];
+                let span = span(sector, certain.len());
+                let old = &mut certain[span];
                 let len = old.len().min(new.len());
                 let draw = random.below(256 * TORN_ONE_IN);
                 if len == 0 {
                     counts.add(Kind::SectorLost);
+                    has_lost = true;
                 } else if draw < 256 {
                     tear(&mut old[..len], &new[..len], random);
                     counts.add(Kind::SectorTorn);
                 } else if draw % 256 < survives {
                     old[..len].copy_from_slice(&new[..len]);
                     counts.add(Kind::SectorKept);
+                    is_out_of_order |= lost_before;
                 } else {
                     counts.add(Kind::SectorLost);
+                    has_lost = true;
                 }
             }
         }
+        if is_out_of_order {
+            counts.add(Kind::OrderLost);
+        }
         self.stale.clear();
-        self.seen.clone_from(&self.certain);
+        self.seen = Arc::clone(&self.certain);
     }
+}
+
+fn copy(to: &mut Arc<Vec<u8>>, from: &[u8], span: std::ops::Range<usize>) {
+    Arc::make_mut(to)[span.clone()].copy_from_slice(&from[span]);
 }
 
 /// One in this many unflushed sectors is torn at a crash.

@@ -17,6 +17,20 @@ fn flushed(disk: &mut Disk, name: &str, sectors: usize, byte: u8) -> FileId {
     file
 }
 
+/// A disk with one such file, full of 1.
+fn disk_with(seed: u64, sectors: usize) -> (Disk, FileId) {
+    let mut disk = disk(seed);
+    let file = flushed(&mut disk, "a", sectors, 1);
+    (disk, file)
+}
+
+/// Has a flush of the file fail, and no other request.
+fn fail_flush(disk: &mut Disk, file: FileId) {
+    disk.set_rates(Rates::none().with(Kind::FlushError, 1_000_000));
+    assert_eq!(disk.flush(file), Err(Refusal::Io));
+    disk.set_rates(Rates::none());
+}
+
 fn sector(disk: &Disk, file: FileId, number: usize) -> &[u8] {
     &disk.content(file)[number * SECTOR_BYTES..][..SECTOR_BYTES]
 }
@@ -28,8 +42,7 @@ fn is_all(bytes: &[u8], byte: u8) -> bool {
 #[test]
 fn what_was_flushed_survives_every_crash() {
     for seed in 0..200 {
-        let mut disk = disk(seed);
-        let file = flushed(&mut disk, "a", 8, 1);
+        let (mut disk, file) = disk_with(seed, 8);
         disk.write(file, 2 * SECTOR_BYTES, &[2; 3 * SECTOR_BYTES]).expect("room");
         disk.crash();
         for number in [0, 1, 5, 6, 7] {
@@ -69,20 +82,67 @@ fn unflushed_sectors_are_kept_lost_or_torn_one_by_one() {
     let counts = disk.counts();
     assert!(torn > 0 && counts.of(Kind::SectorTorn) >= torn, "{counts}");
     assert!(counts.of(Kind::SectorKept) > 1000 && counts.of(Kind::SectorLost) > 1000, "{counts}");
-    assert_eq!(disk.used_bytes(), 0);
+    assert_eq!(disk.used_bytes(HERE), 0);
 }
 
 #[test]
 fn an_older_write_never_comes_over_a_newer_flushed_one() {
     for seed in 0..100 {
-        let mut disk = disk(seed);
-        let file = flushed(&mut disk, "a", 1, 1);
+        let (mut disk, file) = disk_with(seed, 1);
         disk.write(file, 0, &[2; SECTOR_BYTES]).expect("room");
         disk.write(file, 0, &[3; SECTOR_BYTES]).expect("room");
         disk.flush(file).expect("no fault");
         disk.crash();
         assert!(is_all(sector(&disk, file, 0), 3), "seed {seed}");
     }
+}
+
+#[test]
+fn a_later_write_may_survive_an_earlier_one_and_is_counted() {
+    let mut out_of_order = 0;
+    for seed in 0..200 {
+        let (mut disk, file) = disk_with(seed, 3);
+        for number in [2, 0, 1] {
+            disk.write(file, number * SECTOR_BYTES, &[2; SECTOR_BYTES]).expect("room");
+        }
+        disk.crash();
+        if disk.counts().of(Kind::SectorTorn) > 0 {
+            continue;
+        }
+        let is_there = |number| is_all(sector(&disk, file, number), 2);
+        let is_lost = |number| is_all(sector(&disk, file, number), 1);
+        let pairs = [(2, 0), (2, 1), (0, 1)];
+        let is_out = pairs.iter().any(|(first, later)| is_lost(*first) && is_there(*later));
+        assert_eq!(disk.counts().of(Kind::OrderLost) == 1, is_out, "seed {seed}");
+        out_of_order += u32::from(is_out);
+    }
+    assert!((10..60).contains(&out_of_order), "{out_of_order}");
+}
+
+#[test]
+fn directories_are_devices_with_room_and_caches_of_their_own() {
+    let (here, there) = (HERE, DirectoryId(1));
+    let (mut alike, mut apart) = (0, 0);
+    for seed in 0..2000 {
+        let mut disk = Disk::new(seed, 2, 8 * SECTOR_BYTES);
+        let files = [here, there].map(|directory| {
+            let file = disk.create(directory, "a").expect("room");
+            disk.allocate(file, 4 * SECTOR_BYTES).expect("room");
+            disk.flush(file).expect("no fault");
+            disk.flush_directory(directory).expect("no fault");
+            disk.write(file, 0, &[2; 4 * SECTOR_BYTES]).expect("room");
+            file
+        });
+        disk.set_capacity(here, 4 * SECTOR_BYTES);
+        assert_eq!(disk.allocate(files[0], 8 * SECTOR_BYTES), Err(Refusal::NoSpace));
+        assert_eq!(disk.allocate(files[1], 8 * SECTOR_BYTES), Ok(()));
+        disk.crash();
+        let is_whole = |file| is_all(&disk.content(file)[..4 * SECTOR_BYTES], 2);
+        let is_lost = |file| is_all(&disk.content(file)[..4 * SECTOR_BYTES], 0);
+        alike += u32::from(is_whole(files[0]) && is_whole(files[1]));
+        apart += u32::from(is_whole(files[0]) && is_lost(files[1]));
+    }
+    assert!(alike > 5 && apart > 5, "{alike} {apart}");
 }
 
 #[test]
@@ -113,7 +173,7 @@ fn flushed_names_stay() {
         disk.flush_directory(HERE).expect("no fault");
         disk.crash();
         assert_eq!(disk.list(HERE), [("target".to_owned(), file)], "seed {seed}");
-        assert_eq!(disk.used_bytes(), SECTOR_BYTES, "the file that lost its name takes no room");
+        assert_eq!(disk.used_bytes(HERE), SECTOR_BYTES, "a file without a name takes no room");
     }
 }
 
@@ -121,8 +181,7 @@ fn flushed_names_stay() {
 fn a_length_may_be_lost_and_its_bytes_with_it() {
     let mut lengths = std::collections::BTreeSet::new();
     for seed in 0..100 {
-        let mut disk = disk(seed);
-        let file = flushed(&mut disk, "a", 1, 1);
+        let (mut disk, file) = disk_with(seed, 1);
         disk.allocate(file, 4 * SECTOR_BYTES).expect("room");
         disk.write(file, 3 * SECTOR_BYTES, &[2; 2 * SECTOR_BYTES]).expect("room");
         disk.crash();
@@ -137,8 +196,7 @@ fn a_length_may_be_lost_and_its_bytes_with_it() {
 
 #[test]
 fn what_was_cut_off_stays_away() {
-    let mut disk = disk(1);
-    let file = flushed(&mut disk, "a", 4, 1);
+    let (mut disk, file) = disk_with(1, 4);
     disk.write(file, 2 * SECTOR_BYTES, &[2; 2 * SECTOR_BYTES]).expect("room");
     disk.set_len(file, SECTOR_BYTES).expect("shorter");
     disk.allocate(file, 4 * SECTOR_BYTES).expect("room");
@@ -152,12 +210,9 @@ fn what_was_cut_off_stays_away() {
 fn a_failed_flush_drops_pages_and_the_next_says_nothing_of_them() {
     let (mut seen_lost, mut crash_lost, mut kept) = (0, 0, 0);
     for seed in 0..300 {
-        let mut disk = disk(seed);
-        let file = flushed(&mut disk, "a", 1, 1);
+        let (mut disk, file) = disk_with(seed, 1);
         disk.write(file, 0, &[2; SECTOR_BYTES]).expect("room");
-        disk.set_rates(Rates::none().with(Kind::FlushError, 1_000_000));
-        assert_eq!(disk.flush(file), Err(Refusal::Io));
-        disk.set_rates(Rates::none());
+        fail_flush(&mut disk, file);
         assert_eq!(disk.flush(file), Ok(()), "nothing is dirty any more");
         let seen = sector(&disk, file, 0)[0];
         disk.crash();
@@ -174,12 +229,9 @@ fn a_failed_flush_drops_pages_and_the_next_says_nothing_of_them() {
 #[test]
 fn a_write_over_a_dropped_page_is_a_new_write() {
     for seed in 0..100 {
-        let mut disk = disk(seed);
-        let file = flushed(&mut disk, "a", 1, 1);
+        let (mut disk, file) = disk_with(seed, 1);
         disk.write(file, 0, &[2; SECTOR_BYTES]).expect("room");
-        disk.set_rates(Rates::none().with(Kind::FlushError, 1_000_000));
-        assert_eq!(disk.flush(file), Err(Refusal::Io));
-        disk.set_rates(Rates::none());
+        fail_flush(&mut disk, file);
         disk.write(file, 0, &[3; SECTOR_BYTES]).expect("room");
         disk.flush(file).expect("no fault");
         disk.crash();
@@ -205,8 +257,7 @@ fn a_full_disk_keeps_what_an_allocation_got() {
 
 #[test]
 fn reads_and_writes_fail_end_early_and_go_astray_when_told_to() {
-    let mut disk = disk(3);
-    let file = flushed(&mut disk, "a", 64, 1);
+    let (mut disk, file) = disk_with(3, 64);
     let other = flushed(&mut disk, "b", 64, 2);
     let always = |kind| Rates::none().with(kind, 1_000_000);
     let mut bytes = [0; 8 * SECTOR_BYTES];
@@ -247,8 +298,7 @@ fn reads_and_writes_fail_end_early_and_go_astray_when_told_to() {
 
 #[test]
 fn a_bad_sector_is_unreadable_until_it_is_written() {
-    let mut disk = disk(3);
-    let file = flushed(&mut disk, "a", 4, 1);
+    let (mut disk, file) = disk_with(3, 4);
     disk.spoil(file, 2 * SECTOR_BYTES + 5);
     let mut bytes = [0; SECTOR_BYTES];
     for _ in 0..3 {
@@ -264,8 +314,7 @@ fn a_bad_sector_is_unreadable_until_it_is_written() {
 
 #[test]
 fn a_flipped_bit_is_flipped_now_and_after_a_crash() {
-    let mut disk = disk(3);
-    let file = flushed(&mut disk, "a", 1, 1);
+    let (mut disk, file) = disk_with(3, 1);
     disk.flip(file, 100, 3);
     assert_eq!(disk.content(file)[100], 1 ^ 8);
     disk.crash();
@@ -296,8 +345,7 @@ fn a_seed_repeats_itself() {
 fn a_flush_covers_what_was_written_before_it_began() {
     let (mut first, mut second) = (0, 0);
     for seed in 0..100 {
-        let mut disk = disk(seed);
-        let file = flushed(&mut disk, "a", 2, 1);
+        let (mut disk, file) = disk_with(seed, 2);
         disk.write(file, 0, &[2; SECTOR_BYTES]).expect("room");
         let began = disk.moment(file);
         disk.write(file, SECTOR_BYTES, &[2; SECTOR_BYTES]).expect("room");
@@ -314,11 +362,9 @@ fn a_flush_covers_what_was_written_before_it_began() {
 fn who_reads_past_the_cache_sees_what_is_stored() {
     let mut old = 0;
     for seed in 0..100 {
-        let mut disk = disk(seed);
-        let file = flushed(&mut disk, "a", 1, 1);
+        let (mut disk, file) = disk_with(seed, 1);
         disk.write(file, 0, &[2; SECTOR_BYTES]).expect("room");
-        disk.set_rates(Rates::none().with(Kind::FlushError, 1_000_000));
-        assert_eq!(disk.flush(file), Err(Refusal::Io));
+        fail_flush(&mut disk, file);
         disk.evict();
         let seen = sector(&disk, file, 0)[0];
         disk.crash();

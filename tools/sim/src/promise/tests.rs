@@ -14,17 +14,20 @@ fn a_promise_cuts_what_came_before_and_nothing_else() {
     for number in 1..=3 {
         promises.publish(7, put(number, 20));
     }
-    assert_eq!(promises.clone().recover(7, None, 0, 0), Ok(vec![]), "nothing is promised yet");
+    assert_eq!(promises.clone().recover(7, None, (0, 0)), Ok(vec![]), "nothing is promised yet");
     promises.promise(7, 2);
     for number in [2, 3] {
-        assert!(promises.clone().recover(7, Some(&value(number, 20)), 0, 0).is_ok(), "{number}");
+        assert!(promises.clone().recover(7, Some(&value(number, 20)), (0, 0)).is_ok(), "{number}");
     }
     for seen in [None, Some(value(1, 20)), Some(value(4, 20)), Some(value(2, 19))] {
-        let wrong = promises.clone().recover(7, seen.as_deref(), 0, 0).expect_err("not allowed");
+        let wrong = promises.clone().recover(7, seen.as_deref(), (0, 0)).expect_err("not allowed");
         assert_eq!(wrong.allowed, [put(2, 20), put(3, 20)]);
     }
     promises.promise(7, 1);
-    assert!(promises.clone().recover(7, Some(&value(1, 20)), 0, 0).is_err(), "older than promised");
+    assert!(
+        promises.clone().recover(7, Some(&value(1, 20)), (0, 0)).is_err(),
+        "older than promised"
+    );
 }
 
 #[test]
@@ -33,10 +36,10 @@ fn history_begins_anew_after_a_crash() {
     promises.publish(1, put(1, 9));
     promises.publish(1, put(2, 9));
     promises.acknowledge(1, 2, 50);
-    let lost = promises.recover(1, Some(&value(1, 9)), 0, 0);
+    let lost = promises.recover(1, Some(&value(1, 9)), (0, 0));
     assert_eq!(lost, Ok(vec![Loss { version: put(2, 9), acknowledged_ms: 50 }]));
-    assert!(promises.recover(1, Some(&value(2, 9)), 0, 0).is_err(), "what was lost stays lost");
-    assert!(promises.recover(1, None, 0, 0).is_err());
+    assert!(promises.recover(1, Some(&value(2, 9)), (0, 0)).is_err(), "what was lost stays lost");
+    assert!(promises.recover(1, None, (0, 0)).is_err());
     assert_eq!(promises.newest(1), put(1, 9));
 }
 
@@ -45,32 +48,32 @@ fn a_removed_or_expired_key_is_absent_and_stays_so() {
     let mut promises = Promises::default();
     promises.publish(1, put(1, 9));
     promises.publish(1, remove(2));
-    promises.promise_all();
-    assert!(promises.recover(1, Some(&value(1, 9)), 0, 0).is_err());
-    assert_eq!(promises.recover(1, None, 0, 0), Ok(vec![]));
+    promises.promise(1, 2);
+    assert!(promises.recover(1, Some(&value(1, 9)), (0, 0)).is_err());
+    assert_eq!(promises.recover(1, None, (0, 0)), Ok(vec![]));
     promises.publish(2, Version { expires_ms: 100, ..put(3, 4) });
-    promises.promise_all();
-    assert!(promises.clone().recover(2, Some(&value(3, 4)), 99, 99).is_ok());
-    assert!(promises.clone().recover(2, None, 99, 99).is_err());
-    assert!(promises.clone().recover(2, None, 100, 100).is_ok());
+    promises.promise(2, 3);
+    assert!(promises.clone().recover(2, Some(&value(3, 4)), (99, 99)).is_ok());
+    assert!(promises.clone().recover(2, None, (99, 99)).is_err());
+    assert!(promises.clone().recover(2, None, (100, 100)).is_ok());
 }
 
 #[test]
 fn a_read_shows_what_was_newest_while_it_ran() {
     let mut promises = Promises::default();
-    assert_eq!(promises.read(1, 0, None, 0, 0), Ok(Version::NEVER));
+    assert_eq!(promises.read(1, 0, None, (0, 0)), Ok(Version::NEVER));
     for number in 1..=3 {
         promises.publish(1, put(number, 100));
     }
-    assert_eq!(promises.read(1, 2, Some(&value(3, 100)), 0, 0), Ok(put(3, 100)));
-    assert_eq!(promises.read(1, 2, Some(&value(2, 100)), 0, 0), Ok(put(2, 100)));
-    assert!(promises.read(1, 2, Some(&value(1, 100)), 0, 0).is_err(), "older than the question");
+    assert_eq!(promises.read(1, 2, Some(&value(3, 100)), (0, 0)), Ok(put(3, 100)));
+    assert_eq!(promises.read(1, 2, Some(&value(2, 100)), (0, 0)), Ok(put(2, 100)));
+    assert!(promises.read(1, 2, Some(&value(1, 100)), (0, 0)).is_err(), "older than the question");
     promises.promise(1, 3);
-    assert_eq!(promises.read(1, 2, Some(&value(2, 100)), 0, 0), Ok(put(2, 100)), "still running");
-    assert!(promises.read(1, 3, Some(&value(2, 100)), 0, 0).is_err(), "asked after the promise");
+    assert_eq!(promises.read(1, 2, Some(&value(2, 100)), (0, 0)), Ok(put(2, 100)), "still running");
+    assert!(promises.read(1, 3, Some(&value(2, 100)), (0, 0)).is_err(), "asked after the promise");
     let mut torn = value(2, 100);
     torn[60..].copy_from_slice(&value(3, 100)[60..]);
-    assert!(promises.read(1, 1, Some(&torn), 0, 0).is_err(), "of two versions");
+    assert!(promises.read(1, 1, Some(&torn), (0, 0)).is_err(), "of two versions");
 }
 
 #[test]

@@ -24,6 +24,7 @@ impl Run {
         if self.machine.has_stopped() {
             return Ok(());
         }
+        self.operation += 1;
         let key = self.random.below(self.scenario.keys).into();
         match self.random.below(100) {
             0..48 => self.put(key),
@@ -126,6 +127,7 @@ impl Run {
     }
 
     pub(super) fn publish(&mut self, key: u64, version: Version) {
+        self.unread.overwritten(key);
         self.promises.publish(key, version);
         self.ever.entry(key).or_default().push(version);
         self.note_place(key, version.number);
@@ -199,8 +201,9 @@ impl Run {
         if mode == Mode::Safe { self.drain() } else { Ok(()) }
     }
 
-    fn newest(&self) -> Vec<(u64, Number)> {
-        let keys = self.promises.keys();
+    /// The newest version of each key, as far as the log has it.
+    pub(super) fn newest(&self) -> Vec<(u64, Number)> {
+        let keys = self.promises.keys().filter(|key| !self.unread.hides(*key));
         keys.map(|key| (key, self.promises.newest(key).number)).collect()
     }
 

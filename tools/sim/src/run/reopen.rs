@@ -9,18 +9,17 @@ use log::{
         manifest::{IndexKind, Shape},
     },
     index::IndexLimits,
-    keys::Keys as _,
-    plan::{File, FileName, SegmentId},
-    position::{Entry, UNIT_BYTES},
 };
 
-use super::{Log, Run, TURNS_MAX, client};
+use super::{
+    Log, Run, TURNS_MAX,
+    loss::{Unread, named_by},
+};
 use crate::{
     disk::DirectoryId,
     fault::{Kind, Rates},
     machine::Machine,
-    promise::Number,
-    scenario::{Class, Scenario},
+    scenario::Scenario,
 };
 
 /// Keys that an index of a run has room for.
@@ -78,10 +77,12 @@ impl Run {
             let fails = attempt < ATTEMPTS_MAX;
             let rates = if fails { self.rates_of_opening() } else { Rates::none() };
             self.machine.disk().set_rates(rates);
+            let unread_before = self.machine.disk().counts().of(Kind::ReadError);
             match open(&self.scenario, &mut self.machine, self.now_ms) {
                 _ if self.machine.has_stopped() => return Ok(()),
                 Ok((log, report)) => {
-                    self.take_report(&report)?;
+                    let unread = self.machine.disk().counts().of(Kind::ReadError);
+                    self.take_report(&report, unread > unread_before)?;
                     self.log = Some(log);
                     let mode = self.mode;
                     self.log_mut().set_mode(mode);
@@ -107,26 +108,29 @@ impl Run {
         Ok(())
     }
 
-    /// A disk that fails does so while the log is opened, too, but in reading: a log that goes on
-    /// without what it could not read has lost it for as long as it is open.
-    fn rates_of_opening(&self) -> Rates {
-        match self.scenario.class {
-            Class::Failing | Class::Full => self.scenario.rates.clone().with(Kind::ReadError, 0),
-            Class::Honest | Class::Lying => self.scenario.rates.clone(),
-        }
+    /// A disk that fails does so while the log is opened, too. Half of the times it can be read: a
+    /// log that goes on without what it could not read has lost it for as long as it is open.
+    fn rates_of_opening(&mut self) -> Rates {
+        let rates = self.scenario.rates.clone();
+        if self.random.below(2) == 0 { rates.with(Kind::ReadError, 0) } else { rates }
     }
 
-    fn take_report(&mut self, report: &Report) -> Result<(), String> {
+    /// What opening has told. `has_failed` says whether any read of it has failed.
+    fn take_report(&mut self, report: &Report, has_failed: bool) -> Result<(), String> {
         self.tell(|_| format!("opened: {report:?}"));
+        self.unread = Unread::default();
         if !report.damages.is_empty() && !self.is_lying() {
-            return Err(format!("damage is named where there is none: {:?}", report.damages));
+            if !has_failed {
+                return Err(format!("damage is named where there is none: {:?}", report.damages));
+            }
+            self.count("openings that could not read all");
+            self.unread = Unread::new(named_by(report).collect());
+            self.promises.forget_acknowledgements();
         }
         if report.is_clean {
             self.count("clean openings");
         }
-        let damages = report.damages.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
-        let torn = report.torn.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
-        self.named.extend(damages.chain(torn));
+        self.named.extend(named_by(report));
         Ok(())
     }
 
@@ -145,6 +149,7 @@ impl Run {
             flushed.map_err(|refusal| format!("{refusal:?}"))?;
         }
         self.promises = crate::promise::Promises::default();
+        self.unread = Unread::default();
         self.ever.clear();
         self.named.clear();
         self.places.clear();
@@ -161,7 +166,7 @@ impl Run {
     pub(super) fn recover(&mut self) -> Result<(), String> {
         self.spoil();
         let crashes = self.random.below(RECOVERY_CRASHES_MAX + 1);
-        for _ in 0..crashes {
+        for crash in 0..crashes {
             if self.random.below(2) == 0 {
                 let actions = self.random.below(60);
                 self.machine.stop_after(actions.into());
@@ -169,6 +174,9 @@ impl Run {
             self.open()?;
             if self.machine.has_stopped() {
                 self.machine.disk().count(Kind::RecoveryCrash);
+                if crash > 0 {
+                    self.machine.disk().count(Kind::RecoveryCrashAgain);
+                }
                 self.has_unheard = true;
             }
             if self.log.is_some() {
@@ -197,7 +205,9 @@ impl Run {
         self.end();
         match closed {
             Ok(()) => {
-                self.promises.promise_all();
+                for (key, number) in self.newest() {
+                    self.promises.promise(key, number);
+                }
                 self.count("stops in order");
             }
             Err(error) => self.refused(&error)?,
@@ -258,140 +268,4 @@ impl Run {
         }
         Err("a read never ends".to_owned())
     }
-
-    /// The value that a recovered key must be able to have.
-    pub(super) fn recovered(
-        &mut self,
-        key: u64,
-        asked_ms: u64,
-        seen: Option<&[u8]>,
-    ) -> Result<(), String> {
-        match self.promises.recover(key, seen, asked_ms, self.now_ms) {
-            Ok(losses) => {
-                self.lost.extend(losses);
-                let number = self.promises.newest(key).number;
-                self.note_place(key, number);
-                Ok(())
-            }
-            Err(_) if self.may_be_older(key, asked_ms, seen) => {
-                self.count("losses by name");
-                Ok(())
-            }
-            Err(wrong) => Err(format!("after a crash: {wrong:?}")),
-        }
-    }
-
-    /// Whether flushed bytes have changed, the log has named the place of what was promised, and
-    /// the key was once like that.
-    fn may_be_older(&mut self, key: u64, asked_ms: u64, seen: Option<&[u8]>) -> bool {
-        if !self.has_lied() {
-            return false;
-        }
-        let ever = self.ever.get(&key).map_or(&[][..], Vec::as_slice);
-        let found = ever
-            .iter()
-            .rfind(|it| it.looks_like(seen, self.now_ms) || it.looks_like(seen, asked_ms));
-        let found = found.copied();
-        // What was lost by name may be found again, such as when a sector can be read after all.
-        let promised = self.promises.oldest(key).map_or(0, |version| version.number);
-        let is_back = found.is_some_and(|version| version.number > promised);
-        // An opening that crashed may have sealed what was damaged, and could tell nobody.
-        if !is_back && !self.has_unheard && !self.is_named(key) {
-            return false;
-        }
-        if let Some(version) = found {
-            self.promises.restart(key, version);
-        } else if seen.is_none() {
-            self.promises.forget(key);
-        }
-        found.is_some() || seen.is_none()
-    }
-
-    /// Whether a place of the key's promised version is within something that the log has named; a
-    /// segment to which no write ever came has nothing that could be named.
-    fn is_named(&mut self, key: u64) -> bool {
-        let Some(promised) = self.promises.oldest(key) else { return true };
-        let places = self.places.get(&promised.number).cloned().unwrap_or_default();
-        places.iter().any(|place| {
-            self.named.iter().any(|named| named.covers(*place)) || self.is_blank(place.0)
-        })
-    }
-
-    fn is_blank(&mut self, segment: u32) -> bool {
-        let headers = 2 * self.scenario.block_bytes as usize;
-        let name = FileName::Segment(SegmentId(segment)).to_string();
-        let disk = self.machine.disk();
-        (0..usize::from(self.scenario.directories)).any(|directory| {
-            let file = disk.open(DirectoryId(directory), &name);
-            file.is_ok_and(|file| disk.content(file).iter().skip(headers).all(|byte| *byte == 0))
-        })
-    }
-
-    /// Notes where the newest record of a key is, as that of this version.
-    pub(super) fn note_place(&mut self, key: u64, number: Number) {
-        let Some(log) = &self.log else { return };
-        let hash = log.index().hash(&client::name(key));
-        let Some(entry) = hash.ok().and_then(|hash| log.index().get(hash)) else { return };
-        let place = place_of(entry, self.scenario.segment_bytes);
-        let places = self.places.entry(number).or_default();
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
-
-    /// In `async`, what was acknowledged and is lost must be within the bound.
-    fn check_losses(&mut self) -> Result<(), String> {
-        if self.lost.is_empty() || self.is_lying() {
-            return Ok(());
-        }
-        self.count("losses within the bound");
-        let settings = &self.scenario.settings;
-        let key_bytes = client::name(0).len();
-        let bytes = |len: Option<usize>| (RECORD_BYTES + key_bytes + len.unwrap_or(0)) as u64;
-        let lost: u64 = self.lost.iter().map(|loss| bytes(loss.version.value_len)).sum();
-        let one = u64::from(self.scenario.part_bytes) * u64::from(client::PARTS_MOST);
-        if lost > settings.at_risk_bytes_max + one {
-            return Err(format!("{lost} bytes are lost, more than may be: {:?}", self.lost));
-        }
-        let oldest = self.lost.iter().map(|loss| loss.acknowledged_ms).min().unwrap_or(0);
-        let age_ms = self.crashed_ms.saturating_sub(oldest);
-        if age_ms > settings.at_risk_ms_max + DISK_MS_MAX && !self.was_read_only {
-            return Err(format!("writes of {age_ms} ms ago are lost: {:?}", self.lost));
-        }
-        Ok(())
-    }
 }
-
-/// The segment that a record lies in, and the offset there.
-pub(crate) fn place_of(entry: Entry, segment_bytes: u64) -> (u32, u64) {
-    let at = entry.position.units() * u64::from(UNIT_BYTES);
-    (u32::try_from(at / segment_bytes).unwrap_or(u32::MAX), at % segment_bytes)
-}
-
-/// Something that a log has named as damaged or torn.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Named {
-    file: File,
-    offset: u64,
-    bytes: u64,
-}
-
-impl Named {
-    /// From `offset` on, so many bytes; all when that is 0.
-    pub(crate) fn new(file: File, offset: u64, bytes: u64) -> Self {
-        Self { file, offset, bytes }
-    }
-
-    /// Whether a record there would be within it.
-    pub(crate) fn covers(self, (segment, offset): (u32, u64)) -> bool {
-        let is_within =
-            self.bytes == 0 || (self.offset..self.offset + self.bytes).contains(&offset);
-        self.file.name == FileName::Segment(SegmentId(segment)) && is_within
-    }
-}
-
-/// What a record has beside key and value, at least.
-const RECORD_BYTES: usize = 24;
-
-/// How long the simulated disk may take for what is under way, a millisecond a request.
-const DISK_MS_MAX: u64 = 200;

@@ -1,0 +1,258 @@
+//! What may be lost, and what must be named: the rules of a run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use log::{
+    engine::Report,
+    keys::Keys as _,
+    plan::{File, FileName, SegmentId},
+    position::{Entry, UNIT_BYTES},
+};
+
+use super::{Run, client};
+use crate::{
+    disk::DirectoryId,
+    promise::{Number, Version},
+};
+
+impl Run {
+    /// The value that a recovered key must be able to have.
+    pub(super) fn recovered(
+        &mut self,
+        key: u64,
+        asked_ms: u64,
+        seen: Option<&[u8]>,
+    ) -> Result<(), String> {
+        if self.unread.is_any() {
+            return self.recovered_in_part(key, asked_ms, seen);
+        }
+        match self.promises.recover(key, seen, (asked_ms, self.now_ms)) {
+            Ok(losses) => {
+                self.lost.extend(losses);
+                let number = self.promises.newest(key).number;
+                self.note_place(key, number);
+                Ok(())
+            }
+            Err(_) if self.may_be_older(key, asked_ms, seen) => {
+                self.count("losses by name");
+                Ok(())
+            }
+            Err(wrong) => Err(format!("after a crash: {wrong:?}")),
+        }
+    }
+
+    /// The same of a log that could not read all of itself when it was opened. It may show what is
+    /// older, if it has named the place of what was promised, and all of it is back as soon as it
+    /// can be read.
+    fn recovered_in_part(
+        &mut self,
+        key: u64,
+        asked_ms: u64,
+        seen: Option<&[u8]>,
+    ) -> Result<(), String> {
+        let times = (asked_ms, self.now_ms);
+        let newest = self.promises.newest(key);
+        if newest.may_look_like(seen, times) {
+            self.note_place(key, newest.number);
+            return Ok(());
+        }
+        let shown = self.found(key, seen, times);
+        let shown = shown.or_else(|| seen.is_none().then_some(Version::NEVER));
+        let Some(shown) = shown else {
+            return Err(format!("key {key} has a value that it never had"));
+        };
+        let promised = self.promises.oldest(key).map_or(0, |version| version.number);
+        let places = self.places.get(&promised).map_or(&[][..], Vec::as_slice);
+        let is_named = places.iter().any(|place| self.unread.names(*place));
+        if !is_named && !self.promises.allows(key, seen, times) {
+            return Err(format!("key {key}: version {promised} is not there, and is not named"));
+        }
+        self.count("keys hidden by what could not be read");
+        self.unread.hide(key, newest.number, shown);
+        Ok(())
+    }
+
+    /// The last version of all that the key ever had which looks like that.
+    fn found(&self, key: u64, seen: Option<&[u8]>, times: (u64, u64)) -> Option<Version> {
+        let ever = self.ever.get(&key).map_or(&[][..], Vec::as_slice);
+        ever.iter().copied().rfind(|version| version.may_look_like(seen, times))
+    }
+
+    /// Whether flushed bytes have changed, the log has named the place of what was promised, and
+    /// the key was once like that.
+    fn may_be_older(&mut self, key: u64, asked_ms: u64, seen: Option<&[u8]>) -> bool {
+        if !self.has_lied() {
+            return false;
+        }
+        let found = self.found(key, seen, (asked_ms, self.now_ms));
+        // What was lost by name may be found again, such as when a sector can be read after all.
+        let promised = self.promises.oldest(key).map_or(0, |version| version.number);
+        let is_back = found.is_some_and(|version| version.number > promised);
+        // An opening that crashed may have sealed what was damaged, and could tell nobody.
+        if !is_back && !self.has_unheard && !self.is_named(key) {
+            return false;
+        }
+        if let Some(version) = found {
+            self.promises.restart(key, version);
+        } else if seen.is_none() {
+            self.promises.forget(key);
+        }
+        found.is_some() || seen.is_none()
+    }
+
+    /// Whether a place of the key's promised version is within something that the log has named; a
+    /// segment to which no write ever came has nothing that could be named.
+    fn is_named(&mut self, key: u64) -> bool {
+        let Some(promised) = self.promises.oldest(key) else { return true };
+        let places = self.places.get(&promised.number).cloned().unwrap_or_default();
+        places.iter().any(|place| {
+            self.named.iter().any(|named| named.covers(*place)) || self.is_blank(place.0)
+        })
+    }
+
+    fn is_blank(&mut self, segment: u32) -> bool {
+        let headers = 2 * self.scenario.block_bytes as usize;
+        let name = FileName::Segment(SegmentId(segment)).to_string();
+        let disk = self.machine.disk();
+        (0..usize::from(self.scenario.directories)).any(|directory| {
+            let file = disk.open(DirectoryId(directory), &name);
+            file.is_ok_and(|file| disk.content(file).iter().skip(headers).all(|byte| *byte == 0))
+        })
+    }
+
+    /// Notes where the newest record of each key is.
+    pub(super) fn note_places(&mut self) {
+        for (key, number) in self.newest() {
+            self.note_place(key, number);
+        }
+    }
+
+    /// Notes where the newest record of a key is, as that of this version.
+    pub(super) fn note_place(&mut self, key: u64, number: Number) {
+        let Some(log) = &self.log else { return };
+        let hash = log.index().hash(&client::name(key));
+        let Some(entry) = hash.ok().and_then(|hash| log.index().get(hash)) else { return };
+        let place = place_of(entry, self.scenario.segment_bytes);
+        let places = self.places.entry(number).or_default();
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+
+    /// In `async`, what was acknowledged and is lost must be within the bound.
+    pub(super) fn check_losses(&mut self) -> Result<(), String> {
+        if self.lost.is_empty() || self.is_lying() {
+            return Ok(());
+        }
+        self.count("losses within the bound");
+        let settings = &self.scenario.settings;
+        let key_bytes = client::name(0).len();
+        let bytes = |len: Option<usize>| (RECORD_BYTES + key_bytes + len.unwrap_or(0)) as u64;
+        let lost: u64 = self.lost.iter().map(|loss| bytes(loss.version.value_len)).sum();
+        let longest = self.scenario.part_bytes * client::PARTS_MOST;
+        let one = bytes(usize::try_from(longest).ok());
+        if lost > settings.at_risk_bytes_max.max(one) {
+            return Err(format!("{lost} bytes are lost, more than may be: {:?}", self.lost));
+        }
+        let oldest = self.lost.iter().map(|loss| loss.acknowledged_ms).min().unwrap_or(0);
+        let age_ms = self.crashed_ms.saturating_sub(oldest);
+        if age_ms > settings.at_risk_ms_max + DISK_MS_MAX && !self.was_read_only {
+            return Err(format!("writes of {age_ms} ms ago are lost: {:?}", self.lost));
+        }
+        Ok(())
+    }
+}
+
+/// What a log could not read when it was opened, and what it shows instead of that.
+#[derive(Debug, Default)]
+pub(super) struct Unread {
+    named: Vec<Named>,
+    /// By key: its newest version, and what the log shows.
+    shown: BTreeMap<u64, (Number, Version)>,
+    /// Keys of these that were written since.
+    overwritten: BTreeSet<u64>,
+}
+
+impl Unread {
+    pub(super) fn new(named: Vec<Named>) -> Self {
+        Self { named, ..Self::default() }
+    }
+
+    /// Whether there is anything that could not be read.
+    pub(super) fn is_any(&self) -> bool {
+        !self.named.is_empty()
+    }
+
+    fn names(&self, place: (u32, u64)) -> bool {
+        self.named.iter().any(|named| named.covers(place))
+    }
+
+    /// Notes that a log which does not know the newest version of a key shows another one.
+    fn hide(&mut self, key: u64, newest: Number, shown: Version) {
+        self.shown.insert(key, (newest, shown));
+    }
+
+    /// Notes that the log knows the newest version of a key again.
+    pub(super) fn overwritten(&mut self, key: u64) {
+        self.overwritten.insert(key);
+    }
+
+    /// Whether the log does not know the newest version of a key.
+    pub(super) fn hides(&self, key: u64) -> bool {
+        self.shown.contains_key(&key) && !self.overwritten.contains(&key)
+    }
+
+    /// Whether a read that began when `since` was the newest version shows what it does because the
+    /// log does not know that version.
+    pub(super) fn explains(
+        &self,
+        key: u64,
+        since: Number,
+        seen: Option<&[u8]>,
+        times: (u64, u64),
+    ) -> bool {
+        self.shown
+            .get(&key)
+            .is_some_and(|(newest, shown)| *newest == since && shown.may_look_like(seen, times))
+    }
+}
+
+/// The segment that a record lies in, and the offset there.
+pub(crate) fn place_of(entry: Entry, segment_bytes: u64) -> (u32, u64) {
+    let at = entry.position.units() * u64::from(UNIT_BYTES);
+    (u32::try_from(at / segment_bytes).unwrap_or(u32::MAX), at % segment_bytes)
+}
+
+/// Something that a log has named as damaged or torn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named {
+    file: File,
+    offset: u64,
+    bytes: u64,
+}
+
+impl Named {
+    /// From `offset` on, so many bytes; all when that is 0.
+    pub(crate) fn new(file: File, offset: u64, bytes: u64) -> Self {
+        Self { file, offset, bytes }
+    }
+
+    /// Whether a record there would be within it.
+    pub(crate) fn covers(self, (segment, offset): (u32, u64)) -> bool {
+        let is_within =
+            self.bytes == 0 || (self.offset..self.offset + self.bytes).contains(&offset);
+        self.file.name == FileName::Segment(SegmentId(segment)) && is_within
+    }
+}
+
+/// What a report names, as damaged or as where a tail ends.
+pub(crate) fn named_by(report: &Report) -> impl Iterator<Item = Named> + use<'_> {
+    let damages = report.damages.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
+    damages.chain(report.torn.iter().map(|it| Named::new(it.file, it.offset, it.bytes)))
+}
+
+/// What a record has beside key and value, at least.
+const RECORD_BYTES: usize = 24;
+
+/// How long the simulated disk may take for what is under way, a millisecond a request.
+const DISK_MS_MAX: u64 = 200;
