@@ -116,6 +116,11 @@ impl Promises {
         oldest.map(|entry| entry.version)
     }
 
+    /// The versions that a crash may bring back, oldest first.
+    pub fn versions(&self, key: u64) -> impl Iterator<Item = Version> {
+        self.histories.get(&key).into_iter().flatten().map(|entry| entry.version)
+    }
+
     /// What a read shows that begins and ends now.
     #[must_use]
     pub fn newest(&self, key: u64) -> Version {

@@ -4,6 +4,7 @@
 //! seed. Invariant: what a client was answered is in [`Promises`] before anything else happens.
 
 mod answer;
+mod batch;
 mod client;
 mod loss;
 mod reopen;
@@ -85,6 +86,8 @@ enum Waiting {
     Write { key: u64, number: Number, mark: Mark },
     /// A large value for its parts.
     Large { key: u64, version: Version, upload: Upload, value: Vec<u8> },
+    /// A batch for the flush of all its changes.
+    Batch { changes: Vec<(u64, Number)>, marks: (Mark, Mark) },
     /// A read for the flush of what it saw.
     Seen { key: u64, number: Number, mark: Mark },
     /// Everybody for a flush of all; whether that ends `async`.
@@ -124,6 +127,8 @@ pub struct Run {
     /// Every version that each key ever had.
     ever: BTreeMap<u64, Vec<Version>>,
     waiting: Vec<Waiting>,
+    /// Batches that were made since the last crash.
+    batches: Vec<batch::Made>,
     fetches: BTreeMap<Token, Fetch>,
     now_ms: u64,
     next_number: Number,
@@ -178,6 +183,7 @@ impl Run {
             promises: Promises::default(),
             ever: BTreeMap::new(),
             waiting: Vec::new(),
+            batches: Vec::new(),
             fetches: BTreeMap::new(),
             now_ms: 1_000_000,
             next_number: 1,

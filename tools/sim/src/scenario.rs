@@ -43,6 +43,8 @@ pub struct Scenario {
     pub has_large: bool,
     /// Bytes of an entry of a flat index; 0 of a hash index.
     pub entry_bytes: u8,
+    /// The first key behind those that a flat index has at first.
+    pub kmax: u64,
     /// How the log is run at first.
     pub settings: Settings,
     /// Bytes of each directory's device.
@@ -85,11 +87,13 @@ impl Scenario {
             Class::Full => pick(&[3, 6, 12]).div_ceil(directories),
             _ => 4096,
         };
+        let keys = pick(&[2, 8, 30]);
         Self {
             seed,
             class,
             operations: OPERATIONS,
-            keys: pick(&[2, 8, 30]),
+            keys,
+            kmax: pick(&[1, keys]).into(),
             clients: pick(&[1, 4, 12]),
             directories: u16::try_from(directories).unwrap_or(1),
             block_bytes,

@@ -53,6 +53,7 @@ fn scenario(seed: u64) -> Scenario {
         part_bytes: 512,
         has_large: true,
         entry_bytes: 5,
+        kmax: 3,
         settings,
         capacity_bytes: 8 << 20,
         ..Scenario::new(seed)
@@ -119,6 +120,15 @@ impl Player {
         let mut from = 0;
         for _ in 0..REQUESTS_MAX {
             let Some(log) = &mut self.log else { return Ok(()) };
+            // Only a flat index has a range.
+            let has_key = self.scenario.entry_bytes == 0 || log.grow(key + 1) == Ok(Settled::Done);
+            if !has_key {
+                self.turn();
+                if self.machine.has_stopped() {
+                    return Ok(());
+                }
+                continue;
+            }
             let wrote = match &bytes {
                 None => match log.remove(&name, NOW_MS) {
                     Ok(Removed::Done { sequence, mark }) => Ok(Wrote::Done { sequence, mark }),
@@ -250,7 +260,12 @@ impl Player {
     fn get(&mut self, key: u64) -> Result<Option<Vec<u8>>, Error> {
         let name = key.to_le_bytes();
         let Some(log) = &mut self.log else { return Ok(None) };
-        let reading = match log.get(&name, NOW_MS)? {
+        let got = match log.get(&name, NOW_MS) {
+            // The range has not grown to such a key.
+            Err(Error::Key(_)) => return Ok(None),
+            got => got?,
+        };
+        let reading = match got {
             Get::Absent { .. } | Get::Wait => return Ok(None),
             Get::Memory { stored, .. } => return Ok(Some(stored.value)),
             Get::Read(reading) => reading,

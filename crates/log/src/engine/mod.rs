@@ -209,6 +209,8 @@ pub struct Engine<K> {
     next_sequence: u64,
     /// Below this ticket everything shall be flushed, whatever the mode.
     drain_below: u64,
+    /// The first ticket of the present `Async`.
+    async_from: u64,
     now_ms: u64,
     /// Where the parts of large values lie, by the position of the head.
     larges: BTreeMap<Position, Vec<(Position, SizeClass)>>,
@@ -265,8 +267,13 @@ impl<K: Keys> Engine<K> {
     }
 
     /// Changes when writes are answered. What was answered before is durable when a drain that
-    /// begins now is done.
+    /// begins now is done. What waits in `Safe` goes on waiting in `Async`: it may be more than may
+    /// be lost.
     pub fn set_mode(&mut self, mode: Mode) {
+        if self.settings.mode == Mode::Safe && mode == Mode::Async {
+            self.async_from = self.next_ticket;
+            self.drain_below = self.next_ticket;
+        }
         self.settings.mode = mode;
     }
 
@@ -295,9 +302,11 @@ impl<K: Keys> Engine<K> {
     /// Whether a reply that waits for everything from `first` to `last` may go out.
     pub fn may_answer_all(&self, first: Mark, last: Mark) -> Settled {
         let is_early = cfg!(mutant = "log_answer_before_flush");
-        if self.settings.mode == Mode::Async || is_early {
+        let is_async = self.settings.mode == Mode::Async;
+        if is_early || is_async && first.0 >= self.async_from {
             return Settled::Done;
         }
+        let last = if is_async { last.min(Mark(self.async_from - 1)) } else { last };
         self.all_durable(first, last)
     }
 

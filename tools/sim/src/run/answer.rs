@@ -52,6 +52,14 @@ impl Run {
                 }
                 Ok(None)
             }
+            Waiting::Batch { changes, marks } => {
+                match self.log_mut().may_answer_all(marks.0, marks.1) {
+                    Settled::Pending => return Ok(Some(Waiting::Batch { changes, marks })),
+                    Settled::Failed => self.count("failed answers"),
+                    Settled::Done => self.answer_batch(&changes),
+                }
+                Ok(None)
+            }
             Waiting::Drain { mut drain, newest } => {
                 match self.log_mut().drained(&mut drain) {
                     Settled::Pending => return Ok(Some(Waiting::Drain { drain, newest })),
@@ -68,6 +76,17 @@ impl Run {
             }
             Waiting::Large { .. } => self.go_on_with_large(waiting),
         }
+    }
+
+    fn answer_batch(&mut self, changes: &[(u64, Number)]) {
+        for (key, number) in changes {
+            if self.mode == Mode::Safe {
+                self.promises.promise(*key, *number);
+            } else {
+                self.promises.acknowledge(*key, *number, self.now_ms);
+            }
+        }
+        self.count(if self.mode == Mode::Safe { "safe batches" } else { "early batches" });
     }
 
     /// The next part, or the head.

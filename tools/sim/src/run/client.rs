@@ -1,7 +1,7 @@
 //! What clients do.
 
 use log::{
-    engine::{Get, Mode, Put, Removed, Wrote},
+    engine::{Get, Mode, Put, Removed, Settled, Wrote},
     error::Error,
 };
 
@@ -27,7 +27,8 @@ impl Run {
         self.operation += 1;
         let key = self.random.below(self.scenario.keys).into();
         match self.random.below(100) {
-            0..48 => self.put(key),
+            0..42 => self.put(key),
+            42..48 => self.batch(),
             48..52 if self.scenario.has_large => self.begin_large(key),
             48..52 => self.put(key),
             52..66 => self.remove(key),
@@ -37,7 +38,35 @@ impl Run {
         }
     }
 
+    /// Has the index take a key, if it is of that kind. `false`, when it was refused or the machine
+    /// has stopped.
+    pub(super) fn grow_for(&mut self, key: u64) -> Result<bool, String> {
+        if self.scenario.entry_bytes == 0 {
+            return Ok(true);
+        }
+        for attempt in 0..TURNS_MAX {
+            match self.log_mut().grow(key + 1) {
+                Ok(Settled::Done) => {
+                    if attempt > 0 {
+                        self.count("growths of the range of keys");
+                    }
+                    return Ok(true);
+                }
+                Ok(_) => {}
+                Err(error) => return self.refused(&error).map(|()| false),
+            }
+            self.turn()?;
+            if self.machine.has_stopped() {
+                return Ok(false);
+            }
+        }
+        Err("a growth waits for ever".to_owned())
+    }
+
     fn put(&mut self, key: u64) -> Result<(), String> {
+        if !self.grow_for(key)? {
+            return Ok(());
+        }
         let len = match self.random.below(8) {
             0 => 0,
             1 => self.random.below(8),
@@ -57,6 +86,9 @@ impl Run {
     }
 
     fn begin_large(&mut self, key: u64) -> Result<(), String> {
+        if !self.grow_for(key)? {
+            return Ok(());
+        }
         let part_bytes = self.scenario.part_bytes;
         let len = part_bytes + 1 + self.random.below(part_bytes * (PARTS_MOST - 1));
         let version = self.version(Some(len as usize));
@@ -76,7 +108,12 @@ impl Run {
         let version = self.version(None);
         let remove = |run: &mut Self, key: &[u8]| {
             let now_ms = run.now_ms;
-            match run.log_mut().remove(key, now_ms)? {
+            let removed = match run.log_mut().remove(key, now_ms) {
+                // Such a key was never written.
+                Err(Error::Key(_)) => Removed::Absent { wait: None },
+                other => other?,
+            };
+            match removed {
                 Removed::Wait => Ok(Wrote::Wait),
                 Removed::Done { sequence, mark } => Ok(Wrote::Done { sequence, mark }),
                 Removed::Absent { wait } => {
@@ -167,6 +204,8 @@ impl Run {
                     return Ok(());
                 }
                 Ok(Get::Absent { wait }) => (None, None, wait),
+                // Such a key was never written.
+                Err(Error::Key(_)) => (None, None, None),
                 Ok(Get::Memory { stored, wait }) => (Some(stored.value), stored.parts, wait),
                 Err(error) => return self.refused_get(key, &error),
             };
@@ -207,7 +246,7 @@ impl Run {
         keys.map(|key| (key, self.promises.newest(key).number)).collect()
     }
 
-    fn version(&mut self, value_len: Option<usize>) -> Version {
+    pub(super) fn version(&mut self, value_len: Option<usize>) -> Version {
         let number = self.next_number;
         self.next_number += 1;
         let expires = value_len.is_some_and(|len| len > 0) && self.random.below(10) == 0;

@@ -23,6 +23,7 @@ impl Run {
         asked_ms: u64,
         seen: Option<&[u8]>,
     ) -> Result<(), String> {
+        self.note_shown(key, seen, (asked_ms, self.now_ms));
         if self.unread.is_any() {
             return self.recovered_in_part(key, asked_ms, seen);
         }

@@ -47,7 +47,7 @@ pub fn open(
         entry_bytes: scenario.entry_bytes,
         index: match scenario.entry_bytes {
             0 => IndexKind::Hash { seeds: seeds_of_hash(scenario.seed) },
-            _ => IndexKind::Flat { kmin: 0, kmax: scenario.keys.into() },
+            _ => IndexKind::Flat { kmin: 0, kmax: scenario.kmax },
         },
     };
     let opening = Opening {
@@ -150,6 +150,7 @@ impl Run {
         }
         self.promises = crate::promise::Promises::default();
         self.unread = Unread::default();
+        self.batches.clear();
         self.ever.clear();
         self.named.clear();
         self.places.clear();
@@ -256,6 +257,7 @@ impl Run {
         }
         self.settle_fetches()?;
         self.machine.disk().set_rates(self.scenario.rates.clone());
+        self.check_batches()?;
         self.check_losses()
     }
 

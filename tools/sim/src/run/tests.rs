@@ -63,7 +63,11 @@ fn seeds_hold() {
 const FEWEST: u64 = 100;
 
 /// What must have happened, beside every kind of fault.
-const DEEDS: [&str; 13] = [
+const DEEDS: [&str; 17] = [
+    "batches",
+    "batches lost whole",
+    "safe batches",
+    "growths of the range of keys",
     "large puts",
     "stops in order",
     "clean openings",

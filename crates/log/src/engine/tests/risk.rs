@@ -38,3 +38,16 @@ fn the_head_of_a_large_value_waits_for_what_is_at_risk() {
     assert_eq!(log.engine.durable(small), Settled::Done);
     assert!(matches!(log.engine.put_head(&upload, &put, log.now_ms), Ok(Wrote::Done { .. })));
 }
+
+#[test]
+fn what_waits_in_safe_is_not_answered_by_a_change_to_async() {
+    let mut log = Log::new(Mode::Safe);
+    let before = log.put(b"before", &[1; 1000]).unwrap();
+    log.engine.set_mode(Mode::Async);
+    let behind = log.put(b"behind", &[2; 1000]).unwrap();
+    assert_eq!(log.engine.may_answer(before), Settled::Pending, "more than may be lost");
+    assert_eq!(log.engine.may_answer_all(before, behind), Settled::Pending);
+    assert_eq!(log.engine.may_answer(behind), Settled::Done);
+    log.settle();
+    assert_eq!(log.engine.may_answer_all(before, behind), Settled::Done);
+}
