@@ -180,6 +180,8 @@ pub struct Engine<K> {
     chain: Chain,
     /// No segment is prepared before this time: the last attempt failed.
     retry_at_ms: u64,
+    /// How many attempts have failed since one has succeeded.
+    attempts: u32,
     /// The next number of a segment.
     next_segment: u32,
     /// What the keys are to grow to.

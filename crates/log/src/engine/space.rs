@@ -115,8 +115,8 @@ impl<K: Keys> Engine<K> {
     pub(super) fn take_segment(&mut self, purpose: Purpose) -> Result<Taken, Error> {
         let kept = match purpose {
             Purpose::Put => RESERVE,
-            Purpose::Remove => RESERVE - 1,
-            Purpose::Rewrite => 0,
+            Purpose::Remove if !cfg!(mutant = "log_reserve_of_one") => RESERVE - 1,
+            Purpose::Remove | Purpose::Rewrite => 0,
         };
         if self.free.len() <= kept {
             return self.no_segment().map(|()| Taken::Wait);
@@ -190,8 +190,9 @@ impl<K: Keys> Engine<K> {
 
     fn prepare_segment(&mut self) {
         let id = SegmentId(self.next_segment);
-        let directory = u16::try_from(id.0 % u32::from(self.directories)).unwrap_or(0);
-        let directory = DirectoryId(directory);
+        // In turn, and past a directory that has no room or fails.
+        let turn = (u64::from(id.0) + u64::from(self.attempts)) % u64::from(self.directories);
+        let directory = DirectoryId(u16::try_from(turn).unwrap_or(0));
         let file = File { directory, name: FileName::Segment(id) };
         let shape = self.manifest.shape;
         let mut chain = Chain::default();
@@ -237,6 +238,7 @@ impl<K: Keys> Engine<K> {
                 self.add_segment(id, directory, is_written);
                 self.next_segment = id.0 + 1;
                 self.retry_at_ms = 0;
+                self.attempts = 0;
             }
             (Progress::Finished, Some(Preparing::Growing(kmax))) => self.end_growth(kmax),
             // It is cleared away, and the number is free again.
@@ -262,7 +264,16 @@ impl<K: Keys> Engine<K> {
             self.growth_error = Some(broken.error);
             return;
         }
-        self.retry_at_ms = self.now_ms + RETRY_MS;
+        self.attempts = self.attempts.saturating_add(1);
+        let directories = u32::from(self.directories);
+        self.retry_at_ms = if self.attempts < directories {
+            // There may be room in another one.
+            0
+        } else if self.attempts.is_multiple_of(directories) {
+            self.now_ms + RETRY_MS
+        } else {
+            self.now_ms.max(1)
+        };
         if broken.is_unsure {
             return;
         }
@@ -278,6 +289,8 @@ impl<K: Keys> Engine<K> {
                 self.chain.push_tolerant(Action::Remove { file: manifest });
                 self.chain.push_tolerant(Action::Truncate { file, bytes: 0 });
                 self.chain.push_tolerant(Action::Remove { file });
+                // Only then may another directory have a segment of this number.
+                self.chain.push(Action::FlushDirectory { directory });
                 self.preparing = Some(Preparing::Clearing(id));
             }
             // What is left of it is in the way of its number.

@@ -168,6 +168,9 @@ impl<K: Keys> Engine<K> {
         self.now_ms = now_ms;
         self.index.prepare(hash)?;
         self.check_bytes(record.bytes())?;
+        if cfg!(mutant = "log_index_before_append") {
+            self.publish_early(hash);
+        }
         if self.make_room(Needed::one(record.bytes()), Purpose::Put)? == Room::Wait {
             return Ok(Wrote::Wait);
         }
@@ -176,6 +179,15 @@ impl<K: Keys> Engine<K> {
         let token = if record.token == 0 { sequence } else { record.token };
         let record = Record { sequence, token, ..*record };
         Ok(Wrote::Done { sequence, mark: self.append(&record, hash) })
+    }
+
+    /// Leads to where the next chunk begins, whether a record will be there or not; only a mutant
+    /// does that.
+    fn publish_early(&mut self, hash: KeyHash) {
+        let Some(tail) = &self.open else { return };
+        let position = self.position(tail.segment, tail.end());
+        let class = SizeClass::LARGEST;
+        self.index.publish(hash, self.index.kept(Entry { position, class }));
     }
 
     /// Refuses what does not fit into one record.

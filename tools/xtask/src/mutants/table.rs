@@ -14,7 +14,7 @@ pub(super) struct Mutant {
     pub(super) symptom: &'static str,
 }
 
-pub(super) const MUTANTS: [Mutant; 30] = [
+pub(super) const MUTANTS: [Mutant; 33] = [
     Mutant {
         name: "no_fence",
         suite: Suite::Loom,
@@ -224,5 +224,26 @@ pub(super) const MUTANTS: [Mutant; 30] = [
         package: "kelvin-log",
         filter: "keys_grow_when_the_manifest_is_durable",
         symptom: "a key was taken before the manifest had it",
+    },
+    Mutant {
+        name: "log_stale_generation",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_record_is_one_only_in_its_generation",
+        symptom: "a stale record is believed",
+    },
+    Mutant {
+        name: "log_reserve_of_one",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "removes_leave_the_segment_that_rewriting_needs",
+        symptom: "there is no segment for rewriting",
+    },
+    Mutant {
+        name: "log_index_before_append",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "seeds_hold",
+        symptom: "again: cargo run -p disk-sim",
     },
 ];

@@ -281,6 +281,7 @@ impl<K: Keys> Engine<K> {
             preparing: None,
             chain: Chain::default(),
             retry_at_ms: 0,
+            attempts: 0,
             next_segment: 0,
             growth: None,
             growth_error: None,

@@ -104,6 +104,60 @@ fn a_full_disk_refuses_puts_and_takes_removes_until_there_is_room() {
 }
 
 #[test]
+fn removes_leave_the_segment_that_rewriting_needs() {
+    let mut log = Log::new(Mode::Safe);
+    log.settle();
+    log.disk.fault =
+        Some(Box::new(|action| matches!(action, Action::Allocate { .. }).then_some(Failure::Full)));
+    let mut keys = 0u32;
+    while log.put(&keys.to_le_bytes(), b"value").is_ok() {
+        keys += 1;
+    }
+    log.settle();
+    let mut removed = 0u32;
+    while removed < keys {
+        match log.engine.remove(&removed.to_le_bytes(), log.now_ms) {
+            Ok(Removed::Done { .. }) => removed += 1,
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error, Error::NoRoom);
+                break;
+            }
+        }
+        log.settle();
+    }
+    assert!((10..keys).contains(&removed), "{removed} of {keys} were removed");
+    assert_eq!(log.engine.free.len(), 1, "there is no segment for rewriting");
+}
+
+#[test]
+fn a_directory_without_room_does_not_hold_the_others_back() {
+    let mut disk = MemoryDisk::default();
+    let opening = Opening {
+        directories: 3,
+        new: New { log: LogId(5), shape: shape() },
+        settings: settings(Mode::Safe),
+        now_ms: 0,
+        progress: &mut |_| {},
+    };
+    let (engine, report) =
+        Engine::open(&mut disk, opening, |_: &Manifest| Ok(MapKeys::new(UNITS_MAX))).unwrap();
+    let mut log = Log { disk, engine, report, now_ms: 0 };
+    log.disk.fault = Some(Box::new(|action| match action {
+        Action::Allocate { file, .. } if file.directory != DirectoryId(2) => Some(Failure::Full),
+        _ => None,
+    }));
+    for key in 0..100u32 {
+        log.put(&key.to_le_bytes(), &[1; 900]).expect("there is room in one directory");
+        log.settle();
+    }
+    let files = log.disk.files.keys();
+    let segments: Vec<_> = files.filter(|file| matches!(file.name, FileName::Segment(_))).collect();
+    assert!(segments.len() > 5, "{segments:?}");
+    assert!(segments.iter().all(|file| file.directory == DirectoryId(2)), "{segments:?}");
+}
+
+#[test]
 fn positions_that_the_index_cannot_keep_are_a_named_limit() {
     let mut disk = MemoryDisk::default();
     let opening = Opening {

@@ -139,6 +139,19 @@ fn a_head_says_where_the_parts_lie() {
     assert_eq!(Parts::parse(&Parts::encode((1 << 30) + 1, 42, &positions)), None);
 }
 
+#[test]
+fn a_record_is_one_only_in_its_generation_and_place() {
+    let seed = Seed::new(LOG, 3, 9);
+    let record = Record::new(Kind::Value, 7, b"key", b"value");
+    let bytes = encode(&record, seed, 64);
+    assert!(Record::decode(&bytes, seed, 64).is_ok());
+    for (segment, generation, offset) in [(3, 8, 64), (3, 10, 64), (4, 9, 64), (3, 9, 80)] {
+        let seed = Seed::new(LOG, segment, generation);
+        let found = Record::decode(&bytes, seed, offset);
+        assert!(found.is_err(), "a stale record is believed: {segment} {generation} {offset}");
+    }
+}
+
 proptest! {
     #[test]
     fn records_come_back(
