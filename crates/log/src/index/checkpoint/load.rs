@@ -17,7 +17,7 @@ const LOAD_THREADS: usize = 4;
 
 /// Times that a read which came back short is asked for: what was interrupted comes back whole
 /// soon, what is at the end of the file never does.
-const READ_ATTEMPTS: u32 = 3;
+const READ_ATTEMPTS: u32 = 8;
 
 /// What the index is to be, as the log's manifest and options have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
