@@ -149,8 +149,8 @@ impl<K: Keys> Engine<K> {
         }
     }
 
-    /// The head of the upload, which is the last record, is the key's: its parts live as long as it,
-    /// and whoever loses it loses the value.
+    /// The head of the upload, which is the last record, is the key's: its parts live as long as
+    /// it, and whoever loses it loses the value.
     pub(super) fn keep_parts(&mut self, upload: &Upload, hash: KeyHash) {
         let Some(entry) = self.index.get(hash) else { return };
         for (position, class) in &upload.parts {

@@ -45,8 +45,8 @@ impl Places {
 /// The stream of random numbers that draws places.
 const PLACES_STREAM: u64 = 7;
 
-/// Hurts what a script leaves, and says how often what came of it. `hurt` is told a file and a place
-/// in it.
+/// Hurts what a script leaves, and says how often what came of it. `hurt` is told a file and a
+/// place in it.
 fn hurt_all(
     left: Left,
     places: Places,
