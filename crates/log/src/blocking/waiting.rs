@@ -280,8 +280,10 @@ mod tests {
             let woken = scope.spawn(|| {
                 let seat = sit(&mut waiter.lock().expect("no panic"), 1);
                 sender.send(()).expect("it listens");
-                let long = Duration::from_secs(60);
-                std::iter::repeat_with(|| seat.wait(long)).flatten().next()
+                let (long, start) = (Duration::from_secs(60), std::time::Instant::now());
+                let told = std::iter::repeat_with(|| seat.wait(long)).flatten().next();
+                assert!(start.elapsed() < long / 2, "nobody has woken it");
+                told
             });
             receiver.recv().expect("it sits");
             waiter.lock().expect("no panic").tell(false, |_, _| Settled::Done).wake();

@@ -66,6 +66,12 @@ impl<K: Keys> Engine<K> {
             || self.wants_growth()
     }
 
+    /// What failed flushes have left, and how many have failed: when it changes, those who wait for
+    /// any report are to look again.
+    pub(crate) fn setbacks(&self) -> (usize, u32) {
+        (self.stranded.len(), self.failures)
+    }
+
     /// How many actions are out.
     pub fn out(&self) -> usize {
         self.jobs.len()
