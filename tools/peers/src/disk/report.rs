@@ -22,6 +22,9 @@ const READ_AHEAD_BYTES: f64 = 24.0 * 1024.0;
 /// A get of which nothing is in memory has a page read, but where it shares one with another.
 const COLD_BYTES_MIN: f64 = 0.9 * BLOCK_BYTES as f64;
 
+/// Reads of the device a get, below which one get in five was answered from memory.
+const COLD_READS_MIN: f64 = 0.8;
+
 /// A whole run.
 #[derive(Debug, serde::Serialize)]
 pub(super) struct Report {
@@ -152,7 +155,9 @@ impl Row {
             self.median(|sample| sample.read_bytes).unwrap_or(value_bytes.max(COLD_BYTES_MIN));
         let least = value_bytes.max(COLD_BYTES_MIN);
         let is_cold = (least..1.5 * value_bytes + READ_AHEAD_BYTES).contains(&bytes);
-        cell.work == Work::Cold && !is_cold
+        // What others read only adds.
+        let is_fetched = self.median(|sample| sample.device_reads).unwrap_or(1.0) >= COLD_READS_MIN;
+        cell.work == Work::Cold && !(is_cold && is_fetched)
     }
 }
 

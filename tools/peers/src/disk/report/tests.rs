@@ -94,6 +94,8 @@ fn a_set_that_is_in_memory_is_told() {
         let row = row("peer", false, vec![sample(10, read_bytes)]);
         assert_eq!(row.is_resident(report.cell), is_resident, "{read_bytes}");
     }
+    let few = Sample { device_reads: Some(0.5), ..sample(10, 4096) };
+    assert!(row("peer", false, vec![few]).is_resident(report.cell));
 }
 
 #[test]
