@@ -55,8 +55,7 @@ pub enum Error {
     BatchBytes {
         /// Their bytes, and what they may grow by when they are written again.
         got: usize,
-        /// The most: a chunk, and in `async` what may be at risk. Also fewer when their footer is
-        /// too large for a segment.
+        /// The most: a chunk, and in `async` what may be at risk.
         max: usize,
     },
     /// A range of keys that cannot be had.

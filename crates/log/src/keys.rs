@@ -56,6 +56,15 @@ pub trait Keys {
     /// When there is none.
     fn prepare(&self, hash: KeyHash) -> Result<(), IndexFull>;
 
+    /// Whether the index can have such a key: one that a footer lists may be outside its range.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn admits(&self, hash: KeyHash) -> Result<(), KeyFlaw> {
+        let _ = hash;
+        Ok(())
+    }
+
     /// Makes room for the entries of all these keys at once.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! Their records lie side by side in one chunk, behind one that says how many they are. A recovery
 //! takes all of them or none, and readers see them in one step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Engine, Mark, Mode, Settled, Upload,
@@ -76,8 +76,11 @@ impl<K: Keys> Engine<K> {
         self.check_batch(&planned)?;
         // A key that is there has its place, also in a full index.
         let hashes = planned.records.iter().map(|(hash, ..)| *hash);
-        let new: Vec<KeyHash> = hashes.filter(|hash| self.index.get(*hash).is_none()).collect();
-        self.index.prepare_all(&new)?;
+        let new: BTreeSet<KeyHash> =
+            hashes.filter(|hash| self.index.get(*hash).is_none()).collect();
+        if !new.is_empty() {
+            self.index.prepare_all(&Vec::from_iter(new))?;
+        }
         let is_put = planned.records.iter().any(|(_, record, _)| record.kind != Kind::Tombstone);
         let purpose = if is_put { Purpose::Put } else { Purpose::Remove };
         let count = planned.records.len();
@@ -128,13 +131,24 @@ impl<K: Keys> Engine<K> {
 
     fn check_batch(&self, planned: &Planned<'_>) -> Result<(), Error> {
         let count = planned.records.len();
+        if count <= 1 {
+            return Ok(());
+        }
         if count > BATCH_RECORDS_MAX {
             return Err(Error::BatchRecords { got: count, max: BATCH_RECORDS_MAX });
         }
         let (got, max) = (planned.bytes() + count * TOKEN_BYTES_MAX, self.batch_bytes_max());
-        let needed = Needed { bytes: planned.bytes(), records: count };
-        if got > max || !self.fits_a_segment(needed) {
+        if got > max {
             return Err(Error::BatchBytes { got, max });
+        }
+        let fits = |records: usize| {
+            let bytes = planned.bytes() * records / count;
+            self.fits_a_segment(Needed { bytes, records })
+        };
+        if !fits(count) {
+            // It is their footer that does not: of fewer such records it would.
+            let max = (1..count).rev().find(|fewer| fits(*fewer)).unwrap_or(1);
+            return Err(Error::BatchRecords { got: count, max });
         }
         Ok(())
     }

@@ -151,6 +151,16 @@ impl Keys for Keyed {
         }
     }
 
+    fn admits(&self, hash: KeyHash) -> Result<(), KeyFlaw> {
+        match (&self.index, hash.integer()) {
+            (Index::Flat(flat), Some(key)) if !flat.has(key) => {
+                let range = flat.range();
+                Err(KeyFlaw::OutOfRange { key, kmin: range.kmin, kmax: range.kmax })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn prepare_all(&self, hashes: &[KeyHash]) -> Result<(), IndexFull> {
         // One may take the place that was found for another: there has to be room for as many.
         match &self.index {

@@ -82,6 +82,11 @@ impl Cursor {
         }
     }
 
+    /// There is a record of this sequence, which does not count.
+    pub(super) fn saw(&mut self, sequence: u64) {
+        self.trailer.greatest_sequence = self.trailer.greatest_sequence.max(sequence);
+    }
+
     /// What its footer shall list; `None` when it has one, or must not have one.
     pub(super) fn take_to_seal(&mut self) -> Option<Vec<Listed>> {
         self.to_seal.take()

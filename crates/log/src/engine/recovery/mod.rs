@@ -335,6 +335,15 @@ impl<K: Keys> Engine<K> {
             let (Some(position), Some(class)) = (Position::new(units), class) else {
                 return Ok(());
             };
+            if let Err(flaw) = index.admits(listed.hash) {
+                // The range is smaller than it was: this manifest was put back from a copy.
+                if let Some(found) = self.segment(segment) {
+                    let (file, offset) = (found.file(segment), listed.offset());
+                    let what = Wrong::Named(Error::Key(flaw));
+                    report.damage(Damage { file, offset, bytes: class.bytes().into(), what });
+                }
+                return Ok(());
+            }
             index.prepare(listed.hash)?;
             let entry = index.kept(Entry { position, class });
             tally.replace(listed, entry, index.publish(listed.hash, entry), units_of_segment);

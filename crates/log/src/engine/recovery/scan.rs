@@ -42,6 +42,8 @@ pub(super) struct Scan {
     pub(super) flushed: u64,
     /// How far the segment was flushed, as far as a padding record says.
     durable: u64,
+    /// The greatest sequence of any record, also of those that do not count.
+    pub(super) greatest_sequence: u64,
     /// Where the last record ends.
     pub(super) records_end: u64,
     /// Whether there is nothing but zeros.
@@ -239,6 +241,7 @@ impl Scan {
             self.holes.push((at, length as u64));
             return;
         };
+        self.greatest_sequence = self.greatest_sequence.max(record.sequence);
         let listed = Listed {
             hash,
             sequence: record.sequence,

@@ -255,7 +255,8 @@ impl<K: Keys> Engine<K> {
             report.torn(Torn { file, offset, bytes });
         }
         report.torn(Torn { file, offset, bytes: span.end.saturating_sub(offset) });
-        let cursor = Cursor::of_scan(id, span, scan.listed, scan.records_end, may_seal);
+        let mut cursor = Cursor::of_scan(id, span, scan.listed, scan.records_end, may_seal);
+        cursor.saw(scan.greatest_sequence);
         (Role::Unlisted, Some(cursor))
     }
 }

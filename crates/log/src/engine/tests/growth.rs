@@ -50,25 +50,31 @@ fn keys_grow_when_the_manifest_is_durable_and_stay_so() {
 
 #[test]
 fn a_crash_at_any_step_of_a_growth_loses_nothing() {
+    let mut seen = std::collections::BTreeSet::new();
     for steps in 0..20 {
         let mut log = open(MemoryDisk::default());
         log.settle();
         assert!(takes(&mut log, 9));
         log.settle();
-        let mut has_grown = false;
         for _ in 0..steps {
-            has_grown = log.engine.grow(20).unwrap() == Settled::Done;
-            if has_grown {
+            if log.engine.grow(20).unwrap() == Settled::Done {
                 break;
             }
             log.step();
         }
         let is_taken = takes(&mut log, 15);
-        assert_eq!(is_taken, has_grown || log.engine.grow(20) == Ok(Settled::Done));
-        log.settle();
+        assert_eq!(is_taken, log.engine.grow(20) == Ok(Settled::Done));
+        // The growth goes no further; the record does.
+        while let Some(plan) = log.engine.poll_records(0) {
+            let outcome = log.disk.perform(plan.action);
+            log.engine.complete(plan.token, outcome);
+        }
         // What was asked for and not taken comes or does not; what was taken is there.
         let disk = MemoryDisk { files: log.disk.files, ..MemoryDisk::default() };
         let mut log = open(disk);
+        let IndexKind::Flat { kmax, .. } = log.engine.manifest().shape.index else { panic!() };
+        assert!(kmax == 20 || kmax == 10 && !is_taken, "{kmax} after {steps} steps");
+        seen.insert(kmax);
         assert_eq!(log.report.damages, [], "after {steps} steps");
         assert_eq!(log.value(&9u64.to_le_bytes()), Some(b"value".to_vec()));
         if is_taken {
@@ -79,6 +85,40 @@ fn a_crash_at_any_step_of_a_growth_loses_nothing() {
         }
         assert!(takes(&mut log, 19));
     }
+    assert_eq!(seen.len(), 2, "some crashes come before the manifest, and some after it");
+}
+
+#[test]
+fn a_manifest_of_fewer_keys_that_was_put_back_loses_none_unnamed() {
+    let mut log = open(MemoryDisk::default());
+    log.settle();
+    let manifest = log.disk.manifest().clone();
+    while log.engine.grow(20).unwrap() != Settled::Done {
+        log.step();
+    }
+    // A whole segment, which gets a footer.
+    for _ in 0..40 {
+        log.put(&15u64.to_le_bytes(), &[1; 400]).unwrap();
+        log.put(&5u64.to_le_bytes(), &[2; 400]).unwrap();
+        log.settle();
+    }
+    *log.disk.manifest() = manifest;
+    let rows = |disk: &mut MemoryDisk| Manifest::decode(disk.manifest()).unwrap().rows.len();
+    let kept = rows(&mut log.disk) as u32;
+    log.disk.files.retain(|file, _| match file.name {
+        FileName::Segment(id) => id.0 < kept,
+        _ => true,
+    });
+    let mut log = open(log.disk);
+    let flaw = crate::keys::KeyFlaw::OutOfRange { key: 15, kmin: 0, kmax: 10 };
+    let what = Wrong::Named(Error::Key(flaw));
+    assert!(log.report.damages.iter().any(|damage| damage.what == what), "nobody says so");
+    assert_eq!(log.value(&5u64.to_le_bytes()), Some(vec![2; 400]));
+    while log.engine.grow(20).unwrap() != Settled::Done {
+        log.step();
+    }
+    let mut log = open(log.disk);
+    assert_eq!(log.value(&15u64.to_le_bytes()), Some(vec![1; 400]));
 }
 
 #[test]

@@ -177,10 +177,15 @@ impl Loader {
             self.each(&mut disk, turns, |block, bytes| self.accept(index, block, bytes))
         };
         thread::scope(|scope| {
-            let threads: Vec<_> =
-                (0..LOAD_THREADS).map(|thread| scope.spawn(move || load(thread))).collect();
-            threads.into_iter().try_for_each(|thread| {
-                thread.join().expect("invariant: a thread that loads does not panic")
+            let spawn = |number| {
+                let spawned = thread::Builder::new().spawn_scoped(scope, move || load(number));
+                spawned.map_err(|_| number)
+            };
+            let threads: Vec<_> = (0..LOAD_THREADS).map(spawn).collect();
+            threads.into_iter().try_for_each(|thread| match thread {
+                Ok(thread) => thread.join().expect("invariant: loading does not panic"),
+                // The system gives no more threads: this one does it.
+                Err(number) => load(number),
             })
         })
     }
