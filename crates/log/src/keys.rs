@@ -86,6 +86,15 @@ pub trait Keys {
     /// Makes `entry` the key's, and returns the one before. Room was made for it.
     fn publish(&self, hash: KeyHash, entry: Entry) -> Option<Entry>;
 
+    /// Makes room for `entry`, makes it the key's, and returns the one before.
+    ///
+    /// # Errors
+    /// When there is no room.
+    fn insert(&self, hash: KeyHash, entry: Entry) -> Result<Option<Entry>, IndexFull> {
+        self.prepare(hash)?;
+        Ok(self.publish(hash, entry))
+    }
+
     /// What an entry comes back as: the class of a narrow one is wider.
     fn kept(&self, entry: Entry) -> Entry {
         entry

@@ -187,6 +187,15 @@ impl Keys for Keyed {
         guard.publish(entry)
     }
 
+    fn insert(&self, hash: KeyHash, entry: Entry) -> Result<Option<Entry>, IndexFull> {
+        // Under one lock: a recovery does this for every record.
+        match self.index.lock(hash) {
+            Ok(mut guard) => Ok(guard.publish(entry)),
+            Err(IndexError::Full { .. } | IndexError::OutOfRange { .. }) => Err(IndexFull),
+            Err(error) => panic!("a key that was hashed has its place: {error}"),
+        }
+    }
+
     fn kept(&self, entry: Entry) -> Entry {
         self.index.kept(entry)
     }

@@ -344,9 +344,9 @@ impl<K: Keys> Engine<K> {
                 }
                 return Ok(());
             }
-            index.prepare(listed.hash)?;
             let entry = index.kept(Entry { position, class });
-            tally.replace(listed, entry, index.publish(listed.hash, entry), units_of_segment);
+            let old = index.insert(listed.hash, entry)?;
+            tally.replace(listed, entry, old, units_of_segment);
             Ok::<(), Error>(())
         })?;
         for cursor in cursors {
