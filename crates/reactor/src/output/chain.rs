@@ -6,11 +6,12 @@ use super::Weight;
 use crate::pool::{Buffer, Class, Share};
 
 /// Places for buffers before the last that an empty chain keeps, so that a steady load does not
-/// allocate and an idle connection costs little: 8 of 40 bytes, if it has ever had any.
-const KEPT_BUFFERS: usize = 8;
+/// allocate and an idle connection, which has two chains, costs little: 4 of 40 bytes, if it has
+/// ever had any.
+const KEPT_BUFFERS: usize = 4;
 
-/// Places for external memory that it keeps: 4 of some 140 bytes, if it has ever had any.
-const KEPT_PIECES: usize = 4;
+/// Places for external memory that it keeps: 2 of some 140 bytes, if it has ever had any.
+const KEPT_PIECES: usize = 2;
 
 /// Memory outside the pool that is sent in place. It must not change before it is dropped.
 pub trait External {
@@ -329,13 +330,6 @@ impl<E: External> Chain<E> {
         last.commit_with(count, tail);
         self.0.bytes_in_buffers += len;
         self.0.behind += len;
-    }
-
-    pub(super) fn reserve(&mut self, len: usize) -> &mut [u8] {
-        self.commit_with(len, &[]);
-        let Some(last) = &mut self.0.last else { return &mut [] };
-        let end = last.bytes().len();
-        last.written(end - len)
     }
 
     pub(super) fn push_external(&mut self, external: E) {

@@ -161,15 +161,6 @@ impl<E: External> Output<E> {
         self.chain.commit_with(count, tail);
     }
 
-    /// Appends `len` bytes in one piece and returns them to be written.
-    ///
-    /// # Panics
-    /// Panics when `len` exceeds [`BUFFER_BYTES_MAX`].
-    pub fn reserve(&mut self, len: usize) -> &mut [u8] {
-        self.room(len);
-        self.chain.reserve(len)
-    }
-
     /// Appends memory that lies elsewhere. It is dropped when it has been sent, or when the
     /// connection is closed.
     pub fn attach(&mut self, external: E) {
@@ -243,8 +234,10 @@ impl<E: External> Output<E> {
     }
 
     /// The driver has sent all that was launched, and gives the empty chain back.
-    pub fn landed(&mut self, chain: Chain<E>) {
+    pub fn landed(&mut self, mut chain: Chain<E>) {
         debug_assert!(chain.is_empty(), "a chain comes back when it has been sent");
+        // It may have been launched with a buffer that nothing was written to.
+        chain.clear();
         self.in_flight = Weight::default();
         self.spare = Some(chain);
     }

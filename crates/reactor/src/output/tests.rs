@@ -145,11 +145,12 @@ fn a_read_that_starts_over_leaves_nothing_behind() {
     output.put(b"before ");
     let mark = output.mark();
     output.put(b"VALUE torn");
-    output.reserve(4000).fill(b'?'); // Goes into a second buffer.
+    output.room(4000)[..4000].fill(b'?'); // Goes into a second buffer.
+    output.commit(4000);
     output.rewind(mark);
     assert_eq!((output.len(), pool.stats().used_bytes), (7, 2048));
     output.rewind(mark);
-    output.reserve(4).copy_from_slice(b"good");
+    output.put(b"good");
     assert_eq!(output.launch().take_bytes(), b"before good");
 
     let mark = output.mark();
@@ -158,6 +159,16 @@ fn a_read_that_starts_over_leaves_nothing_behind() {
     assert!(output.is_empty());
     output.settle();
     assert_eq!(output.launch().take_bytes(), b"");
+    assert_eq!(pool.stats().used_bytes, 0);
+}
+
+#[test]
+fn room_that_nothing_was_written_to_goes_back_when_it_lands() {
+    let (mut output, pool) = output(1 << 20);
+    output.room(100);
+    assert!(pool.stats().used_bytes > 0);
+    let chain = output.launch();
+    output.landed(chain);
     assert_eq!(pool.stats().used_bytes, 0);
 }
 

@@ -364,11 +364,6 @@ impl Buffer {
         count
     }
 
-    /// The bytes from `start` on, to be written again.
-    pub(crate) fn written(&mut self, start: usize) -> &mut [u8] {
-        &mut self.memory[start..self.len]
-    }
-
     pub(crate) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }

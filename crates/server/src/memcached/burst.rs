@@ -233,7 +233,8 @@ impl<'i> Plan<'i> {
         self.0.push(Planned { work, consumed, key });
     }
 
-    /// Asks memory for the records that it will touch. A request alone gains nothing.
+    /// Asks memory for the records that it will touch; for their buckets it was asked as they were
+    /// read. A request alone gains nothing more.
     pub(super) fn prefetch(&self, worker: &Worker) {
         if self.0.len() < 2 {
             return;

@@ -53,6 +53,26 @@ fn the_first_space_is_found_at_any_distance() {
     }
 }
 
+#[test]
+fn the_end_of_a_word_is_found_at_any_distance() {
+    const LEN_MAX: usize = 250;
+    for len in (0..80).chain(240..255) {
+        // The first byte that ends no word, and such as a careless search would take for an end.
+        let plain: Vec<u8> = (0..len).map(|index| b"\x21\x80\xff\xa0"[index % 4]).collect();
+        assert_eq!(line::find_word_end(&plain, LEN_MAX), None, "{len}");
+        for at in 0..len {
+            for end in *b" \r\n\x00\x1f" {
+                let mut bytes = plain.clone();
+                bytes[at] = end;
+                let expected = (at <= LEN_MAX).then_some(at);
+                assert_eq!(line::find_word_end(&bytes, LEN_MAX), expected, "{len} {end}");
+                bytes[at..].fill(end);
+                assert_eq!(line::find_word_end(&bytes, LEN_MAX), expected, "{len} {end}");
+            }
+        }
+    }
+}
+
 fn closed(reply: &'static [u8], consumed: usize) -> Step<'static> {
     Step::Invalid { reply, consumed, then: Then::Close }
 }
