@@ -2,7 +2,9 @@
 //! end without one.
 
 use std::{
+    collections::BTreeSet,
     fs,
+    os::unix::fs::DirEntryExt as _,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -113,6 +115,24 @@ fn soak_clean_open_of_10_million_strings() {
     assert!(took < Duration::from_secs(1), "it does not serve within a second");
 }
 
+/// Waits until the threads behind have made what segments they make ahead, and sealed the others:
+/// until no file has come, gone or been replaced for a while.
+fn wait_until_quiet(directory: &Path) {
+    let files = || -> BTreeSet<_> {
+        let entries = fs::read_dir(directory).expect("a directory").flatten();
+        entries.map(|entry| (entry.file_name(), entry.ino())).collect()
+    };
+    let mut before = files();
+    loop {
+        std::thread::sleep(Duration::from_millis(700));
+        let now = files();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
 /// Opens a log of `keys` values of a kilobyte that was not stopped. Says when it served, and what
 /// it read.
 fn opens_after_a_crash(name: &str, keys: u64) -> (Duration, u64, u64) {
@@ -127,6 +147,7 @@ fn opens_after_a_crash(name: &str, keys: u64) -> (Duration, u64, u64) {
         log.put(&Put { key: &key.to_le_bytes(), value: &value, ..Put::default() }).expect("room");
     }
     log.flush().expect("is flushed");
+    wait_until_quiet(&directory.0);
     // As if the process had ended: another directory, which nobody has locked, with the same files.
     let copy = Directory::new(&format!("{name}-after"));
     for entry in fs::read_dir(&directory.0).expect("a directory") {

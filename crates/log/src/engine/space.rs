@@ -30,6 +30,10 @@ const RESERVE: usize = 2;
 /// Empty segments beyond the reserve that are prepared ahead.
 const AHEAD: usize = 1;
 
+/// And so many more in `safe`, written before they are used: nobody waits for that, because there
+/// is another one.
+const WRITTEN_AHEAD: usize = 1;
+
 /// Bytes of zeros that are written at once: short enough for a flush that somebody waits for to
 /// come between.
 const ZEROS_BYTES: usize = 256 << 10;
@@ -184,7 +188,8 @@ impl<K: Keys> Engine<K> {
 
     pub(super) fn wants_segment(&self) -> bool {
         let is_due = self.now_ms >= self.retry_at_ms && self.preparing.is_none();
-        let is_wanted = self.free.len() < RESERVE + AHEAD && self.segments_left() > 0;
+        let written = if self.settings.mode == Mode::Safe { WRITTEN_AHEAD } else { 0 };
+        let is_wanted = self.free.len() < RESERVE + AHEAD + written && self.segments_left() > 0;
         is_wanted && is_due && !self.is_read_only()
     }
 
@@ -198,9 +203,10 @@ impl<K: Keys> Engine<K> {
         let mut chain = Chain::default();
         chain.push(Action::Create { file });
         chain.push(Action::Allocate { file, bytes: shape.segment_bytes });
-        // Where somebody waits for each flush; and not what is only kept.
+        // Where somebody waits for each flush, and not while somebody may wait for the segment.
         let has_written = self.free.iter().any(|id| self.is_written(*id));
-        let is_written = self.settings.mode == Mode::Safe && !has_written;
+        let is_written =
+            self.settings.mode == Mode::Safe && !has_written && self.free.len() >= RESERVE + AHEAD;
         if is_written {
             push_zeros(&mut chain, file, shape.segment_bytes);
         }

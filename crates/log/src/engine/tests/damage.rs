@@ -221,8 +221,8 @@ fn segments_that_nothing_was_written_to_are_not_reported() {
     let mut log = Log::new(Mode::Safe);
     log.settle();
     let log = log.reopen();
-    assert_eq!((log.report.tails, &*log.report.torn, &*log.report.damages), (3, &[][..], &[][..]));
-    assert_eq!(log.engine.free.len(), 3);
+    assert_eq!((log.report.tails, &*log.report.torn, &*log.report.damages), (4, &[][..], &[][..]));
+    assert_eq!(log.engine.free.len(), 4);
 }
 
 #[test]
@@ -266,13 +266,13 @@ fn segments_that_were_on_their_way_are_removed() {
     let mut log = Log::new(Mode::Safe);
     log.settle();
     let mut disk = log.disk;
-    for (id, bytes) in [(3, 0), (4, 16 << 10), (5, 700)] {
+    for (id, bytes) in [(4, 0), (5, 16 << 10), (6, 700)] {
         disk.files.insert(segment(id), vec![0; bytes]);
     }
     let name = FileName::IndexNew;
     disk.files.insert(File { directory: DirectoryId(0), name }, vec![1; 100]);
     let mut log = Log::of(disk, Mode::Safe);
-    for id in 3..6 {
+    for id in 4..7 {
         assert!(!log.disk.files.contains_key(&segment(id)));
     }
     assert!(!log.disk.files.keys().any(|file| file.name == name));

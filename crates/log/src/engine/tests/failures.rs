@@ -87,8 +87,9 @@ fn a_full_disk_refuses_puts_and_takes_removes_until_there_is_room() {
     assert_eq!(refused, Error::NoRoom);
     assert!(keys > 10, "the segment that was there is used");
     // What could not be had is removed again.
-    assert!(!log.disk.files.contains_key(&segment(3)));
-    for key in 0..keys {
+    assert!(!log.disk.files.contains_key(&segment(4)));
+    // Each takes a block; the segment that is kept for removes has room for some 27.
+    for key in 0..keys.min(20) {
         assert!(matches!(log.remove(&key.to_le_bytes()), Removed::Done { .. }));
         log.settle();
     }

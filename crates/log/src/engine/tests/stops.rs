@@ -129,14 +129,14 @@ fn a_clean_stop_whose_segments_are_not_all_there_is_none() {
         put(&mut disk, &mut engine, key);
     }
     engine.close(&mut disk, 0).unwrap();
-    let held = disk.files.remove(&segment(0)).unwrap();
+    let held = disk.files.remove(&segment(3)).unwrap();
     let (mut engine, report) = open(&mut disk, &store);
     assert!(!report.is_clean);
     assert_eq!(report.damages[0].what, Wrong::Missing);
     assert!(matches!(engine.get(&[0], 0).unwrap(), Get::Absent { .. }));
     engine.close(&mut disk, 0).unwrap();
     // It is there again, and so are its records: the stop in between was not taken for clean.
-    disk.files.insert(segment(0), held);
+    disk.files.insert(segment(3), held);
     let (mut engine, report) = open(&mut disk, &store);
     assert!(!report.is_clean);
     assert!(matches!(engine.get(&[0], 0).unwrap(), Get::Read(_)));
