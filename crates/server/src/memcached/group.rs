@@ -1,10 +1,10 @@
 //! The connections of one turn, served in groups.
 //!
 //! A group is as many connections in a row as have [`BURST_MAX`] requests together. First the
-//! requests of all of them are read and hashed, and memory is asked for the buckets of each key; then
-//! it is asked for the records that these lead to, and then the requests are executed, connection by
-//! connection. So many connections with one request
-//! each gain as much as one with many.
+//! requests of all of them are read and hashed, and memory is asked for the buckets of each key;
+//! then it is asked for the records that these lead to, and then the requests are executed,
+//! connection by connection. So many connections with one request each gain as much as one with
+//! many.
 //!
 //! Invariants:
 //! 1. What was planned is keys and arguments, never what a look into the cache found: a request
