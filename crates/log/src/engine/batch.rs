@@ -178,14 +178,11 @@ impl<K: Keys> Engine<K> {
                 Change::Remove(key) => {
                     let hash = self.check(&Put { key, ..Put::default() })?;
                     match self.is_there(hash, is_there.get(&hash).copied())? {
-                        Known::There => {}
-                        Known::Absent(wait) => {
-                            wait.into_iter().for_each(|mark| planned.wait_for(mark));
-                            continue;
-                        }
+                        Known::There => planned.removed += 1,
+                        Known::Removed => {}
+                        Known::Absent => continue,
                         Known::Stranded => return Ok(None),
                     }
-                    planned.removed += 1;
                     (hash, Record::new(Kind::Tombstone, 0, key, &[]), None)
                 }
             };
@@ -203,15 +200,16 @@ impl<K: Keys> Engine<K> {
     fn is_there(&self, hash: KeyHash, known: Option<bool>) -> Result<Known, Error> {
         match known {
             Some(true) => return Ok(Known::There),
-            Some(false) => return Ok(Known::Absent(None)),
+            Some(false) => return Ok(Known::Absent),
             None => {}
         }
-        let Some(entry) = self.index.get(hash) else { return Ok(Known::Absent(None)) };
+        let Some(entry) = self.index.get(hash) else { return Ok(Known::Absent) };
         if !entry.class.is_tombstone() {
             return Ok(Known::There);
         }
         Ok(match self.wait_for(entry.position)? {
-            Seen::Until(wait) => Known::Absent(wait),
+            Seen::Until(None) => Known::Absent,
+            Seen::Until(Some(_)) => Known::Removed,
             Seen::Stranded => Known::Stranded,
         })
     }
@@ -220,8 +218,9 @@ impl<K: Keys> Engine<K> {
 /// Whether there is something to remove.
 enum Known {
     There,
-    /// There is not, and the answer waits for this.
-    Absent(Option<Mark>),
+    /// It was removed, but a crash may yet bring it back: the batch removes it again.
+    Removed,
+    Absent,
     /// The tombstone is to be written again.
     Stranded,
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    format::record::Kind,
     index::{IndexLimits, Keyed},
     keys::IndexFull,
     position::{Entry, Position, SizeClass},
@@ -155,6 +156,26 @@ fn a_crash_leaves_all_of_a_batch_or_nothing() {
             log = log.reopen();
         }
     }
+}
+
+#[test]
+fn a_batch_removes_again_what_a_crash_may_bring_back() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"a", b"old").unwrap();
+    log.settle();
+    log.engine.remove(b"a", 0).unwrap();
+    log.put(b"between", &[1; 600]).unwrap();
+    let (removed, _) = log.write(&[Change::Remove(b"a"), put(b"b", b"new")]).unwrap();
+    assert_eq!(removed, 0);
+    log.settle();
+    // The crash loses the sector of the first removal, and keeps that of the batch.
+    let held = log.disk.files.get_mut(&segment(0)).unwrap();
+    let is_removal = |at: &usize| held[*at..*at + 3] == [b'K', b'r', Kind::Tombstone as u8];
+    let sector = (0..held.len()).step_by(512).rfind(is_removal).unwrap();
+    held[sector..sector + 512].fill(0);
+    let mut log = Log::of(log.disk, Mode::Safe);
+    assert_eq!(log.value(b"b"), Some(b"new".to_vec()));
+    assert_eq!(log.value(b"a"), None, "a removed key is back");
 }
 
 #[test]
