@@ -2,7 +2,7 @@
 //!
 //! Thread safety: any number of threads call. One engine takes the records of all of them, so that
 //! those who come while a flush is on its way share the next one. In `safe`, whoever waits performs
-//! the writes and flushes that it waits for; two threads behind do what nobody waits for, and in
+//! the writes and flushes that it waits for; threads behind do what nobody waits for, and in
 //! `async` everything.
 //!
 //! Lock order: `state`, then the table of open files. No lock is held across I/O.
@@ -75,9 +75,10 @@ impl Options {
     }
 }
 
-/// Threads behind a log: one writes records while another one waits for a flush, or for the flushes
-/// that make a segment.
-const THREADS_BEHIND: usize = 2;
+/// Threads behind a log: two or three keep the device writing while one waits for a flush, or for
+/// the flushes that make a segment. With two in all, puts of 100 KB in `async` came to 0.73 of what
+/// fio appends with four writes on their way; with four, to all of it.
+const THREADS_BEHIND: usize = 4;
 
 /// A log in files.
 #[derive(Debug)]
