@@ -69,6 +69,12 @@ pub enum Error {
     /// Parts of a large value that are not what was announced.
     #[error("the parts of the value are not those that were announced")]
     Upload,
+    /// A cursor that this log cannot go on from.
+    #[error("the cursor cannot be used: {what}")]
+    Cursor {
+        /// Why.
+        what: &'static str,
+    },
     /// The index is full.
     #[error(transparent)]
     IndexFull(#[from] IndexFull),
@@ -143,6 +149,9 @@ pub enum Error {
         /// What is wrong.
         flaw: String,
     },
+    /// A directory that was to be empty.
+    #[error("the directory to copy to is not empty")]
+    NotEmpty,
     /// There are segments, but nothing says which log they belong to.
     #[error("there is {file}, but no manifest")]
     NoManifest {

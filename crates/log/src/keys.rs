@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Range,
     sync::{Mutex, PoisonError},
 };
 
@@ -22,6 +23,9 @@ pub enum KeyFlaw {
         /// Its bytes.
         got: usize,
     },
+    /// Only integers have an order.
+    #[error("keys of bytes have no order")]
+    NoOrder,
     /// The key is not among those that the index was made for.
     #[error("key {key} is not in [{kmin}, {kmax})")]
     OutOfRange {
@@ -75,6 +79,11 @@ pub trait Keys {
 
     /// What the first key behind those of a range may become; `None` when keys are no range.
     fn kmax_limit(&self) -> Option<u64> {
+        None
+    }
+
+    /// The integers that may be keys; `None` when keys are no integers.
+    fn range(&self) -> Option<Range<u64>> {
         None
     }
 

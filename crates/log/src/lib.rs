@@ -21,4 +21,5 @@ pub mod keys;
 pub mod plan;
 pub mod position;
 
-pub use blocking::{Log, Options};
+pub use blocking::{Log, Options, Order, Records, Shown};
+pub use format::cursor::Cursor;

@@ -12,6 +12,7 @@ pub mod byte_size;
 pub mod config_file;
 pub mod dump_lines;
 pub mod index_file;
+pub mod log_cursor;
 pub mod log_manifest;
 pub mod log_record;
 pub mod log_segment;
@@ -44,6 +45,7 @@ targets! {
     byte_size,
     config_file,
     dump_lines,
+    log_cursor,
     log_manifest,
     log_record,
     log_segment,

@@ -65,6 +65,11 @@ fn lock(kept: &Mutex<Vec<Buffer>>) -> MutexGuard<'_, Vec<Buffer>> {
 
 impl<K: Keys> Shared<K> {
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Stored>, Error> {
+        self.find(key)?.map(|stored| self.with_parts(stored)).transpose()
+    }
+
+    /// What is stored under a key; of a large value the reads of its parts.
+    pub(super) fn find(&self, key: &[u8]) -> Result<Option<Stored>, Error> {
         let mut state = self.lock();
         loop {
             // Expiries are on the wall's axis: they outlast the process.
@@ -81,7 +86,7 @@ impl<K: Keys> Shared<K> {
                 }
             };
             if self.wait_to_tell(state, wait) {
-                return stored.map(|stored| self.with_parts(stored)).transpose();
+                return Ok(stored);
             }
             state = self.lock();
         }
@@ -105,23 +110,32 @@ impl<K: Keys> Shared<K> {
             Fetched::Part(_) => Ok(None),
         })?;
         let has_expired = |it: &Stored| it.expiry_ms != 0 && it.expiry_ms <= self.clock.wall_ms();
-        let stored = stored.filter(|stored| !has_expired(stored));
-        stored.map(|stored| self.with_parts(stored)).transpose()
+        Ok(stored.filter(|stored| !has_expired(stored)))
     }
 
     /// Fetches the parts of a large value.
     fn with_parts(&self, mut stored: Stored) -> Result<Stored, Error> {
         let Some((value_bytes, readings)) = stored.parts.take() else { return Ok(stored) };
         stored.value.reserve_exact(usize::try_from(value_bytes).unwrap_or(0));
+        self.read_parts(&readings, |part| {
+            stored.value.extend_from_slice(part);
+            Ok(())
+        })
+        .map(|()| stored)
+    }
+
+    /// Fetches parts one after the other, and has each be used before the next is fetched.
+    pub(super) fn read_parts<E: From<Error>>(
+        &self,
+        readings: &[Reading],
+        mut uses: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         for reading in readings {
-            self.read(&reading, |fetched| {
-                if let Fetched::Part(part) = fetched {
-                    stored.value.extend_from_slice(part);
-                }
-                Ok(())
-            })?;
+            self.read(reading, |fetched| {
+                Ok(if let Fetched::Part(part) = fetched { uses(part) } else { Ok(()) })
+            })??;
         }
-        Ok(stored)
+        Ok(())
     }
 
     /// Reads, and has what was read be used before its memory is needed again.

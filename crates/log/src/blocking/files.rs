@@ -37,6 +37,8 @@ pub struct Files {
     directories: Vec<(PathBuf, OwnedFd)>,
     open: Mutex<HashMap<File, Arc<OwnedFd>>>,
     is_direct: bool,
+    /// Whether nothing may be changed.
+    is_read_only: bool,
     /// What is read and written are multiples of this.
     block_bytes: u32,
     /// What a file asks of direct I/O.
@@ -70,6 +72,7 @@ impl Files {
             directories: directories?,
             open: Mutex::default(),
             is_direct,
+            is_read_only: false,
             block_bytes: *BLOCK_BYTES.end(),
             alignment: device::alignment,
             is_refused: AtomicBool::new(false),
@@ -80,6 +83,16 @@ impl Files {
     /// are used through the page cache.
     pub fn use_blocks_of(&mut self, block_bytes: u32) {
         self.block_bytes = block_bytes;
+    }
+
+    /// Has everything that would change a file or a directory fail.
+    pub fn forbid_changes(&mut self) {
+        self.is_read_only = true;
+    }
+
+    /// Whether direct I/O was asked for.
+    pub(super) fn asks_for_direct(&self) -> bool {
+        self.is_direct
     }
 
     /// Whether all files that were opened so far are used directly.
@@ -103,6 +116,11 @@ impl Files {
 
     /// Performs an action and waits for it.
     pub fn perform(&self, action: Action) -> Outcome {
+        match action {
+            Action::Read { .. } | Action::List { .. } => {}
+            _ if self.is_read_only => return failed(Errno::ROFS),
+            _ => {}
+        }
         match action {
             Action::Read { file, offset, mut buffer, bytes } => {
                 let place = &mut buffer.as_mut_slice()[..bytes];
@@ -218,7 +236,8 @@ impl Files {
 
     fn open_file(&self, file: File, flags: OFlags) -> Result<Arc<OwnedFd>, Errno> {
         let directory = self.directory(file.directory)?;
-        let flags = flags | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let access = if self.is_read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        let flags = flags | access | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let name = file.name.to_string();
         let mode = Mode::RUSR | Mode::WUSR;
         let open = |flags| openat(directory.as_fd(), name.as_str(), flags, mode).map(Arc::new);

@@ -7,10 +7,12 @@
 //!
 //! Lock order: `state`, then the table of open files. No lock is held across I/O.
 
+mod backup;
 mod device;
 mod drive;
 mod fetch;
 mod files;
+mod iterate;
 mod waiting;
 
 use std::{
@@ -21,11 +23,14 @@ use std::{
 
 use base::clock::Clock;
 
-pub use self::files::Files;
 use self::{
     drive::{Shared, State},
     fetch::ReadBuffers,
     waiting::Waiters,
+};
+pub use self::{
+    files::Files,
+    iterate::{Order, Records, Shown},
 };
 pub use crate::engine::Change;
 use crate::{
@@ -114,6 +119,43 @@ impl<K: Keys + Send + 'static> Log<K> {
             progress,
         };
         let (engine, report) = Engine::open(&mut &files, opening, make)?;
+        let mut log = Self::of(engine, files, options);
+        for _ in 0..THREADS_BEHIND {
+            let behind = Arc::clone(&log.shared);
+            let thread = thread::Builder::new()
+                .name("log".to_owned())
+                .spawn(move || behind.run())
+                .map_err(|_| Error::Settings { what: "the system gives no thread" })?;
+            log.threads.push(thread);
+        }
+        Ok((log, report))
+    }
+
+    /// Opens a log to look into it: nothing of it is changed, not even that it was opened, and
+    /// nothing can be written. The shape in `options` does not count. Nobody else may have it.
+    ///
+    /// # Errors
+    /// When there is no log. What is damaged in one is in the report.
+    pub fn inspect(
+        options: &Options,
+        make: impl MakeKeys<K>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Self, Report), Error> {
+        let mut files = Files::lock(&options.directories, options.is_direct)?;
+        files.forbid_changes();
+        files.use_blocks_of(files.find_block_bytes(options.shape.block_bytes));
+        let opening = Opening {
+            directories: files.count(),
+            new: New { log: LogId(0), shape: options.shape },
+            settings: options.settings,
+            now_ms: options.clock.now_ms(),
+            progress,
+        };
+        let (engine, report) = Engine::inspect(&mut &files, opening, make)?;
+        Ok((Self::of(engine, files, options), report))
+    }
+
+    fn of(engine: Engine<K>, files: Files, options: &Options) -> Self {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 engine,
@@ -128,16 +170,7 @@ impl<K: Keys + Send + 'static> Log<K> {
             reads: AtomicU64::new(0),
             read_buffers: ReadBuffers::default(),
         });
-        let mut log = Self { shared, threads: Vec::new() };
-        for _ in 0..THREADS_BEHIND {
-            let behind = Arc::clone(&log.shared);
-            let thread = thread::Builder::new()
-                .name("log".to_owned())
-                .spawn(move || behind.run())
-                .map_err(|_| Error::Settings { what: "the system gives no thread" })?;
-            log.threads.push(thread);
-        }
-        Ok((log, report))
+        Self { shared, threads: Vec::new() }
     }
 
     /// Stores a value. In `safe` it is durable when this returns.

@@ -12,31 +12,39 @@
 //!
 //! Source: `docs/formats/log.md`, and the sources that it names.
 
+mod backup;
 mod batch;
 mod chain;
 mod commit;
 mod failure;
 mod growth;
+mod iterate;
 mod large;
+mod pins;
 mod read;
 mod recovery;
 mod sealing;
 mod space;
 mod stop;
 mod tail;
+mod usage;
 mod write;
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 pub use self::{
+    backup::{Copying, Cut},
     batch::{Batch, Change},
+    iterate::{Found, Iteration, Window},
     large::Upload,
     read::{Fetched, Get, Reading, Stored},
-    recovery::{Damage, New, Opening, Progress, Report, Torn, Wrong},
+    recovery::{Damage, New, Opening, Progress, Report, Torn, Verified, Wrong},
+    usage::Space,
     write::{Put, Removed, Wrote},
 };
 use self::{
     chain::Chain,
+    pins::Pins,
     sealing::Sealing,
     space::{Preparing, Segment},
     tail::{Tail, Unflushed},
@@ -218,6 +226,8 @@ pub struct Engine<K> {
     larges: BTreeMap<Position, Vec<(Position, SizeClass)>>,
     /// Heads of large values that may not be flushed: the ticket of each, and the value's bytes.
     heads: Vec<(u64, u64)>,
+    /// Segments that somebody reads.
+    pins: Pins,
     counts: Counts,
 }
 

@@ -172,7 +172,11 @@ impl<K: Keys> Engine<K> {
         })
     }
 
-    fn part_readings(&self, hash: KeyHash, parts: &Parts<'_>) -> Result<Vec<Reading>, Error> {
+    pub(super) fn part_readings(
+        &self,
+        hash: KeyHash,
+        parts: &Parts<'_>,
+    ) -> Result<Vec<Reading>, Error> {
         let part_bytes = u64::from(self.manifest.shape.part_bytes);
         let mut left = parts.value_bytes;
         (0..)

@@ -180,6 +180,10 @@ impl<K: Keys> Engine<K> {
             tail.end(),
             listed,
         );
+        let smallest = footer.smallest_sequence();
+        if let Some(segment) = self.segment_mut(tail.segment) {
+            segment.smallest_sequence = smallest;
+        }
         self.sealing = Some(Sealing { tail, footer, chain: Chain::default() });
     }
 

@@ -78,7 +78,7 @@ pub(super) struct Tail {
     closed_bytes: u64,
     /// Where the next chunk begins.
     end: u64,
-    flushed: u64,
+    pub(super) flushed: u64,
     /// How far the flush that is out reaches.
     flush: Option<u64>,
 }

@@ -2,6 +2,7 @@
 //!
 //! Every parser takes any bytes and answers with what they are or that they are nothing.
 
+pub mod cursor;
 pub mod manifest;
 pub mod record;
 pub mod segment;

@@ -1,5 +1,7 @@
 //! An index with what makes hashes of keys: what an engine uses.
 
+use std::ops::Range;
+
 use base::hash::{WIDE_SEED_BYTES, WideHasher};
 
 use super::{
@@ -172,6 +174,13 @@ impl Keys for Keyed {
     fn kmax_limit(&self) -> Option<u64> {
         match &self.index {
             Index::Flat(index) => Some(index.range().kmax_limit),
+            Index::Hash(_) => None,
+        }
+    }
+
+    fn range(&self) -> Option<Range<u64>> {
+        match &self.index {
+            Index::Flat(index) => Some(index.range().kmin..index.range().kmax),
             Index::Hash(_) => None,
         }
     }

@@ -14,7 +14,7 @@ pub(super) struct Mutant {
     pub(super) symptom: &'static str,
 }
 
-pub(super) const MUTANTS: [Mutant; 33] = [
+pub(super) const MUTANTS: [Mutant; 35] = [
     Mutant {
         name: "no_fence",
         suite: Suite::Loom,
@@ -245,5 +245,19 @@ pub(super) const MUTANTS: [Mutant; 33] = [
         package: "disk-sim",
         filter: "seeds_hold",
         symptom: "again: cargo run -p disk-sim",
+    },
+    Mutant {
+        name: "log_backup_any_cut",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_copy_under_writes",
+        symptom: "the copy is no moment of the log",
+    },
+    Mutant {
+        name: "log_iteration_of_old_records",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_nobody_writes_is_shown_once",
+        symptom: "a key was shown twice",
     },
 ];

@@ -2,22 +2,25 @@
 //!
 //! The order is that of "Recovery" in `docs/formats/log.md`.
 
+mod inspect;
 mod merge;
 mod scan;
 mod segments;
 mod source;
 mod tally;
+mod verify;
 
 use std::collections::BTreeMap;
 
+pub use self::verify::Verified;
 use self::{
     merge::{Cursor, merge},
     source::Source,
     tally::Tally,
 };
 use super::{
-    Counts, Engine, Settings, chain::Chain, read::Fetched, sealing::Footer, space::Role,
-    write::Needed,
+    Counts, Engine, Settings, chain::Chain, pins::Pins, read::Fetched, sealing::Footer,
+    space::Role, write::Needed,
 };
 use crate::{
     error::Error,
@@ -79,6 +82,9 @@ pub enum Wrong {
     /// It cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(Failure),
+    /// The footer does not say what is in the segment.
+    #[error("the footer is damaged, or does not fit the records")]
+    Footer,
     /// Flushed records were here.
     #[error("flushed records are damaged")]
     Records,
@@ -305,6 +311,7 @@ impl<K: Keys> Engine<K> {
             now_ms: opening.now_ms,
             larges: BTreeMap::new(),
             heads: Vec::new(),
+            pins: Pins::default(),
             counts: Counts::default(),
         }
     }

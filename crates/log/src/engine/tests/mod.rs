@@ -7,6 +7,7 @@ mod commits;
 mod damage;
 mod failures;
 mod growth;
+mod iterate;
 mod large;
 mod memory_disk;
 mod records;

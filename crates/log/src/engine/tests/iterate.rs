@@ -1,0 +1,339 @@
+//! Iteration in the order of insertion, and copies, while records are written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::random::Random;
+
+use super::*;
+use crate::{
+    engine::{Iteration, Space},
+    format::cursor::Cursor,
+    plan::Plan,
+};
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+impl Log {
+    /// Shows what one read has brought, or less: then where it stood is kept as bytes, and nobody
+    /// holds the iteration. `None` at the end.
+    fn show(
+        &mut self,
+        mut iteration: Iteration,
+        shown: &mut Pairs,
+        most: usize,
+    ) -> Result<Iteration, Cursor> {
+        let Some(window) = iteration.window() else {
+            let cursor = iteration.cursor();
+            self.engine.end_iteration(iteration);
+            return Err(cursor);
+        };
+        let read = self.disk.perform(window.action(Buffer::new(window.bytes())));
+        let Outcome::Read(buffer, bytes) = read else { panic!("a read answers with bytes") };
+        let mut found = iteration.take(&buffer.as_slice()[..bytes]);
+        self.engine.keep_newest(&mut iteration, &mut found, self.now_ms);
+        let count = found.len();
+        for item in found.into_iter().take(most) {
+            let item = item.expect("nothing is damaged");
+            let cursor = item.cursor;
+            if let Some((key, stored)) = self.engine.find_shown(&mut iteration, item).unwrap() {
+                shown.push((key, self.with_parts(stored).unwrap().value));
+            }
+            if most < count {
+                let kept = Cursor::decode(&cursor.encode()).expect("it was given out");
+                self.engine.end_iteration(iteration);
+                iteration = self.engine.iterate(Some(&kept)).unwrap();
+                assert_eq!(iteration.cursor(), kept);
+                return Ok(iteration);
+            }
+        }
+        Ok(iteration)
+    }
+
+    fn change(&mut self, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, key: u32, random: &mut Random) {
+        let key = key.to_le_bytes().to_vec();
+        let bytes = random.below(900) as usize;
+        match random.below(8) {
+            0 => {
+                self.remove(&key);
+                model.remove(&key);
+            }
+            1 => {
+                let value = vec![random.below(250) as u8; 1500 + bytes];
+                self.put_large(&key, &value);
+                model.insert(key, value);
+            }
+            _ => {
+                let value = vec![random.below(250) as u8; bytes];
+                self.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_nobody_writes_is_shown_once_and_going_on_from_the_end_shows_the_rest() {
+    for seed in 0..30 {
+        let mut random = Random::new(seed, 0);
+        let mut log = Log::new(if seed % 2 == 0 { Mode::Async } else { Mode::Safe });
+        let mut model = BTreeMap::new();
+        for key in 0..150 {
+            log.change(&mut model, key % 100, &mut random);
+        }
+        log.settle();
+        let mut drain = log.engine.drain();
+        while log.engine.drained(&mut drain) != Settled::Done {
+            assert!(log.step());
+        }
+        let before = model.clone();
+        let mut shown = Pairs::new();
+        let mut iteration = log.engine.iterate(None).unwrap();
+        let mut rounds = 0;
+        let end = loop {
+            let most = if random.below(3) == 0 { 1 } else { usize::MAX };
+            iteration = match log.show(iteration, &mut shown, most) {
+                Ok(iteration) => iteration,
+                Err(end) => break end,
+            };
+            if rounds < 40 {
+                // Odd keys change meanwhile, and new ones come.
+                for _ in 0..3 {
+                    let key = random.below(60) * 2 + 1;
+                    log.change(&mut model, key, &mut random);
+                }
+            }
+            rounds += 1;
+        };
+        assert!(rounds > 5, "seed {seed}: {rounds}");
+        let is_still = |key: &[u8]| key[0].is_multiple_of(2);
+        let still: BTreeMap<_, _> =
+            shown.iter().filter(|(key, _)| is_still(key)).cloned().collect();
+        let mut expected = before;
+        expected.retain(|key, _| is_still(key));
+        assert_eq!(still, expected, "seed {seed}");
+        let keys: BTreeSet<_> = shown.iter().map(|(key, _)| key).collect();
+        assert_eq!(keys.len(), shown.len(), "seed {seed}: a key was shown twice");
+        // From the end on, in another run: the newest of every key has been shown last.
+        let mut last: BTreeMap<_, _> = shown.into_iter().collect();
+        let mut drain = log.engine.drain();
+        while log.engine.drained(&mut drain) != Settled::Done {
+            assert!(log.step());
+        }
+        log.settle();
+        let mut log = log.reopen();
+        let mut iteration = log.engine.iterate(Some(&end)).unwrap();
+        let mut rest = Pairs::new();
+        while let Ok(next) = log.show(iteration, &mut rest, usize::MAX) {
+            iteration = next;
+        }
+        assert!(rest.iter().all(|(key, _)| !is_still(key)), "seed {seed}: shown again");
+        last.extend(rest);
+        last.retain(|key, _| model.contains_key(key));
+        assert_eq!(last, model, "seed {seed}");
+        assert!((0..64).all(|id| !log.engine.is_pinned(SegmentId(id))), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_order_is_that_of_insertion_and_expired_and_damaged_records_are_not_shown() {
+    let mut log = Log::new(Mode::Safe);
+    for key in [5u8, 3, 9, 1, 7, 2] {
+        log.put(&[key], &[key; 600]).unwrap();
+        log.settle();
+    }
+    log.put(&[3], b"again").unwrap();
+    let fading = Put { key: b"fading", expiry_ms: 1000, ..Put::default() };
+    assert!(matches!(log.engine.put(&fading, 0).unwrap(), Wrote::Done { .. }));
+    log.settle();
+    let keys = |log: &mut Log| {
+        let mut shown = Pairs::new();
+        let mut iteration = log.engine.iterate(None).unwrap();
+        while let Ok(next) = log.show(iteration, &mut shown, usize::MAX) {
+            iteration = next;
+        }
+        shown.into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+    };
+    let expected: Vec<_> = [5u8, 9, 1, 7, 2, 3].iter().map(|key| vec![*key]).collect();
+    log.now_ms = 999;
+    assert_eq!(keys(&mut log), [&expected[..], &[b"fading".to_vec()]].concat());
+    log.now_ms = 1000;
+    assert_eq!(keys(&mut log), expected);
+
+    // The record of key 9, which is the third.
+    let entry = log.engine.index.get(log.engine.index.hash(&[9]).unwrap()).unwrap();
+    let (id, offset) = log.engine.place(entry.position);
+    log.disk.files.get_mut(&segment(id.0)).unwrap()[offset as usize + 50] ^= 1;
+    let mut iteration = log.engine.iterate(None).unwrap();
+    let mut damaged = Vec::new();
+    while let Some(window) = iteration.window() {
+        let read = log.disk.perform(window.action(Buffer::new(window.bytes())));
+        let Outcome::Read(buffer, bytes) = read else { panic!("a read answers with bytes") };
+        damaged.extend(
+            iteration.take(&buffer.as_slice()[..bytes]).into_iter().filter_map(Result::err),
+        );
+    }
+    log.engine.end_iteration(iteration);
+    let expected = Error::Damaged { file: segment(id.0), offset, flaw: record::Flaw::NoRecord };
+    assert_eq!(damaged, [expected]);
+}
+
+#[test]
+fn a_cursor_of_another_log_or_order_is_refused() {
+    let mut log = Log::new(Mode::Safe);
+    let cursor = log.engine.iterate(None).unwrap().cursor();
+    let other = Cursor { log: LogId(6), ..cursor };
+    assert!(matches!(log.engine.iterate(Some(&other)), Err(Error::Cursor { .. })));
+    let key = Cursor { place: crate::format::cursor::Place::Key { next: 0 }, ..cursor };
+    assert!(matches!(log.engine.iterate(Some(&key)), Err(Error::Cursor { .. })));
+    assert!(log.engine.keys_from(0, &mut Vec::new()).is_err(), "bytes have no order");
+}
+
+/// Whatever is done in whichever order, a copy holds all that was durable, and nothing without
+/// what was written before.
+#[test]
+fn a_copy_under_writes_is_what_the_log_was_at_some_moment() {
+    let mut waited = 0;
+    for seed in 0..60 {
+        let mut random = Random::new(seed, 1);
+        let mut log = Log::new(if seed % 2 == 0 { Mode::Async } else { Mode::Safe });
+        let mut out: Vec<Plan> = Vec::new();
+        // What each key is after so many changes, and the mark of each.
+        let mut states = vec![BTreeMap::new()];
+        let mut marks = Vec::new();
+        let (mut cut, mut durable) = (None, 0);
+        for step in 0..400 {
+            while out.len() < 4
+                && let Some(plan) = log.engine.poll(log.now_ms)
+            {
+                out.push(plan);
+            }
+            if random.below(2) == 0 && !out.is_empty() {
+                let plan = out.swap_remove(random.below(out.len() as u32) as usize);
+                let outcome = log.disk.perform(plan.action);
+                log.engine.complete(plan.token, outcome);
+            }
+            log.now_ms += u64::from(random.below(20));
+            let key = random.below(40).to_le_bytes();
+            let value = vec![random.below(250) as u8; random.below(900) as usize];
+            let put = Put { key: &key, value: &value, ..Put::default() };
+            if let Wrote::Done { mark, .. } = log.engine.put(&put, log.now_ms).unwrap() {
+                let mut state: BTreeMap<Vec<u8>, Vec<u8>> = states[states.len() - 1].clone();
+                state.insert(key.to_vec(), value);
+                states.push(state);
+                marks.push(mark);
+            }
+            if step >= 150 + seed && cut.is_none() {
+                durable = marks
+                    .iter()
+                    .take_while(|mark| log.engine.durable(**mark) == Settled::Done)
+                    .count();
+                cut = log.engine.begin_backup();
+                waited += u32::from(cut.is_none());
+            }
+        }
+        let cut = cut.expect("some moment will do");
+        let mut target = MemoryDisk::default();
+        cut.copy(&mut log.disk, &mut target, &mut |_| {}).unwrap();
+        log.engine.end_backup(&cut);
+        let last = ["rename manifest.new", "flush the directory of manifest"];
+        assert_eq!(target.done[target.done.len() - 2..], last, "the manifest is not the last");
+        let mut copy = Log::of(target, Mode::Safe);
+        assert_eq!(copy.report.damages, Vec::new(), "seed {seed}");
+        let keys: Vec<Vec<u8>> = (0..40u32).map(|key| key.to_le_bytes().to_vec()).collect();
+        let got: BTreeMap<_, _> =
+            keys.iter().filter_map(|key| Some((key.clone(), copy.value(key)?))).collect();
+        let at = states.iter().rposition(|state| *state == got);
+        assert!(
+            at.is_some_and(|at| at >= durable),
+            "seed {seed}: the copy is no moment of the log: {at:?}, durable {durable}"
+        );
+        copy.put(b"new", b"value").unwrap();
+        copy.settle();
+        assert_eq!(copy.reopen().value(b"new").unwrap(), b"value");
+    }
+    assert!(waited > 0, "no cut had to wait");
+}
+
+#[test]
+fn a_copy_is_made_into_an_empty_directory_and_is_no_log_before_it_is_whole() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"a", &[1; 900]).unwrap();
+    log.settle();
+    let cut = log.engine.begin_backup().unwrap();
+    assert!(log.engine.is_pinned(SegmentId(0)));
+    let steps = {
+        let mut target = MemoryDisk::default();
+        cut.copy(&mut log.disk, &mut target, &mut |_| {}).unwrap();
+        assert_eq!(cut.copy(&mut log.disk, &mut target, &mut |_| {}), Err(Error::NotEmpty));
+        target.done.len() - 1
+    };
+    // But for the flush behind the rename.
+    for step in 0..steps - 1 {
+        let mut target = MemoryDisk::default();
+        let mut left = step;
+        target.fail(move |_| {
+            left = left.wrapping_sub(1);
+            left == usize::MAX
+        });
+        let failed = cut.copy(&mut log.disk, &mut target, &mut |_| {});
+        assert!(failed.is_err(), "step {step}");
+        target.fault = None;
+        let opened = open_disk(target, Mode::Safe);
+        assert!(
+            opened.as_ref().map_or(true, |log| log.engine.space() == Space::default()),
+            "step {step}: half a copy was opened"
+        );
+    }
+    log.engine.end_backup(&cut);
+    assert!(!log.engine.is_pinned(SegmentId(0)));
+}
+
+#[test]
+fn every_damaged_record_is_named_by_its_place_and_nothing_is_changed() {
+    let mut log = Log::new(Mode::Safe);
+    for key in 0..60u8 {
+        log.put(&[key], &[key; 300]).unwrap();
+    }
+    log.settle();
+    log.engine.close(&mut log.disk, 0).unwrap();
+    let inspect = |disk: &mut MemoryDisk| {
+        let opening = Opening {
+            directories: 1,
+            new: New { log: LogId(5), shape: shape() },
+            settings: settings(Mode::Safe),
+            now_ms: 0,
+            progress: &mut |_| {},
+        };
+        disk.done.clear();
+        let make = |_: &Manifest| Ok(MapKeys::new(UNITS_MAX));
+        let (engine, report) = Engine::inspect(disk, opening, make).unwrap();
+        let mut damages = report.damages;
+        let verified = engine.verify(disk, &mut |_| {}, &mut |damage| damages.push(damage));
+        let changes =
+            disk.done.iter().filter(|done| !done.starts_with("read") && !done.starts_with("list"));
+        assert_eq!(changes.count(), 0, "{:?}", disk.done);
+        assert_eq!(engine.manifest().run, 1);
+        (engine, verified, damages)
+    };
+    let (mut engine, verified, damages) = inspect(&mut log.disk);
+    assert_eq!((verified.records, damages), (60, Vec::new()));
+    assert_eq!(engine.put(&Put { key: b"a", ..Put::default() }, 0), Err(Error::ReadOnly));
+    let places: Vec<_> = (0..60u8)
+        .map(|key| {
+            let index = log.engine.index();
+            let entry = index.get(index.hash(&[key]).unwrap()).unwrap();
+            log.engine.place(entry.position)
+        })
+        .collect();
+    // Two that lie side by side, and one in another segment.
+    for at in [7, 8, 50] {
+        let (id, offset) = places[at];
+        log.disk.files.get_mut(&segment(id.0)).unwrap()[offset as usize + 100] ^= 4;
+    }
+    let (_, verified, damages) = inspect(&mut log.disk);
+    assert_eq!(verified.records, 57);
+    let named: Vec<_> = damages.iter().map(|damage| (damage.file, damage.offset)).collect();
+    let expected = [7, 8, 50].map(|at: usize| (segment(places[at].0.0), places[at].1));
+    assert_eq!(named, expected);
+    assert!(damages.iter().all(|damage| damage.what == Wrong::Records));
+}
