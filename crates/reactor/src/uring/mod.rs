@@ -22,6 +22,7 @@
 mod accepting;
 mod flight;
 mod inbox;
+mod name;
 mod probe;
 mod receiving;
 mod ring;

@@ -36,6 +36,7 @@ use rustix::{
 use super::{
     flight::Flights,
     inbox::{Held, Inbox},
+    name::Name,
     token::{Kind, Token},
 };
 use crate::output::{Chain, External};
@@ -63,7 +64,8 @@ const DRAIN_ROUND: Duration = Duration::from_millis(10);
 pub enum Features {
     /// Nothing: Linux 6.0.
     Least,
-    /// Completions are made when they are asked for: Linux 6.1.
+    /// Completions are made when they are asked for, Linux 6.1; the ring is called by a number
+    /// that needs no look at the table of descriptors.
     Deferred,
     /// All that is of use: a queue without an array of indices, Linux 6.6; sleeping without being
     /// counted as waiting for I/O, Linux 6.15.
@@ -80,6 +82,7 @@ pub(super) struct Ring<E: External> {
     /// Operations whose last completion has not come.
     under_way: usize,
     enter_flags: EnterFlags,
+    name: Name,
 }
 
 /// What a completion says.
@@ -112,7 +115,13 @@ impl<E: External> Ring<E> {
             // A server that waits for requests is idle and does not wait for I/O.
             enter_flags |= EnterFlags::NO_IOWAIT;
         }
+        let name = if most == Features::Least {
+            Name::descriptor(&queues)
+        } else {
+            Name::registered(&queues)
+        };
         Ok(Self {
+            name,
             queues: ManuallyDrop::new(queues),
             inbox: ManuallyDrop::new(inbox),
             flights: Flights::new(),
@@ -195,19 +204,15 @@ impl<E: External> Ring<E> {
         let timespec = Timespec::from(timeout);
         let arguments = SubmitArgs::new().timespec(&timespec);
         let submissions = self.queues.submission().len() as u32;
-        // SAFETY: the arguments are of the kind that the flag EXT_ARG announces.
-        let entered = unsafe {
-            let submitter = self.queues.submitter();
-            submitter.enter(submissions, wanted, self.enter_flags.bits(), Some(&arguments))
-        };
-        match entered.map_err(|error| error.raw_os_error().map(Errno::from_raw_os_error)) {
-            Ok(_) => Ok(()),
+        // SAFETY: it is this ring's name, whose queues outlive the call, and the arguments are of
+        // the kind that the flag EXT_ARG announces.
+        let entered = unsafe { self.name.enter(submissions, wanted, self.enter_flags, &arguments) };
+        match entered {
+            Ok(()) => Ok(()),
             // Nothing came in time; a signal came; there are completions to be taken first; or
             // memory is short for the moment. What was not handed over stays in the queue.
-            Err(Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN | Errno::NOMEM)) => {
-                Ok(())
-            }
-            Err(error) => Err(error.unwrap_or(Errno::IO).into()),
+            Err(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN | Errno::NOMEM) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -315,12 +320,33 @@ fn set_up_with(features: Features) -> io::Result<IoUring> {
 impl<E: External> Drop for Ring<E> {
     fn drop(&mut self) {
         let drained = self.drain();
+        // While the kernel knows it by another name it keeps the ring, and what that receives into.
+        let forgotten = self.name.forget(&self.queues);
         // SAFETY: neither is used again. The queues go first: they know the inbox.
         unsafe {
             ManuallyDrop::drop(&mut self.queues);
-            if drained {
+            if drained && forgotten {
                 ManuallyDrop::drop(&mut self.inbox);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::{Features, Inbox, Ring};
+
+    /// Numbers that the kernel has for the rings of one thread.
+    const NUMBERS: usize = 16;
+
+    #[test]
+    fn a_ring_that_ends_gives_its_number_back() {
+        for round in 0..2 * NUMBERS {
+            let inbox = Inbox::new(8, 2048).expect("memory");
+            let ring = Ring::<Infallible>::new(inbox, Features::All).expect("an io_uring");
+            assert!(ring.name.is_registered(), "ring {round}");
         }
     }
 }
