@@ -58,7 +58,9 @@ pub trait Handler {
 
     /// Serves all connections of one turn. A handler that gains from looking at many requests
     /// before it executes the first overrides this; each connection's `next` must be set.
-    fn serve_all(&mut self, burst: &mut Burst<Self::Session, Self::External>) {
+    /// `now_ms` is the time on the loop's clock, read since the last wait.
+    fn serve_all(&mut self, burst: &mut Burst<Self::Session, Self::External>, now_ms: u64) {
+        let _ = now_ms;
         for connection in burst {
             connection.next = self.serve(connection);
         }

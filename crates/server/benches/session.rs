@@ -120,7 +120,8 @@ impl Bench {
                 bytes = &bytes[fed..];
             }
         }
-        serve_all(&mut self.context, burst);
+        let now_ms = self.context.worker().cache().clock().now_ms();
+        serve_all(&mut self.context, burst, now_ms);
         let mut replied = 0;
         for client in burst {
             assert_eq!(client.next, Next::Read, "a turn is served at once");

@@ -250,7 +250,8 @@ impl Desk {
         for _ in 0..TURNS_MAX {
             let fed = input.feed(message, pool);
             message = &message[fed..];
-            context.begin_group();
+            let now_ms = context.worker().cache().clock().now_ms();
+            context.begin_group(now_ms);
             let next = session.serve(context, input, output);
             let mut chain = output.launch();
             if reply.len() + chain.len() > REPLY_BYTES_MAX {

@@ -146,8 +146,8 @@ impl Handler for Server {
         session.serve(&mut self.context, input, output)
     }
 
-    fn serve_all(&mut self, burst: &mut Burst<Session, LargeValue>) {
-        memcached::serve_all(&mut self.context, burst);
+    fn serve_all(&mut self, burst: &mut Burst<Session, LargeValue>, now_ms: u64) {
+        memcached::serve_all(&mut self.context, burst, now_ms);
     }
 
     fn message(&mut self, order: Order, control: &mut Control<Session>) {
@@ -185,6 +185,7 @@ impl Handler for Server {
     }
 
     fn while_waiting<R>(&mut self, wait: impl FnOnce() -> R) -> R {
-        self.context.worker().offline(wait)
+        // The time is read once a turn, by the loop.
+        self.context.worker().away(wait)
     }
 }

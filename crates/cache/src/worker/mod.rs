@@ -190,21 +190,34 @@ impl Worker {
     /// between the commands of a burst, and at least once a second while online.
     #[inline]
     pub fn quiesce(&mut self) {
+        self.quiesce_at(self.cache.table.clock.now_ms());
+    }
+
+    /// The same for a caller that has just read the time off the cache's clock.
+    #[inline]
+    pub fn quiesce_at(&mut self, now_ms: u64) {
         let table = &self.cache.table;
         table.memory.qsbr.quiesce(self.place);
-        self.now_ms = table.clock.now_ms();
-        table.note_time(self.now_ms);
-        if table.take_due_flush(self.now_ms) {
+        self.now_ms = now_ms;
+        table.note_time(now_ms);
+        if table.take_due_flush(now_ms) {
             self.begin_generation();
         }
     }
 
     /// Runs `blocking` while no other thread waits for this one.
     pub fn offline<R>(&mut self, blocking: impl FnOnce() -> R) -> R {
+        let result = self.away(blocking);
+        self.quiesce();
+        result
+    }
+
+    /// The same for a caller that calls [`Self::quiesce_at`] before its next command: until then
+    /// the time is what it was before.
+    pub fn away<R>(&mut self, blocking: impl FnOnce() -> R) -> R {
         self.table().memory.qsbr.offline(self.place);
         let result = blocking();
         self.table().memory.qsbr.online(self.place);
-        self.quiesce();
         result
     }
 

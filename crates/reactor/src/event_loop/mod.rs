@@ -228,7 +228,7 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
             }
         }
         if !burst.is_empty() {
-            self.handler.serve_all(&mut burst);
+            self.handler.serve_all(&mut burst, self.now_ms);
         }
         for connection in burst.drain(..) {
             self.served(connection);

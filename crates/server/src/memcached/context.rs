@@ -103,9 +103,9 @@ impl Context {
     }
 
     /// Announces that the thread holds nothing of the cache, and looks which logs are followed. To
-    /// be called before each group of requests.
-    pub(crate) fn begin_group(&mut self) {
-        self.worker.quiesce();
+    /// be called before each group of requests, with the time on the cache's clock.
+    pub(crate) fn begin_group(&mut self, now_ms: u64) {
+        self.worker.quiesce_at(now_ms);
         self.watched = self.server.watchers().logs();
     }
 

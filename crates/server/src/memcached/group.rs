@@ -34,9 +34,9 @@ struct Member<'c> {
     end: Option<End>,
 }
 
-/// Serves all connections of a turn.
-pub fn serve_all(context: &mut Context, burst: &mut Burst<Session, LargeValue>) {
-    context.begin_group();
+/// Serves all connections of a turn that has begun at `now_ms` on the cache's clock.
+pub fn serve_all(context: &mut Context, burst: &mut Burst<Session, LargeValue>, now_ms: u64) {
+    context.begin_group(now_ms);
     let mut begun = ArrayVec::new();
     let mut rest = burst;
     while !rest.is_empty() {

@@ -200,7 +200,7 @@ impl Handler for Puppet {
         }
     }
 
-    fn serve_all(&mut self, burst: &mut Burst<u32, Blob>) {
+    fn serve_all(&mut self, burst: &mut Burst<u32, Blob>, _now_ms: u64) {
         self.bursts.push(burst.len());
         for connection in burst {
             connection.next = self.serve(connection);

@@ -32,7 +32,8 @@ fn take_replies(client: &mut Client) -> Vec<u8> {
 
 /// Serves the clients as one burst.
 fn together(server: &mut Server, clients: &mut [Client]) {
-    serve_all(&mut server.context, clients);
+    let now_ms = server.context.worker().cache().clock().now_ms();
+    serve_all(&mut server.context, clients, now_ms);
 }
 
 /// Serves one client after the other.

@@ -22,7 +22,8 @@ fn hear(server: &mut Server, client: &mut Client, mut bytes: &[u8]) -> String {
     let mut heard = Vec::new();
     loop {
         bytes = &bytes[client.input.feed(bytes, &server.pool)..];
-        serve_all(&mut server.context, std::slice::from_mut(client));
+        let now_ms = server.context.worker().cache().clock().now_ms();
+        serve_all(&mut server.context, std::slice::from_mut(client), now_ms);
         let mut chain = client.output.launch();
         heard.extend(chain.take_bytes());
         client.output.landed(chain);
