@@ -54,8 +54,18 @@ const FAR_TURNS: usize = 1024;
 /// The seed of the key hash: layouts, and so instruction counts, are the same in every run.
 const HASH_SEED: u128 = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C834;
 
-const NAMES: [&str; 9] =
-    ["get", "get many", "mg v", "set", "ms", "get far", "get 1k", "set 1k", "get 1k far"];
+const NAMES: [&str; 10] = [
+    "get",
+    "get many",
+    "mg v",
+    "set",
+    "set noreply",
+    "ms",
+    "get far",
+    "get 1k",
+    "set 1k",
+    "get 1k far",
+];
 
 fn is_far(name: &str) -> bool {
     name.ends_with(" far")
@@ -85,6 +95,7 @@ struct Bench {
     context: Context,
     pool: Pool,
     clients: Vec<Client>,
+    is_answered: bool,
 }
 
 impl Bench {
@@ -102,7 +113,8 @@ impl Bench {
             Box::new(Connection::standalone(session, &pool))
         };
         let clients = (0..clients).map(client).collect();
-        let mut bench = Self { context, pool, clients };
+        let is_answered = !name.ends_with(" noreply");
+        let mut bench = Self { context, pool, clients, is_answered };
         let set = if value_bytes(name) > 32 { "set 1k" } else { "set" };
         for key in 0..records(name) {
             bench.run(&[batch(set, &[key])]);
@@ -133,11 +145,16 @@ impl Bench {
         replied
     }
 
+    fn run_checked(&mut self, turn: &[String]) {
+        let replied = self.run(turn);
+        assert_eq!(replied > 0, self.is_answered, "{replied} bytes of replies");
+    }
+
     #[inline(never)]
     fn counted_part(&mut self, turns: &[Turn], commands: usize) {
         let per_turn = commands_of(&turns[0]);
         for turn in turns.iter().cycle().take(commands / per_turn) {
-            assert!(self.run(turn) > 0);
+            self.run_checked(turn);
         }
     }
 }
@@ -149,6 +166,7 @@ fn batch(name: &str, keys: &[usize]) -> String {
             "get" | "get far" | "get 1k" | "get 1k far" => write!(text, "get key:{key:08}\r\n"),
             "mg v" => write!(text, "mg key:{key:08} v\r\n"),
             "set" => write!(text, "set key:{key:08} 0 0 32\r\n{key:032}\r\n"),
+            "set noreply" => write!(text, "set key:{key:08} 0 0 32 noreply\r\n{key:032}\r\n"),
             "set 1k" => {
                 write!(text, "set key:{key:08} 0 0 1024\r\n{key:01024}\r\n")
             }
@@ -241,6 +259,6 @@ fn counted_child(name: &str, shape: usize) {
     let mut bench = Bench::new(name);
     let turns = turns(name, SHAPES[shape]);
     // Once uncounted, so that what is counted is the steady state.
-    turns.iter().for_each(|turn| assert!(bench.run(turn) > 0));
+    turns.iter().for_each(|turn| bench.run_checked(turn));
     bench.counted_part(&turns, COUNTED_COMMANDS);
 }

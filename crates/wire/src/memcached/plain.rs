@@ -19,17 +19,20 @@ pub fn plain_get(input: &[u8]) -> Option<(&[u8], usize)> {
     Some((key, input.len() - rest.len()))
 }
 
-/// A `set` that wants a reply: the command, and the bytes of the line.
+/// A `set`, whether it wants a reply or not: the command, and the bytes of the line.
 #[inline]
 pub fn plain_set(input: &[u8]) -> Option<(Store<'_>, usize)> {
     let (key, rest) = key(input.strip_prefix(b"set ")?)?;
     let (client_flags, rest) = number::leading(rest.strip_prefix(b" ")?)?;
     let (exptime, rest) = number::leading(rest.strip_prefix(b" ")?)?;
     let (value_len, rest) = number::leading(rest.strip_prefix(b" ")?)?;
-    let rest = rest.strip_prefix(LINE_END)?;
+    let (rest, noreply) = match rest.strip_prefix(LINE_END) {
+        Some(rest) => (rest, false),
+        None => (rest.strip_prefix(b" noreply\r\n")?, true),
+    };
     let expiry = Expiry::from_seconds(exptime.cast_signed());
     let verb = StoreVerb::Set;
-    let store = Store { key, verb, client_flags, expiry, value_len, noreply: false };
+    let store = Store { key, verb, client_flags, expiry, value_len, noreply };
     Some((store, input.len() - rest.len()))
 }
 
