@@ -2,8 +2,7 @@
 
 use cache::{Key, StoreError, Upload};
 use wire::memcached::{
-    KeyRoom, MetaStore, Request, Store, StoreVerb, binary, body::Inflow, limits::KEY_LEN_MAX,
-    lines, watch,
+    MetaKey, MetaStore, Request, Store, StoreVerb, binary, body::Inflow, lines, watch,
 };
 
 use super::{
@@ -62,11 +61,7 @@ impl<'i> StoreCommand<'i> {
 
     /// The key as it was sent, if that is what it is.
     pub(super) fn plain_key(&self) -> Option<&'i [u8]> {
-        match self {
-            Self::Text(command) => Some(command.key),
-            Self::Meta(command) => command.meta.key.plain_bytes(),
-            Self::Binary(command) => Some(command.key),
-        }
+        self.key().plain_bytes()
     }
 
     /// Stores `value` as the command says, and answers. `known` is the key if it was hashed before.
@@ -122,32 +117,23 @@ impl<'i> StoreCommand<'i> {
         known: Option<&Key<'_>>,
         run: impl FnOnce(&mut Context, &Order<'_>),
     ) {
-        let (mut room, made): (KeyRoom, _);
-        let key = match known {
-            Some(key) => key,
-            None => {
-                room = [0; KEY_LEN_MAX];
-                made = context.key(self.key(&mut room));
-                &made
-            }
-        };
-        let order = match self {
-            Self::Text(command) => text_order(context, key, command),
-            Self::Meta(command) => meta::store_order(context, key, command),
-            Self::Binary(command) => store_order(context, key, command),
-        };
-        run(context, &order);
+        context.with_key(known, &self.key(), |context, key| {
+            let order = match self {
+                Self::Text(command) => text_order(context, key, command),
+                Self::Meta(command) => meta::store_order(context, key, command),
+                Self::Binary(command) => store_order(context, key, command),
+            };
+            run(context, &order);
+        });
     }
 
-    /// The key itself; `room` is for one that has to be decoded.
-    fn key<'r>(&self, room: &'r mut KeyRoom) -> &'r [u8]
-    where
-        'i: 'r,
-    {
+    /// The key as it was sent.
+    #[inline]
+    fn key(&self) -> MetaKey<'i> {
         match self {
-            Self::Text(command) => command.key,
-            Self::Meta(command) => command.meta.key.bytes(room),
-            Self::Binary(command) => command.key,
+            Self::Text(command) => MetaKey::plain(command.key),
+            Self::Meta(command) => command.meta.key,
+            Self::Binary(command) => MetaKey::plain(command.key),
         }
     }
 

@@ -124,20 +124,21 @@ impl Context {
         self.worker.key(bytes)
     }
 
-    /// Runs `run` with the key of a meta command: `known` if it was hashed before, else decoded.
+    /// Runs `run` with the key of a command: `known` if it was hashed before, else `sent`, decoded
+    /// if need be.
     #[inline]
     pub(super) fn with_key<R>(
         &mut self,
-        known: Option<Key<'_>>,
-        key: &MetaKey<'_>,
-        run: impl FnOnce(&mut Self, Key<'_>) -> R,
+        known: Option<&Key<'_>>,
+        sent: &MetaKey<'_>,
+        run: impl FnOnce(&mut Self, &Key<'_>) -> R,
     ) -> R {
         if let Some(key) = known {
             return run(self, key);
         }
         let mut room: KeyRoom = [0; KEY_LEN_MAX];
-        let key = self.key(key.bytes(&mut room));
-        run(self, key)
+        let key = self.key(sent.bytes(&mut room));
+        run(self, &key)
     }
 
     /// Whether a client may log in by the text protocol. Counts the attempt.

@@ -31,31 +31,35 @@ pub(super) fn execute(
     let stored = if context.watched == 0 { None } else { context.log_request(request, known) };
     match request {
         Request::MetaGet(command) => {
-            let sent = context.with_key(known, &command.key, |context, key| {
-                meta::get(context, key, command, replies)
+            let sent = context.with_key(known.as_ref(), &command.key, |context, key| {
+                meta::get(context, *key, command, replies)
             });
             if !sent {
                 return Done::Busy;
             }
         }
-        Request::MetaDelete(command) => context.with_key(known, &command.key, |context, key| {
-            let before = context.counters.delete_hits.get();
-            meta::delete(context, key, command, replies);
-            if context.watched & watch::DELETIONS != 0
-                && context.counters.delete_hits.get() > before
-                && !command.flags.has(b'x')
-            {
-                context.log_deletion(key.bytes(), "md", stored.unwrap_or(0));
-            }
-        }),
-        Request::MetaArithmetic { meta: command, direction } => {
-            context.with_key(known, &command.key, |context, key| {
-                meta::arithmetic(context, key, command, *direction, replies);
+        Request::MetaDelete(command) => {
+            context.with_key(known.as_ref(), &command.key, |context, key| {
+                let before = context.counters.delete_hits.get();
+                meta::delete(context, *key, command, replies);
+                if context.watched & watch::DELETIONS != 0
+                    && context.counters.delete_hits.get() > before
+                    && !command.flags.has(b'x')
+                {
+                    context.log_deletion(key.bytes(), "md", stored.unwrap_or(0));
+                }
             });
         }
-        Request::MetaDebug { key: sent } => context.with_key(known, sent, |context, key| {
-            meta::debug(context, key, sent, replies);
-        }),
+        Request::MetaArithmetic { meta: command, direction } => {
+            context.with_key(known.as_ref(), &command.key, |context, key| {
+                meta::arithmetic(context, *key, command, *direction, replies);
+            });
+        }
+        Request::MetaDebug { key: sent } => {
+            context.with_key(known.as_ref(), sent, |context, key| {
+                meta::debug(context, *key, sent, replies);
+            });
+        }
         Request::Delete { key, noreply } => {
             let key = known.unwrap_or_else(|| context.key(key));
             let before = context.counters.delete_hits.get();

@@ -136,7 +136,7 @@ impl Context {
             Request::MetaGet(meta)
             | Request::MetaDelete(meta)
             | Request::MetaArithmetic { meta, .. } => {
-                self.with_key(known, &meta.key, |context, key| context.look(key))
+                self.with_key(known.as_ref(), &meta.key, |context, key| context.look(*key))
             }
             Request::Delete { key, .. }
             | Request::Touch { key, .. }

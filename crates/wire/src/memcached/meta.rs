@@ -57,7 +57,8 @@ impl<'a> MetaKey<'a> {
     }
 
     /// A key that is its token.
-    fn plain(token: &'a [u8]) -> Self {
+    #[inline]
+    pub fn plain(token: &'a [u8]) -> Self {
         Self { token, base64: false }
     }
 
