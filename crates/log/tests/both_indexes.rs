@@ -1,10 +1,9 @@
 //! Logs with each of the two indexes, over files: what was stored is found again by the index that
 //! a stop in order has saved, and by one made from the log when that is damaged or gone.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+mod directory;
+
+use std::{fs, path::Path};
 
 use log::{
     Log, Options,
@@ -13,24 +12,9 @@ use log::{
     index::{IndexLimits, Keyed},
 };
 
+use directory::Directory;
+
 const KEYS: u64 = 3000;
-
-/// A directory that is removed in the end.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("kelvin-{name}-{}", std::process::id()));
-        fs::create_dir(&path).expect("a new directory");
-        Self(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn open(path: &Path, index: IndexKind, entry_bytes: u8) -> (Log<Keyed>, Report) {
     let mut options = Options::new(path, index, entry_bytes);
@@ -54,8 +38,8 @@ fn check(log: &Log<Keyed>, round: u64) {
 
 fn comes_back(name: &str, index: IndexKind, entry_bytes: u8) {
     let directory = Directory::new(name);
-    let index_file = directory.0.join("index");
-    let open = || open(&directory.0, index, entry_bytes);
+    let index_file = directory.path().join("index");
+    let open = || open(directory.path(), index, entry_bytes);
     let (log, _) = open();
     let put = |log: &Log<Keyed>, key: u64, round| {
         let (key, value) = (key.to_le_bytes(), value(key, round));

@@ -1,11 +1,13 @@
 //! How long it takes until a log serves: after a stop in order with a large index, and after an
 //! end without one.
 
+mod directory;
+
 use std::{
     collections::BTreeSet,
     fs,
     os::unix::fs::DirEntryExt as _,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -23,22 +25,7 @@ use log::{
     position::{Entry, Position, SizeClass},
 };
 
-/// A directory that is removed in the end.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("kelvin-{name}-{}", std::process::id()));
-        fs::create_dir(&path).expect("a new directory");
-        Self(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use directory::Directory;
 
 fn open(options: &Options, limits: IndexLimits) -> (Log<Keyed>, Report, Duration) {
     let begin = Instant::now();
@@ -75,8 +62,8 @@ fn with_index(path: &Path, index: IndexKind, entry_bytes: u8, keys: u64) -> (Opt
 /// Opens a log of `keys` keys. Says when it served.
 fn opens_cleanly(name: &str, index: IndexKind, entry_bytes: u8, keys: u64) -> Duration {
     let directory = Directory::new(name);
-    let (options, limits) = with_index(&directory.0, index, entry_bytes, keys);
-    let saved = fs::metadata(directory.0.join("index")).expect("an index").len();
+    let (options, limits) = with_index(directory.path(), index, entry_bytes, keys);
+    let saved = fs::metadata(directory.path().join("index")).expect("an index").len();
     let (log, report, took) = open(&options, limits);
     assert!(report.is_clean);
     let begin = Instant::now();
@@ -137,7 +124,7 @@ fn wait_until_quiet(directory: &Path) {
 /// it read.
 fn opens_after_a_crash(name: &str, keys: u64) -> (Duration, u64, u64) {
     let directory = Directory::new(name);
-    let mut options = Options::new(&directory.0, IndexKind::Hash { seeds: seeds() }, 0);
+    let mut options = Options::new(directory.path(), IndexKind::Hash { seeds: seeds() }, 0);
     options.settings.mode = Mode::Async;
     let limits = IndexLimits { kmax_limit: 0, entries_max: keys };
     let (log, ..) = open(&options, limits);
@@ -147,15 +134,15 @@ fn opens_after_a_crash(name: &str, keys: u64) -> (Duration, u64, u64) {
         log.put(&Put { key: &key.to_le_bytes(), value: &value, ..Put::default() }).expect("room");
     }
     log.flush().expect("is flushed");
-    wait_until_quiet(&directory.0);
+    wait_until_quiet(directory.path());
     // As if the process had ended: another directory, which nobody has locked, with the same files.
     let copy = Directory::new(&format!("{name}-after"));
-    for entry in fs::read_dir(&directory.0).expect("a directory") {
+    for entry in fs::read_dir(directory.path()).expect("a directory") {
         let entry = entry.expect("an entry");
-        fs::hard_link(entry.path(), copy.0.join(entry.file_name())).expect("is linked");
+        fs::hard_link(entry.path(), copy.path().join(entry.file_name())).expect("is linked");
     }
     std::mem::forget(log);
-    options.directories = vec![copy.0.clone()];
+    options.directories = vec![copy.path().to_owned()];
     let (log, report, took) = open(&options, limits);
     let (tails, read) = (report.tails, report.bytes_read);
     println!("{name}: {keys} keys: serves after {took:?}, {tails} tails, {read} bytes read");

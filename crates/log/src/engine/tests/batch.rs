@@ -4,7 +4,6 @@ use super::*;
 use crate::{
     format::record::Kind,
     index::{IndexLimits, Keyed},
-    keys::IndexFull,
     position::{Entry, Position, SizeClass},
 };
 
@@ -205,12 +204,7 @@ fn a_batch_that_could_not_be_flushed_is_written_again_as_one() {
     log.write(&[put(b"a", b"1"), put(b"b", b"2")]).unwrap();
     // Not the newest any more, and yet a part of what takes effect together.
     log.put(b"a", b"newer").unwrap();
-    let mut left = 1;
-    log.disk.fail(move |action| {
-        let fails = matches!(action, Action::Flush { .. }) && left > 0;
-        left -= u32::from(fails);
-        fails
-    });
+    log.disk.fail_next_flush();
     log.engine.drain();
     while log.engine.counts().rewritten < 3 {
         assert!(log.step(), "the batch is not written again");

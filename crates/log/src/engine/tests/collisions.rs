@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     index::{IndexLimits, Keyed},
-    keys::{IndexFull, KeyFlaw, KeyHash},
+    keys::{KeyFlaw, KeyHash},
     plan::Disk,
     position::Entry,
 };

@@ -192,14 +192,7 @@ fn segments_of_other_logs_and_programs_are_refused() {
     let held = twice.files[&segment(0)].clone();
     let second = File { directory: DirectoryId(1), ..segment(0) };
     twice.files.insert(second, held);
-    let opening = Opening {
-        directories: 2,
-        new: New { log: LogId(5), shape: shape() },
-        settings: settings(Mode::Safe),
-        now_ms: 0,
-        progress: &mut |_| {},
-    };
-    let opened = Engine::open(&mut twice, opening, |_: &Manifest| Ok(MapKeys::new(UNITS_MAX)));
+    let opened = open_in(&mut twice, 2, shape(), Mode::Safe, map_keys);
     assert_eq!(opened.err(), Some(Error::Twice { first: segment(0), second }));
 }
 
@@ -293,14 +286,7 @@ fn what_is_lost_is_named_by_every_open_even_one_that_came_to_no_end() {
     disk.files.get_mut(&segment(0)).unwrap()[offset + 100] ^= 1;
     // Everything but the manifest with which the open would end.
     disk.fail(|action| matches!(action, Action::Rename { .. }));
-    let opening = Opening {
-        directories: 1,
-        new: New { log: LogId(5), shape: shape() },
-        settings: settings(Mode::Safe),
-        now_ms: 0,
-        progress: &mut |_| {},
-    };
-    let opened = Engine::open(&mut disk, opening, |_: &Manifest| Ok(MapKeys::new(UNITS_MAX)));
+    let opened = open_in(&mut disk, 1, shape(), Mode::Safe, map_keys);
     assert!(matches!(opened, Err(Error::Disk { .. })));
     disk.fault = None;
     let mut log = Log::of(disk, Mode::Safe);

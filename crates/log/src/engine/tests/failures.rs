@@ -8,12 +8,7 @@ fn a_failed_flush_fails_who_waited_and_saves_what_memory_has() {
     log.put(b"kept", b"old").unwrap();
     log.settle();
     let mark = log.put(b"key", b"new").unwrap();
-    let mut left = 1;
-    log.disk.fail(move |action| {
-        let fails = matches!(action, Action::Flush { .. }) && left > 0;
-        left -= u32::from(fails);
-        fails
-    });
+    log.disk.fail_next_flush();
     log.settle();
     assert_eq!(log.engine.durable(mark), Settled::Failed, "a failed flush was tried again");
     assert_eq!(log.engine.counts().rewritten, 1);
@@ -36,12 +31,7 @@ fn a_drain_that_begins_before_the_rewriting_waits_for_the_copies() {
     let mut log = Log::new(Mode::Async);
     log.put(b"key", b"new").unwrap();
     log.settle();
-    let mut left = 1;
-    log.disk.fail(move |action| {
-        let fails = matches!(action, Action::Flush { .. }) && left > 0;
-        left -= u32::from(fails);
-        fails
-    });
+    log.disk.fail_next_flush();
     log.engine.drain();
     while log.engine.stranded.is_empty() {
         assert!(log.step());
@@ -134,15 +124,7 @@ fn removes_leave_the_segment_that_rewriting_needs() {
 #[test]
 fn a_directory_without_room_does_not_hold_the_others_back() {
     let mut disk = MemoryDisk::default();
-    let opening = Opening {
-        directories: 3,
-        new: New { log: LogId(5), shape: shape() },
-        settings: settings(Mode::Safe),
-        now_ms: 0,
-        progress: &mut |_| {},
-    };
-    let (engine, report) =
-        Engine::open(&mut disk, opening, |_: &Manifest| Ok(MapKeys::new(UNITS_MAX))).unwrap();
+    let (engine, report) = open_in(&mut disk, 3, shape(), Mode::Safe, map_keys).unwrap();
     let mut log = Log { disk, engine, report, now_ms: 0 };
     log.disk.fault = Some(Box::new(|action| match action {
         Action::Allocate { file, .. } if file.directory != DirectoryId(2) => Some(Failure::Full),
@@ -160,18 +142,8 @@ fn a_directory_without_room_does_not_hold_the_others_back() {
 
 #[test]
 fn positions_that_the_index_cannot_keep_are_a_named_limit() {
-    let mut disk = MemoryDisk::default();
-    let opening = Opening {
-        directories: 1,
-        new: New { log: LogId(5), shape: shape() },
-        settings: settings(Mode::Safe),
-        now_ms: 0,
-        progress: &mut |_| {},
-    };
-    let units_max = 4 * 1024;
-    let (engine, report) =
-        Engine::open(&mut disk, opening, |_: &Manifest| Ok(MapKeys::new(units_max))).unwrap();
-    let mut log = Log { disk, engine, report, now_ms: 0 };
+    let few = |_: &Manifest| Ok(MapKeys::new(4 * 1024));
+    let mut log = open_with(MemoryDisk::default(), shape(), Mode::Safe, few).unwrap();
     log.settle();
     let error = loop {
         if let Err(error) = log.put(b"key", &[1; 900]) {

@@ -26,6 +26,16 @@ impl MemoryDisk {
         self.fault = Some(Box::new(move |action| when(action).then(io)));
     }
 
+    /// The next flush fails, and no later one.
+    pub(super) fn fail_next_flush(&mut self) {
+        let mut left = 1;
+        self.fail(move |action| {
+            let fails = matches!(action, Action::Flush { .. }) && left > 0;
+            left -= u32::from(fails);
+            fails
+        });
+    }
+
     fn file(&mut self, file: File) -> Result<&mut Vec<u8>, Failure> {
         self.files.get_mut(&file).ok_or(Failure::NotFound)
     }

@@ -28,7 +28,7 @@ use crate::{
         manifest::{IndexKind, Manifest, Shape},
         record,
     },
-    keys::{Keys, MakeKeys, MapKeys},
+    keys::{IndexFull, Keys, MakeKeys, MapKeys},
     plan::{Action, Buffer, DirectoryId, Disk as _, Failure, File, FileName, Outcome, SegmentId},
 };
 
@@ -56,8 +56,12 @@ struct Log<K = MapKeys> {
     now_ms: u64,
 }
 
+fn map_keys(_: &Manifest) -> Result<MapKeys, IndexFull> {
+    Ok(MapKeys::new(UNITS_MAX))
+}
+
 fn open_disk(disk: MemoryDisk, mode: Mode) -> Result<Log, Error> {
-    open_with(disk, shape(), mode, |_: &Manifest| Ok(MapKeys::new(UNITS_MAX)))
+    open_with(disk, shape(), mode, map_keys)
 }
 
 fn open_with<K: Keys>(
@@ -66,17 +70,22 @@ fn open_with<K: Keys>(
     mode: Mode,
     make: impl MakeKeys<K>,
 ) -> Result<Log<K>, Error> {
-    let opening = Opening {
-        directories: 1,
-        new: New { log: LogId(5), shape },
-        settings: settings(mode),
-        now_ms: 0,
-        progress: &mut |_| {},
-    };
-    match Engine::open(&mut disk, opening, make) {
-        Ok((engine, report)) => Ok(Log { disk, engine, report, now_ms: 0 }),
-        Err(error) => Err(error),
-    }
+    let (engine, report) = open_in(&mut disk, 1, shape, mode, make)?;
+    Ok(Log { disk, engine, report, now_ms: 0 })
+}
+
+/// Opens a log that lies in so many directories.
+fn open_in<K: Keys>(
+    disk: &mut MemoryDisk,
+    directories: u16,
+    shape: Shape,
+    mode: Mode,
+    make: impl MakeKeys<K>,
+) -> Result<(Engine<K>, Report), Error> {
+    let new = New { log: LogId(5), shape };
+    let settings = settings(mode);
+    let opening = Opening { directories, new, settings, now_ms: 0, progress: &mut |_| {} };
+    Engine::open(disk, opening, make)
 }
 
 impl Log {

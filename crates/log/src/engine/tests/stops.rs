@@ -4,7 +4,7 @@ use std::{cell::RefCell, rc::Rc};
 
 use super::*;
 use crate::{
-    keys::{IndexFull, KeyFlaw, KeyHash},
+    keys::{KeyFlaw, KeyHash},
     plan::Disk,
     position::Entry,
 };
@@ -62,14 +62,7 @@ impl MakeKeys<KeptKeys> for Store {
 }
 
 fn open(disk: &mut MemoryDisk, store: &Store) -> (Engine<KeptKeys>, Report) {
-    let opening = Opening {
-        directories: 1,
-        new: New { log: LogId(5), shape: shape() },
-        settings: settings(Mode::Safe),
-        now_ms: 0,
-        progress: &mut |_| {},
-    };
-    Engine::open(disk, opening, store.clone()).unwrap()
+    open_in(disk, 1, shape(), Mode::Safe, store.clone()).unwrap()
 }
 
 fn settle(disk: &mut MemoryDisk, engine: &mut Engine<KeptKeys>) {
