@@ -16,7 +16,8 @@ use std::{
 use base::random::{Random, mix};
 use log::{
     blocking::{Log, Options},
-    engine::{Mode, Put, Settings},
+    engine::{Change, Mode, Put, Settings},
+    error::Error,
     format::{LogId, manifest::IndexKind},
     index::{IndexLimits, Keyed},
 };
@@ -26,6 +27,7 @@ use crate::{
     fuse::Mount,
     promise::{Promises, Version, value},
     run::seeds_of_hash,
+    together::Batches,
 };
 
 /// Threads of the victim; each has keys of its own.
@@ -33,6 +35,9 @@ const THREADS: u64 = 3;
 
 /// Keys of each thread.
 const KEYS: u64 = 16;
+
+/// The most that a thread does at once.
+const BATCH_MAX: u64 = 4;
 
 /// Milliseconds that a victim lives once it has opened its log: from so many on, up to twice that.
 /// Before its first write it makes segments, a dozen flushes.
@@ -50,16 +55,25 @@ pub enum Disk {
     Held,
 }
 
-/// One thing that a thread does.
+/// One key that a thread puts or removes.
 struct Deed {
     key: u64,
     version: Version,
 }
 
+/// What a thread does at a place of its round: one deed, or a few at once.
+fn deeds(seed: u64, round: u64, thread: u64, place: u64) -> Vec<Deed> {
+    let number = (round << 40) | (thread << 32) | ((place + 1) * BATCH_MAX);
+    let mut random = Random::new(seed ^ mix(number), 1);
+    let count = match random.below(4) {
+        0 => 2 + u64::from(random.below(BATCH_MAX as u32 - 1)),
+        _ => 1,
+    };
+    (number..number + count).map(|number| Deed::new(seed, thread, number)).collect()
+}
+
 impl Deed {
-    /// What a thread does at a place of its round.
-    fn new(seed: u64, round: u64, thread: u64, place: u64) -> Self {
-        let number = (round << 40) | (thread << 32) | (place + 1);
+    fn new(seed: u64, thread: u64, number: u64) -> Self {
         let mut random = Random::new(seed ^ mix(number), 0);
         let key = thread * KEYS + u64::from(random.below(KEYS as u32));
         let len = match random.below(10) {
@@ -114,16 +128,8 @@ pub fn victim(directory: &Path, seed: u64, round: u64) -> Result<(), String> {
     println!("open");
     let work = |thread: u64| -> Result<(), String> {
         for place in 0.. {
-            let Deed { key, version } = Deed::new(seed, round, thread, place);
-            let name = Deed::name(key);
-            let done = match version.value_len {
-                Some(len) => {
-                    let value = value(version.number, len);
-                    log.put(&Put { key: &name, value: &value, ..Put::default() })
-                }
-                None => log.remove(&name).map(drop),
-            };
-            done.map_err(|error| error.to_string())?;
+            let deeds = deeds(seed, round, thread, place);
+            write(&log, &deeds).map_err(|error| error.to_string())?;
             // One line is one write: nothing of it is on its way when the next begins.
             let said = io::stdout().write_all(format!("{thread} {place}\n").as_bytes());
             said.map_err(|error| error.to_string())?;
@@ -135,6 +141,29 @@ pub fn victim(directory: &Path, seed: u64, round: u64) -> Result<(), String> {
             (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
         threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
     })
+}
+
+/// Puts or removes a key, or several at once.
+fn write(log: &Log<Keyed>, deeds: &[Deed]) -> Result<(), Error> {
+    let parts = |deed: &Deed| {
+        let len = deed.version.value_len;
+        (deed.key.to_le_bytes(), len.map(|len| value(deed.version.number, len)))
+    };
+    let parts: Vec<([u8; 8], Option<Vec<u8>>)> = deeds.iter().map(parts).collect();
+    fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Put<'a> {
+        Put { key, value, ..Put::default() }
+    }
+    if let [(key, value)] = &parts[..] {
+        return match value {
+            Some(value) => log.put(&put(key, value)),
+            None => log.remove(key).map(drop),
+        };
+    }
+    let changes = parts.iter().map(|(key, value)| match value {
+        Some(value) => Change::Put(put(key, value)),
+        None => Change::Remove(key),
+    });
+    log.write_batch(&Vec::from_iter(changes)).map(drop)
 }
 
 /// Starts victims and kills them, one after the other, over the same files. Says how many writes
@@ -154,23 +183,24 @@ pub fn rounds(program: &Path, seed: u64, rounds: u64, disk: Disk) -> Result<u64,
     };
     let mut random = Random::new(seed, 5);
     let mut promises = Promises::default();
-    let mut answered = 0;
+    let mut batches = Batches::default();
+    let (mut answered, mut lost_batches) = (0, 0);
     for round in 0..rounds {
         let life_ms = (LIFE_MS_MIN + random.below(LIFE_MS_MIN)).into();
         let places = kill_one(program, &directory.0, (seed, round), life_ms)?;
         for thread in 0..THREADS {
             let places = places.get(&thread).copied().unwrap_or(0);
             answered += places;
-            promise(&mut promises, (seed, round), thread, places);
+            promise((&mut promises, &mut batches), (seed, round), thread, places);
         }
         if let Some(mount) = &mount {
             mount.cut_power();
         }
-        check(&directory.0, &mut promises, round)
+        lost_batches += check(&directory.0, &mut promises, &mut batches, round)
             .map_err(|what| format!("round {round}: {what}"))?;
     }
     if let Some(mount) = &mount {
-        println!("{}", mount.disk().counts());
+        println!("{}  {:20} {lost_batches:>12}", mount.disk().counts(), "batches lost whole");
     }
     Ok(answered)
 }
@@ -217,26 +247,42 @@ fn kill_one(
 }
 
 /// What the answers of a thread promise; what comes after them may have happened.
-fn promise(promises: &mut Promises, (seed, round): (u64, u64), thread: u64, places: u64) {
+fn promise(
+    (promises, batches): (&mut Promises, &mut Batches),
+    (seed, round): (u64, u64),
+    thread: u64,
+    places: u64,
+) {
     for place in 0..=places {
-        let Deed { key, version } = Deed::new(seed, round, thread, place);
-        promises.publish(key, version);
-        if place < places {
+        let deeds = deeds(seed, round, thread, place);
+        for Deed { key, version } in &deeds {
+            promises.publish(*key, *version);
+        }
+        if deeds.len() > 1 {
+            batches.add(deeds.iter().map(|deed| (deed.key, deed.version.number)).collect());
+        }
+        for Deed { key, version } in deeds.iter().filter(|_| place < places) {
             match mode(round) {
-                Mode::Safe => promises.promise(key, version.number),
-                Mode::Async => promises.acknowledge(key, version.number, 0),
+                Mode::Safe => promises.promise(*key, version.number),
+                Mode::Async => promises.acknowledge(*key, version.number, 0),
             }
         }
     }
 }
 
-/// Opens the log and looks at every key.
-fn check(directory: &Path, promises: &mut Promises, round: u64) -> Result<(), String> {
+/// Opens the log and looks at every key. Says how many batches are not there.
+fn check(
+    directory: &Path,
+    promises: &mut Promises,
+    batches: &mut Batches,
+    round: u64,
+) -> Result<u64, String> {
     let log = open(directory, Mode::Safe)?;
     let mut lost_bytes = 0;
     for key in 0..THREADS * KEYS {
         let stored = log.get(&Deed::name(key)).map_err(|error| format!("key {key}: {error}"))?;
         let seen = stored.map(|stored| stored.value);
+        batches.note(promises, key, seen.as_deref(), (0, 0));
         let losses = promises.recover(key, seen.as_deref(), (0, 0));
         let losses = losses.map_err(|wrong| format!("{wrong:?}"))?;
         lost_bytes += losses.iter().filter_map(|loss| loss.version.value_len).sum::<usize>() as u64;
@@ -245,8 +291,12 @@ fn check(directory: &Path, promises: &mut Promises, round: u64) -> Result<(), St
     if lost_bytes > at_risk {
         return Err(format!("{lost_bytes} bytes are lost, and {at_risk} may be"));
     }
+    let lost = batches.check()?;
     // Every other time the log is stopped in order, else as the victim's.
-    if round.is_multiple_of(2) { log.close().map_err(|error| error.to_string()) } else { Ok(()) }
+    if round.is_multiple_of(2) {
+        log.close().map_err(|error| error.to_string())?;
+    }
+    Ok(lost)
 }
 
 /// A directory that is removed with what is in it.

@@ -6,6 +6,7 @@
 //! - [`promise`]: what a store may show, given what it has answered.
 //! - [`fuse`]: the same disk as a directory that other programs use.
 //! - [`run`], [`scenario`]: a log, its clients and its crashes, all by one seed.
+//! - [`together`]: what a batch may show.
 //! - [`small`]: a small log that is stopped after each action, cut off anywhere, and has each bit
 //!   flipped.
 //! - [`kill`]: processes that write to a log in files and are killed.
@@ -22,3 +23,4 @@ pub mod promise;
 pub mod run;
 pub mod scenario;
 pub mod small;
+pub mod together;

@@ -92,6 +92,9 @@ pub struct Promises {
     histories: BTreeMap<u64, Vec<Entry>>,
     /// What reads may have seen, by key: every version since the last crash, promised over or not.
     seen: BTreeMap<u64, Vec<Version>>,
+    /// Of a key that could not be read after the last crash: how many of these, from the first on,
+    /// it may have.
+    unsure: BTreeMap<u64, usize>,
 }
 
 impl Promises {
@@ -166,6 +169,7 @@ impl Promises {
         let newest = [self.newest(key)];
         let versions = self.seen.get(&key).map_or(&newest[..], Vec::as_slice);
         let from = versions.iter().position(|version| version.number == since).unwrap_or(0);
+        let from = if from < self.unsure.get(&key).copied().unwrap_or(0) { 0 } else { from };
         let mut found = versions[from..].iter();
         let found = found.find(|version| version.may_look_like(seen, times));
         found.copied().ok_or_else(|| self.wrong(key, seen))
@@ -204,20 +208,33 @@ impl Promises {
         let mut kept = history[found];
         kept.acknowledged_ms = None;
         *history = vec![kept];
-        self.seen.remove(&key);
+        self.forget_seen(key);
         Ok(lost)
+    }
+
+    /// After a crash a key cannot be read, and the store says why: it is as any version of its
+    /// history.
+    pub fn is_unreadable(&mut self, key: u64) {
+        let versions: Vec<Version> = self.history(key).iter().map(|entry| entry.version).collect();
+        self.unsure.insert(key, versions.len());
+        self.seen.insert(key, versions);
     }
 
     /// The store has named the loss of this key: it may show nothing of it.
     pub fn forget(&mut self, key: u64) {
         self.histories.remove(&key);
-        self.seen.remove(&key);
+        self.forget_seen(key);
     }
 
     /// The store has named a loss, and the key is what it once was.
     pub fn restart(&mut self, key: u64, version: Version) {
         self.histories.insert(key, vec![Entry { version, acknowledged_ms: None }]);
+        self.forget_seen(key);
+    }
+
+    fn forget_seen(&mut self, key: u64) {
         self.seen.remove(&key);
+        self.unsure.remove(&key);
     }
 
     fn history(&mut self, key: u64) -> &mut Vec<Entry> {

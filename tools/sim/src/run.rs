@@ -29,6 +29,7 @@ use crate::{
     machine::{Crash, Machine},
     promise::{Loss, Number, Promises, Version},
     scenario::{Class, Scenario},
+    together::Batches,
 };
 
 /// Why a run has failed.
@@ -128,7 +129,9 @@ pub struct Run {
     ever: BTreeMap<u64, Vec<Version>>,
     waiting: Vec<Waiting>,
     /// Batches that were made since the last crash.
-    batches: Vec<batch::Made>,
+    batches: Batches,
+    /// Bytes of the largest batch that has a large value in it.
+    largest_batch_bytes: u64,
     fetches: BTreeMap<Token, Fetch>,
     now_ms: u64,
     next_number: Number,
@@ -183,7 +186,8 @@ impl Run {
             promises: Promises::default(),
             ever: BTreeMap::new(),
             waiting: Vec::new(),
-            batches: Vec::new(),
+            batches: Batches::default(),
+            largest_batch_bytes: 0,
             fetches: BTreeMap::new(),
             now_ms: 1_000_000,
             next_number: 1,

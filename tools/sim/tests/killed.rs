@@ -27,7 +27,13 @@ fn kill_and_lose(rounds: &str) -> u64 {
     }
     unshare.args(["--mount", env!("CARGO_BIN_EXE_disk-sim")]);
     unshare.args(["kill", "--held", "--seed", "1", "--count", rounds]);
-    answered(&unshare.output().expect("util-linux is there"))
+    let output = unshare.output().expect("util-linux is there");
+    let answered = answered(&output);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lost = text.lines().find_map(|line| line.trim().strip_prefix("batches lost whole"));
+    let lost: u64 = lost.and_then(|count| count.trim().parse().ok()).expect("a count");
+    assert!(lost > 10, "{lost} batches were lost, too few to see one lost in part");
+    answered
 }
 
 #[test]

@@ -83,3 +83,21 @@ fn values_differ_in_every_word() {
     assert_eq!(value(1, 5), value(1, 64)[..5]);
     assert_eq!(value(1, 0), []);
 }
+
+#[test]
+fn a_key_that_could_not_be_read_is_as_any_version_of_its_history() {
+    let mut promises = Promises::default();
+    for number in 1..4 {
+        promises.publish(7, put(number, 20));
+    }
+    promises.promise(7, 2);
+    let read = |promises: &Promises, number| {
+        let seen = value(number, 20);
+        promises.read(7, promises.newest(7).number, Some(&seen), (0, 0)).is_ok()
+    };
+    assert!(read(&promises, 3) && !read(&promises, 2));
+    promises.is_unreadable(7);
+    assert!(read(&promises, 3) && read(&promises, 2) && !read(&promises, 1));
+    promises.publish(7, put(4, 20));
+    assert!(read(&promises, 4) && !read(&promises, 3) && !read(&promises, 2));
+}

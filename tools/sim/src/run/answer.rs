@@ -162,7 +162,7 @@ impl Run {
             Outcome::Read(buffer, count) => (buffer, count),
             Outcome::Failed(failure, _) => {
                 let error = fetch.readings[0].failed(failure);
-                return self.refused_get(key, &error);
+                return self.refused_get(key, &error, fetch.is_check);
             }
             other => return Err(format!("a read has the outcome {other:?}")),
         };
@@ -174,7 +174,7 @@ impl Run {
         }
         fetch.tries = 0;
         match reading.finish(&buffer.as_slice()[..count]) {
-            Err(error) => self.refused_get(key, &error),
+            Err(error) => self.refused_get(key, &error, fetch.is_check),
             Ok(Fetched::Value(record)) => {
                 if record.flags != client::flags(version_of(record.value, record.flags)) {
                     return Err(format!("key {key} has flags {}", record.flags));
@@ -188,7 +188,7 @@ impl Run {
                     return self.read(&fetch, None);
                 }
                 match self.log_mut().parts(&reading, &parts) {
-                    Err(error) => self.refused_get(key, &error),
+                    Err(error) => self.refused_get(key, &error, fetch.is_check),
                     Ok(readings) => {
                         self.fetch(Fetch { readings, parts: Some(Vec::new()), ..fetch });
                         Ok(())
@@ -231,7 +231,12 @@ impl Run {
     }
 
     /// A get has ended with an error: is there a reason?
-    pub(super) fn refused_get(&mut self, key: u64, error: &Error) -> Result<(), String> {
+    pub(super) fn refused_get(
+        &mut self,
+        key: u64,
+        error: &Error,
+        is_check: bool,
+    ) -> Result<(), String> {
         self.tell(|_| format!("get of {key}: {error}"));
         self.count("failed gets");
         let is_explained = match error {
@@ -247,6 +252,9 @@ impl Run {
         };
         if !is_explained {
             return Err(format!("a get of key {key} failed without a reason: {error}"));
+        }
+        if is_check {
+            self.promises.is_unreadable(key);
         }
         Ok(())
     }

@@ -1,80 +1,162 @@
 //! Batches: what takes effect together, through crashes too.
 
-use log::engine::{Batch, Change, Mark};
+use log::{
+    engine::{Batch, Change, Mark, Upload, Wrote},
+    error::Error,
+    keys::Keys as _,
+    position::Entry,
+};
 
-use super::{Run, TURNS_MAX, Waiting, client};
+use super::{Run, TURNS_MAX, Waiting, client, loss::bytes_of};
 use crate::promise::{Number, Version, value};
 
 /// The most changes of a batch; keys may come more than once.
 const CHANGES_MAX: u32 = 5;
 
-/// The longest value in a batch.
+/// The longest value in a batch that is no large one.
 const VALUE_BYTES_MAX: u32 = 60;
 
-/// A value of so many bytes shows which version it is.
-const TELLING_BYTES: usize = 8;
+/// A change that is to be made.
+struct Planned {
+    key: u64,
+    name: Vec<u8>,
+    version: Version,
+    value: Vec<u8>,
+    /// Of a large value: its parts.
+    upload: Option<Upload>,
+}
 
-/// A batch that was made since the last crash.
-#[derive(Debug)]
-pub(super) struct Made {
-    changes: Vec<(u64, Number)>,
-    /// A key shows what the batch has made of it.
-    is_shown: bool,
-    /// A key shows what it was before.
-    is_undone: bool,
+impl Planned {
+    fn change(&self) -> Change<'_> {
+        match (&self.upload, self.version.value_len) {
+            (Some(upload), _) => {
+                Change::Head(upload, client::put_of(&self.name, &[], self.version))
+            }
+            (None, Some(_)) => Change::Put(client::put_of(&self.name, &self.value, self.version)),
+            (None, None) => Change::Remove(&self.name),
+        }
+    }
+}
+
+/// A key before a batch: its newest version, and where its newest record is.
+type Before = (Number, Option<Entry>);
+
+/// What came of a batch.
+struct Done {
+    marks: Option<(Mark, Mark)>,
+    /// The key of each change as it was.
+    before: Vec<Before>,
 }
 
 impl Run {
     /// A few puts and removes, all of them or none.
     pub(super) fn batch(&mut self) -> Result<(), String> {
         let count = 2 + self.random.below(CHANGES_MAX - 1);
-        let mut made: Vec<(u64, Version, Vec<u8>)> = Vec::new();
+        let mut planned = Vec::new();
         for _ in 0..count {
             let key = self.random.below(self.scenario.keys).into();
             if !self.grow_for(key)? {
                 return Ok(());
             }
-            let len = self.random.below(VALUE_BYTES_MAX) as usize;
-            // A remove of what is not there leaves no record that could be lost.
-            let known =
-                made.iter().rfind(|(other, ..)| *other == key).map(|(_, version, _)| *version);
-            let newest = known.unwrap_or_else(|| self.promises.newest(key));
-            let may_remove = !newest.is_absent(self.now_ms) && !self.unread.hides(key);
-            let is_put = !may_remove || self.random.below(4) > 0;
-            let version = self.version(is_put.then_some(len));
-            made.push((key, version, value(version.number, len)));
+            let Some(change) = self.plan_change(key)? else { return Ok(()) };
+            planned.push(change);
         }
-        let names: Vec<Vec<u8>> = made.iter().map(|(key, ..)| client::name(*key)).collect();
-        let changes: Vec<Change<'_>> = made
-            .iter()
-            .zip(&names)
-            .map(|((_, version, value), name)| match version.value_len {
-                Some(_) => Change::Put(client::put_of(name, value, *version)),
-                None => Change::Remove(name),
-            })
-            .collect();
-        let Some(marks) = self.write_batch(&changes)? else { return Ok(()) };
-        let made: Vec<(u64, Version)> = made.iter().map(|(key, it, _)| (*key, *it)).collect();
-        self.tell(|_| format!("batch {made:?}, {marks:?}"));
-        for (key, version) in &made {
-            self.publish(*key, *version);
+        let Some(done) = self.write_batch(&planned)? else { return Ok(()) };
+        self.tell(|_| {
+            let made: Vec<_> = planned.iter().map(|it| (it.key, it.version)).collect();
+            format!("batch {made:?}, {:?}", done.marks)
+        });
+        let asked_ms = self.now_ms;
+        let mut changes = Vec::new();
+        for (change, (newest, entry)) in planned.iter().zip(&done.before) {
+            if self.entry_of(change.key) != *entry {
+                self.publish(change.key, change.version);
+                changes.push((change.key, change.version.number));
+                continue;
+            }
+            // The batch has no record of the key, which it was to remove: it has seen that there
+            // is nothing to be removed, and that this is durable.
+            if change.version.value_len.is_some() {
+                return Err(format!("a batch has not put key {}", change.key));
+            }
+            self.seen(change.key, (*newest, asked_ms), None, None)?;
+            self.count("removes of what is not there in batches");
         }
-        let changes: Vec<_> = made.iter().map(|(key, it)| (*key, it.number)).collect();
-        self.batches.push(Made { changes: changes.clone(), is_shown: false, is_undone: false });
-        self.waiting.push(Waiting::Batch { changes, marks });
-        self.count("batches");
+        match done.marks {
+            Some(marks) if !changes.is_empty() => {
+                if planned.iter().any(|it| it.upload.is_some()) {
+                    let bytes = planned.iter().map(|it| bytes_of(it.version.value_len)).sum();
+                    self.largest_batch_bytes = self.largest_batch_bytes.max(bytes);
+                }
+                self.batches.add(changes.clone());
+                self.waiting.push(Waiting::Batch { changes, marks });
+                self.count("batches");
+            }
+            None if changes.is_empty() => {}
+            marks => return Err(format!("a batch of {} waits for {marks:?}", changes.len())),
+        }
         Ok(())
     }
 
-    /// Asks until there is room. Nothing, when it was refused or the machine has stopped.
-    fn write_batch(&mut self, changes: &[Change<'_>]) -> Result<Option<(Mark, Mark)>, String> {
+    /// What a batch is to make of a key. Nothing, when it was refused or the machine has stopped.
+    fn plan_change(&mut self, key: u64) -> Result<Option<Planned>, String> {
+        let is_large = self.scenario.has_large && self.random.below(12) == 0;
+        let len = match self.random.below(4) {
+            _ if is_large => Some(self.large_len()),
+            0 => None,
+            _ => Some(self.random.below(VALUE_BYTES_MAX) as usize),
+        };
+        let version = self.version(len);
+        let value = value(version.number, len.unwrap_or(0));
+        let upload = if is_large {
+            let Some(upload) = self.upload(key, &value)? else { return Ok(None) };
+            self.count("large values in batches");
+            Some(upload)
+        } else {
+            None
+        };
+        Ok(Some(Planned { key, name: client::name(key), version, value, upload }))
+    }
+
+    /// Puts all parts of a large value. Nothing, when that was refused or the machine has stopped.
+    fn upload(&mut self, key: u64, value: &[u8]) -> Result<Option<Upload>, String> {
+        let begun = self.log_mut().begin_large(&client::name(key), value.len() as u64);
+        let mut upload = match begun {
+            Ok(upload) => upload,
+            Err(error) => return self.refused(&error).map(|()| None),
+        };
+        let mut parts = value.chunks(self.scenario.part_bytes as usize).peekable();
         for _ in 0..TURNS_MAX {
+            let Some(part) = parts.peek() else { return Ok(Some(upload)) };
             let now_ms = self.now_ms;
-            match self.log_mut().write_batch(changes, now_ms) {
-                Ok(Batch::Done { marks, .. }) => {
-                    return marks.map(Some).ok_or_else(|| "a batch waits for nothing".to_owned());
+            match self.log_mut().put_part(&mut upload, part, now_ms) {
+                Ok(Wrote::Done { .. }) => {
+                    parts.next();
+                    continue;
                 }
+                Ok(Wrote::Wait) => {}
+                Err(error) => return self.refused(&error).map(|()| None),
+            }
+            self.turn()?;
+            if self.machine.has_stopped() {
+                return Ok(None);
+            }
+        }
+        Err("a part waits for ever".to_owned())
+    }
+
+    /// Asks until there is room. Nothing, when it was refused or the machine has stopped.
+    fn write_batch(&mut self, planned: &[Planned]) -> Result<Option<Done>, String> {
+        let changes: Vec<Change<'_>> = planned.iter().map(Planned::change).collect();
+        for _ in 0..TURNS_MAX {
+            let before = planned.iter().map(|it| self.before(it.key)).collect();
+            let now_ms = self.now_ms;
+            match self.log_mut().write_batch(&changes, now_ms) {
+                Ok(Batch::Done { marks, .. }) => return Ok(Some(Done { marks, before })),
                 Ok(Batch::Wait) => {}
+                // A flush of parts has failed.
+                Err(Error::Unflushed) if self.may_fail() => return Ok(None),
+                // A batch that has large values may be too much for a small segment.
                 Err(error) => return self.refused(&error).map(|()| None),
             }
             self.turn()?;
@@ -85,41 +167,28 @@ impl Run {
         Err("a batch waits for ever".to_owned())
     }
 
-    /// Notes what a key shows after a crash, for the batches that have changed it.
-    pub(super) fn note_shown(&mut self, key: u64, seen: Option<&[u8]>, times: (u64, u64)) {
-        let history: Vec<Version> = self.promises.versions(key).collect();
-        for batch in &mut self.batches {
-            for (_, number) in batch.changes.iter().filter(|(changed, _)| *changed == key) {
-                // Of what is promised, and what came before, nothing can be missing.
-                let Some(at) = history.iter().position(|it| it.number == *number) else { continue };
-                let tells = seen.is_some_and(|bytes| bytes.len() >= TELLING_BYTES);
-                batch.is_shown |= tells && history[at].may_look_like(seen, times);
-                batch.is_undone |= !history[at..].iter().any(|it| it.may_look_like(seen, times));
-            }
-        }
+    fn before(&self, key: u64) -> Before {
+        (self.promises.newest(key).number, self.entry_of(key))
     }
 
-    /// After a crash each batch is there or not. A version that is newer than a batch says nothing
-    /// of it.
+    fn entry_of(&self, key: u64) -> Option<Entry> {
+        let index = self.log.as_ref()?.index();
+        index.get(index.hash(&client::name(key)).ok()?)
+    }
+
+    /// After a crash each batch is there or not.
     pub(super) fn check_batches(&mut self) -> Result<(), String> {
         if self.unread.is_any() {
             // Once more when all of it can be read.
-            for batch in &mut self.batches {
-                (batch.is_shown, batch.is_undone) = (false, false);
-            }
+            self.batches.look_again();
             return Ok(());
         }
-        let batches = std::mem::take(&mut self.batches);
         if self.has_lied() {
+            self.batches.clear();
             return Ok(());
         }
-        for batch in batches {
-            match (batch.is_shown, batch.is_undone) {
-                (true, true) => return Err(format!("a batch is there in part: {batch:?}")),
-                (false, true) => self.count("batches lost whole"),
-                (_, false) => {}
-            }
-        }
+        let lost = self.batches.check()?;
+        *self.deeds.entry("batches lost whole").or_default() += lost;
         Ok(())
     }
 }

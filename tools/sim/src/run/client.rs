@@ -89,19 +89,24 @@ impl Run {
         if !self.grow_for(key)? {
             return Ok(());
         }
-        let part_bytes = self.scenario.part_bytes;
-        let len = part_bytes + 1 + self.random.below(part_bytes * (PARTS_MOST - 1));
-        let version = self.version(Some(len as usize));
-        let begun = self.log_mut().begin_large(&name(key), len.into());
+        let len = self.large_len();
+        let version = self.version(Some(len));
+        let begun = self.log_mut().begin_large(&name(key), len as u64);
         match begun {
             Ok(upload) => {
-                let value = value(version.number, len as usize);
+                let value = value(version.number, len);
                 self.waiting.push(Waiting::Large { key, version, upload, value });
                 self.count("large puts begun");
                 Ok(())
             }
             Err(error) => self.refused(&error),
         }
+    }
+
+    /// How long a large value is.
+    pub(super) fn large_len(&mut self) -> usize {
+        let part_bytes = self.scenario.part_bytes;
+        (part_bytes + 1 + self.random.below(part_bytes * (PARTS_MOST - 1))) as usize
     }
 
     fn remove(&mut self, key: u64) -> Result<(), String> {
@@ -207,7 +212,7 @@ impl Run {
                 // Such a key was never written.
                 Err(Error::Key(_)) => (None, None, None),
                 Ok(Get::Memory { stored, wait }) => (Some(stored.value), stored.parts, wait),
-                Err(error) => return self.refused_get(key, &error),
+                Err(error) => return self.refused_get(key, &error, is_check),
             };
             if let Some((_, readings)) = parts {
                 let (asked_ms, parts, tries) = (now_ms, Some(Vec::new()), 0);

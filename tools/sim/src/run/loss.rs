@@ -23,7 +23,7 @@ impl Run {
         asked_ms: u64,
         seen: Option<&[u8]>,
     ) -> Result<(), String> {
-        self.note_shown(key, seen, (asked_ms, self.now_ms));
+        self.batches.note(&self.promises, key, seen, (asked_ms, self.now_ms));
         if self.unread.is_any() {
             return self.recovered_in_part(key, asked_ms, seen);
         }
@@ -147,11 +147,9 @@ impl Run {
         }
         self.count("losses within the bound");
         let settings = &self.scenario.settings;
-        let key_bytes = client::name(0).len();
-        let bytes = |len: Option<usize>| (RECORD_BYTES + key_bytes + len.unwrap_or(0)) as u64;
-        let lost: u64 = self.lost.iter().map(|loss| bytes(loss.version.value_len)).sum();
+        let lost: u64 = self.lost.iter().map(|loss| bytes_of(loss.version.value_len)).sum();
         let longest = self.scenario.part_bytes * client::PARTS_MOST;
-        let one = bytes(usize::try_from(longest).ok());
+        let one = bytes_of(usize::try_from(longest).ok()).max(self.largest_batch_bytes);
         if lost > settings.at_risk_bytes_max.max(one) {
             return Err(format!("{lost} bytes are lost, more than may be: {:?}", self.lost));
         }
@@ -250,6 +248,11 @@ impl Named {
 pub(crate) fn named_by(report: &Report) -> impl Iterator<Item = Named> + use<'_> {
     let damages = report.damages.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
     damages.chain(report.torn.iter().map(|it| Named::new(it.file, it.offset, it.bytes)))
+}
+
+/// Bytes of what a value, or its removal, takes at least.
+pub(super) fn bytes_of(value_len: Option<usize>) -> u64 {
+    (RECORD_BYTES + client::name(0).len() + value_len.unwrap_or(0)) as u64
 }
 
 /// What a record has beside key and value, at least.

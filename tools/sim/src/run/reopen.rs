@@ -9,6 +9,7 @@ use log::{
         manifest::{IndexKind, Shape},
     },
     index::IndexLimits,
+    plan::Disk,
 };
 
 use super::{
@@ -18,7 +19,6 @@ use super::{
 use crate::{
     disk::DirectoryId,
     fault::{Kind, Rates},
-    machine::Machine,
     scenario::Scenario,
 };
 
@@ -31,15 +31,11 @@ const RECOVERY_CRASHES_MAX: u32 = 3;
 /// Attempts to open a log on a disk that fails, before it stops failing.
 const ATTEMPTS_MAX: u32 = 4;
 
-/// Opens the log of a scenario on its machine.
+/// Opens the log of a scenario on its disk.
 ///
 /// # Errors
 /// When it cannot be opened.
-pub fn open(
-    scenario: &Scenario,
-    machine: &mut Machine,
-    now_ms: u64,
-) -> Result<(Log, Report), Error> {
+pub fn open(scenario: &Scenario, disk: &mut dyn Disk, now_ms: u64) -> Result<(Log, Report), Error> {
     let shape = Shape {
         segment_bytes: scenario.segment_bytes,
         block_bytes: scenario.block_bytes,
@@ -58,7 +54,7 @@ pub fn open(
         progress: &mut |_| {},
     };
     let limits = IndexLimits { kmax_limit: scenario.keys.into(), entries_max: INDEX_ENTRIES_MAX };
-    Engine::open(machine, opening, limits)
+    Engine::open(disk, opening, limits)
 }
 
 /// Bytes to make the hash of an index from. They have to be random: of equal ones collisions come.

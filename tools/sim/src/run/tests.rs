@@ -63,8 +63,10 @@ fn seeds_hold() {
 const FEWEST: u64 = 100;
 
 /// What must have happened, beside every kind of fault.
-const DEEDS: [&str; 17] = [
+const DEEDS: [&str; 19] = [
     "batches",
+    "large values in batches",
+    "removes of what is not there in batches",
     "batches lost whole",
     "safe batches",
     "growths of the range of keys",

@@ -4,17 +4,17 @@
 //! has a value that it never had; what is lost is named by file and place; and nothing is lost but
 //! what lies where the damage is.
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use log::{
     engine::Report,
-    plan::{FileName, SegmentId},
+    plan::{self, Action, FileName, Outcome, SegmentId},
 };
 
 use super::{KEYS, NOW_MS, Player, Problem};
 use crate::{
     disk::{DirectoryId, Disk, FileId, Refusal},
-    machine::Crash,
+    machine::{Crash, Machine},
     run,
 };
 
@@ -52,6 +52,24 @@ pub struct Specimen {
     files: Vec<(String, FileId)>,
     /// Of each key: the bytes that say what it is.
     extents: Vec<Vec<(SegmentId, Range<u64>)>>,
+    /// Of each file: what opening and gets read of it, when nothing is damaged.
+    read: BTreeMap<String, Vec<Range<u64>>>,
+}
+
+/// A disk that notes what is read of its files.
+struct Watched<'a> {
+    machine: &'a mut Machine,
+    read: &'a mut BTreeMap<String, Vec<Range<u64>>>,
+}
+
+impl plan::Disk for Watched<'_> {
+    fn perform(&mut self, action: Action) -> Outcome {
+        if let Action::Read { file, offset, bytes, .. } = &action {
+            let ranges = self.read.entry(file.name.to_string()).or_default();
+            ranges.push(*offset..*offset + *bytes as u64);
+        }
+        self.machine.perform(action)
+    }
 }
 
 /// What came of an attempt to open a log that was hurt.
@@ -84,7 +102,7 @@ impl Specimen {
         player.log = None;
         player.machine.crash(Crash::Process);
         let files = player.machine.disk().list(HERE);
-        let mut specimen = Self { player, files, extents: Vec::new() };
+        let mut specimen = Self { player, files, extents: Vec::new(), read: BTreeMap::new() };
         specimen.find_extents()?;
         Ok(specimen)
     }
@@ -92,7 +110,9 @@ impl Specimen {
     /// Finds what each key rests on.
     fn find_extents(&mut self) -> Result<(), Problem> {
         let whole = self.player.machine.disk().clone();
-        self.player.open()?;
+        let mut watched = Watched { machine: &mut self.player.machine, read: &mut self.read };
+        let opened = run::open(&self.player.scenario, &mut watched, NOW_MS);
+        self.player.log = Some(opened.map_err(|error| format!("not opened: {error}"))?.0);
         for key in 0..KEYS {
             self.player.reads.clear();
             let seen = self.player.get(key).map_err(|error| error.to_string())?;
@@ -100,6 +120,10 @@ impl Specimen {
                 return Err(format!("key {key} is not what it should be before any damage"));
             }
             let mut extents = std::mem::take(&mut self.player.reads);
+            for (segment, range) in &extents {
+                let name = FileName::Segment(*segment).to_string();
+                self.read.entry(name).or_default().push(range.clone());
+            }
             if extents.is_empty()
                 && let Some((segment, offset)) = self.player.places.get(&key)
             {
@@ -122,6 +146,14 @@ impl Specimen {
     pub fn content(&mut self, file: usize) -> &[u8] {
         let (_, id) = self.files[file];
         self.player.machine.disk().content(id)
+    }
+
+    /// Whether that byte of a file is read when the log is opened and every key looked at. If it
+    /// is not, then all of that goes as it goes without damage, whatever is in the byte.
+    pub fn is_read(&self, file: usize, at: usize) -> bool {
+        let (name, _) = &self.files[file];
+        let ranges = self.read.get(name).map_or(&[][..], Vec::as_slice);
+        ranges.iter().any(|range| range.contains(&(at as u64)))
     }
 
     /// Leaves out segments that have a header and nothing else, but for the first of them: they are

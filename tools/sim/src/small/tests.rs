@@ -1,8 +1,15 @@
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use base::random::Random;
 
 use super::{Left, Specimen, Verdict, actions_of_script, every_crash};
+use crate::disk::SECTOR_BYTES;
 
 /// How often each crash is tried, each time with other sectors lost.
 const SURVIVALS: u64 = 12;
@@ -45,18 +52,60 @@ impl Places {
 /// The stream of random numbers that draws places.
 const PLACES_STREAM: u64 = 7;
 
-/// Hurts what a script leaves, and says how often what came of it. `hurt` is told a file and a
-/// place in it.
+/// Hurts what a script leaves, on every processor, and says how often what came of it. `hurt` is
+/// told a file and a place in it.
 fn hurt_all(
     left: Left,
     places: Places,
-    mut hurt: impl FnMut(&mut Specimen, usize, usize) -> Vec<Result<Verdict, String>>,
+    hurt: impl Fn(&mut Specimen, usize, usize) -> Vec<Result<Verdict, String>> + Sync,
 ) {
+    let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(BTreeMap::<Verdict, u64>::new()));
+    let todo = places_of(&mut specimen(left), left, places);
+    let work = || {
+        let mut specimen = specimen(left);
+        let mut counts = BTreeMap::<Verdict, u64>::new();
+        while let Some((file, at)) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
+            for verdict in hurt(&mut specimen, *file, *at) {
+                match verdict {
+                    Ok(verdict) => *counts.entry(verdict).or_default() += 1,
+                    Err(problem) => {
+                        // The others need not go on.
+                        next.store(todo.len(), Ordering::Relaxed);
+                        let (name, _) = &specimen.files()[*file];
+                        panic!("{left:?}, byte {at} of {name}: {problem}");
+                    }
+                }
+            }
+        }
+        let mut verdicts = verdicts.lock().expect("no count panics");
+        for (verdict, count) in counts {
+            *verdicts.entry(verdict).or_default() += count;
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let verdicts = verdicts.into_inner().expect("no count panics");
+    println!("{left:?}: {verdicts:?}");
+    for verdict in [Verdict::Named, Verdict::Refused] {
+        assert!(verdicts.contains_key(&verdict), "{left:?}: {verdicts:?}");
+    }
+}
+
+fn specimen(left: Left) -> Specimen {
     let mut specimen = Specimen::new(left).expect("the script runs");
     let has_index = specimen.files().iter().any(|(name, _)| name == "index");
     assert_eq!(has_index, matches!(left, Left::Saved { .. }));
     specimen.leave_out_empty();
-    let mut verdicts = BTreeMap::<Verdict, u64>::new();
+    specimen
+}
+
+/// Each file and place in it that is to be damaged.
+fn places_of(specimen: &mut Specimen, left: Left, places: Places) -> Vec<(usize, usize)> {
+    let mut all = Vec::new();
     for (file, (name, len)) in specimen.files().into_iter().enumerate() {
         let is_known = left == Left::Saved { entry_bytes: 0 } && name.ends_with(".segment");
         if is_known && places != Places::All {
@@ -65,19 +114,9 @@ fn hurt_all(
         let places = if name == "index" { places } else { Places::All };
         let places = places.of(specimen.content(file));
         println!("{left:?}, {name}: {} of {len} bytes", places.len());
-        for at in places {
-            for verdict in hurt(&mut specimen, file, at) {
-                match verdict {
-                    Ok(verdict) => *verdicts.entry(verdict).or_default() += 1,
-                    Err(problem) => panic!("{left:?}, byte {at} of {name}: {problem}"),
-                }
-            }
-        }
+        all.extend(places.into_iter().map(|at| (file, at)));
     }
-    println!("{verdicts:?}");
-    for verdict in [Verdict::Named, Verdict::Refused] {
-        assert!(verdicts.contains_key(&verdict), "{left:?}: {verdicts:?}");
-    }
+    all
 }
 
 /// Cuts off each file before each of these places.
@@ -85,10 +124,15 @@ fn cut_all(left: Left, places: Places) {
     hurt_all(left, places, |specimen, file, at| vec![specimen.cut(file, at)]);
 }
 
-/// Flips each bit of each of these bytes.
+/// Flips each bit of each of these bytes; of bytes that nobody reads, one a sector.
 fn flip_all(left: Left, places: Places) {
     hurt_all(left, places, |specimen, file, at| {
-        (0..8).map(|bit| specimen.flip(file, at, bit)).collect()
+        let bits = match (specimen.is_read(file, at), at % SECTOR_BYTES) {
+            (true, _) => 8,
+            (false, 0) => 1,
+            (false, _) => 0,
+        };
+        (0..bits).map(|bit| specimen.flip(file, at, bit)).collect()
     });
 }
 
