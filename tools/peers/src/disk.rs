@@ -30,9 +30,14 @@ const SAFE_RECORDS: u32 = 1 << 20;
 /// How long the device's flush is looked at before a window of `safe`, and again behind it.
 const PROBE_TIME: Duration = Duration::from_millis(50);
 
-/// What one record takes at most: LMDB has a page of 4 KiB half filled, and compaction may have
-/// everything twice.
-const SPACE_FACTOR: u64 = 3;
+/// Bytes that a record of one takes beside its value at most, in any of the stores.
+const RECORD_BYTES_MAX: u64 = 128;
+
+/// LMDB has a page of 4 KiB half filled, and compaction may have everything twice.
+const SPACE_FACTOR: u64 = 2;
+
+/// Puts of `safe` that no store surpasses in a millisecond.
+const SAFE_PUTS_PER_MS_MAX: u64 = 100;
 
 /// Runs the comparison and prints it.
 ///
@@ -82,16 +87,22 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Puts need room for one store at a time, gets for all of them.
+    /// Puts need room for one store at a time, the others for all of them.
     fn check_room(&self) -> io::Result<()> {
+        let windows_ms = u64::from(self.options.rounds) * self.options.window.as_millis() as u64;
+        let all = self.options.engines.len() as u64;
         let needed = |cell: &Cell| {
-            let stores = match cell.work {
-                Work::Put | Work::Safe => 1,
-                Work::Cold | Work::Warm => self.options.engines.len() as u64 + 1,
+            let (stores, records) = match cell.work {
+                Work::Put => (1, cell.size.records(self.options.records).into()),
+                Work::Safe => (all, windows_ms * SAFE_PUTS_PER_MS_MAX),
+                Work::Cold | Work::Warm => {
+                    (all + 1, cell.size.records(self.options.records).into())
+                }
             };
-            stores * cell.size.bytes(self.options.records)
+            let record_bytes = cell.size.value_bytes() as u64 + RECORD_BYTES_MAX;
+            stores * records * record_bytes * SPACE_FACTOR
         };
-        let needed = self.options.cells.iter().map(needed).max().unwrap_or(0) * SPACE_FACTOR / 2;
+        let needed = self.options.cells.iter().map(needed).max().unwrap_or(0);
         let free = device::free_bytes(self.place.path())?;
         if needed > free {
             let (needed, free) = (needed >> 20, free >> 20);

@@ -20,7 +20,7 @@ use std::{
 
 use base::clock::Stopwatch;
 use rustix::{
-    fs::{FlockOperation, OFlags, flock},
+    fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with},
     io::Errno,
 };
 
@@ -100,20 +100,44 @@ impl Claim {
         &self.file
     }
 
-    /// What is written is complete.
+    /// What is written is complete, and takes its place: an empty one, or that of `replaced`.
     ///
     /// # Errors
-    /// Its name is another file's meanwhile, or it cannot be renamed.
-    pub(super) fn publish(mut self, path: &Path) -> io::Result<()> {
+    /// Its name is another file's meanwhile, its place is taken by the records of another server,
+    /// or it cannot be renamed.
+    pub(super) fn publish(mut self, path: &Path, replaced: Option<&File>) -> io::Result<()> {
         if !is_at(&self.file, &self.unfinished) {
             let shown = self.unfinished.display();
             let what = format!("{shown} was removed or replaced while it was written");
             return Err(io::Error::other(what));
         }
-        fs::rename(&self.unfinished, path)?;
+        match replaced {
+            Some(file) if is_at(file, path) => fs::rename(&self.unfinished, path),
+            _ => rename_to_nothing(&self.unfinished, path),
+        }?;
         self.is_used = true;
         Ok(())
     }
+}
+
+/// Renames a file to what no file is named.
+fn rename_to_nothing(from: &Path, to: &Path) -> io::Result<()> {
+    let renamed = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // A file system that can only replace: one that comes between is lost.
+        Err(Errno::INVAL | Errno::NOSYS) => match to.symlink_metadata() {
+            Ok(_) => Err(Errno::EXIST.into()),
+            Err(error) if error.kind() == ErrorKind::NotFound => fs::rename(from, to),
+            Err(error) => Err(error),
+        },
+        renamed => renamed.map_err(io::Error::from),
+    };
+    renamed.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            let what = format!("{} has the records of another server", to.display());
+            io::Error::new(ErrorKind::AlreadyExists, what)
+        }
+        _ => error,
+    })
 }
 
 impl Drop for Claim {

@@ -99,7 +99,7 @@ pub(crate) fn load(
             );
             drop(worker);
             let claim = Claim::new(path).map_err(error("writing"))?;
-            save::save_before(path, cache, claim, |writer| {
+            save::save_before(path, cache, claim, Some(&place), |writer| {
                 writer.push_rest(&mut reader, |position| {
                     used.up_to(position);
                 })
@@ -116,7 +116,7 @@ pub(crate) fn load(
     remove(&place, path).map(|()| Loading::Done).map_err(failed)
 }
 
-/// Removes the file that was read, and not what another server has written there meanwhile.
+/// Removes the file that was read. No server replaces it; what somebody has put there stays.
 fn remove(file: &File, path: &Path) -> io::Result<()> {
     if claim::is_at(file, path) {
         return fs::remove_file(path);

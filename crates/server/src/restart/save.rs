@@ -20,14 +20,15 @@ use crate::Error;
 /// Moves all records from a cache that nobody uses any more to the file at `path`, which is there
 /// when it is complete.
 pub(crate) fn save(path: &Path, cache: &Cache, claim: Claim) -> Result<(), Error> {
-    save_before(path, cache, claim, |_| Ok(()))
+    save_before(path, cache, claim, None, |_| Ok(()))
 }
 
-/// The same, and then what `rest` adds.
+/// The same, and then what `rest` adds, in the place of the file that this is the rest of.
 pub(super) fn save_before(
     path: &Path,
     cache: &Cache,
     claim: Claim,
+    replaced: Option<&File>,
     rest: impl FnOnce(&mut Writer<&File>) -> io::Result<()>,
 ) -> Result<(), Error> {
     let failed = |source| Error::Restart { path: path.to_owned(), what: "writing", source };
@@ -43,8 +44,9 @@ pub(super) fn save_before(
         writer.header.last_token = cache.last_token();
         writer.finish()
     });
-    let Header { records, payload_bytes, .. } =
-        written.and_then(|header| claim.publish(path).map(|()| header)).map_err(failed)?;
+    let Header { records, payload_bytes, .. } = written
+        .and_then(|header| claim.publish(path, replaced).map(|()| header))
+        .map_err(failed)?;
     tracing::info!(records, bytes = payload_bytes, path = %path.display(), "records kept");
     Ok(())
 }

@@ -1,6 +1,7 @@
 use std::{
     collections::BTreeMap,
     convert::Infallible,
+    error::Error as _,
     fs,
     io::Cursor,
     ops::ControlFlow,
@@ -201,28 +202,54 @@ fn a_server_that_stops_loses_what_it_has_refused_and_nothing_else() {
 }
 
 #[test]
-fn what_another_server_wrote_meanwhile_is_not_removed() {
+fn of_two_servers_at_one_file_the_second_says_so() {
+    let clock = Clock::manual(WALL_MS);
+    let mut first = worker(&clock, 32 << 20);
+    set(&mut first, 1, 0);
+    let path = path("shared");
+    save_all(&path, first.cache());
+    // The other one ends while the records of the first are there, or are read.
+    let mut other = worker(&clock, 32 << 20);
+    set(&mut other, 2, 0);
+    let refused = |cache: &Cache| {
+        let claim = Claim::new(&path).expect("nobody is at it");
+        let error = save(&path, cache, claim).expect_err("its place is taken");
+        let said = error.source().map(ToString::to_string).unwrap_or_default();
+        assert!(said.contains("records of another server"), "{said}");
+    };
+    refused(other.cache());
+    let mut other = Some(other);
+    let mut second = worker(&clock, 32 << 20);
+    let loaded = load(&path, second.cache(), true, || {
+        other.take().iter().for_each(|other| refused(other.cache()));
+        false
+    });
+    assert_eq!(loaded.ok(), Some(Loading::Done));
+    assert_eq!(contents(&mut second).into_keys().collect::<Vec<_>>(), [b"key 1"]);
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_was_put_in_its_place_meanwhile_is_not_removed() {
     let clock = Clock::manual(WALL_MS);
     let mut first = worker(&clock, 32 << 20);
     set(&mut first, 1, 0);
     let path = path("replaced");
     save_all(&path, first.cache());
-    let mut other = worker(&clock, 32 << 20);
-    set(&mut other, 2, 0);
-    let mut other = Some(other);
     let mut second = worker(&clock, 32 << 20);
+    let mut asked = 0;
     let loaded = load(&path, second.cache(), true, || {
-        if let Some(other) = other.take() {
-            save_all(&path, other.cache());
+        asked += 1;
+        if asked == 1 {
+            fs::remove_file(&path).expect("it is there");
+            fs::write(&path, "somebody's").expect("it can be written");
         }
         false
     });
-    assert_eq!(loaded.ok(), Some(Loading::Done));
+    assert_eq!((loaded.ok(), asked), (Some(Loading::Done), 1));
     assert_eq!(contents(&mut second).into_keys().collect::<Vec<_>>(), [b"key 1"]);
-    let mut third = worker(&clock, 32 << 20);
-    assert_eq!(load_all(&path, third.cache()).ok(), Some(Loading::Done));
-    assert_eq!(contents(&mut third).into_keys().collect::<Vec<_>>(), [b"key 2"]);
-    assert!(!path.exists());
+    assert_eq!(fs::read(&path).ok().as_deref(), Some(&b"somebody's"[..]));
+    fs::remove_file(path).expect("it is there");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn one_that_was_faster_keeps_what_it_has() {
         let faster = faster.expect("it was asked");
         assert!(is_at(&faster.file, &unfinished), "left {left}");
         (&faster.file).write_all(b"whole").expect("memory");
-        faster.publish(&path).expect("it is at its place");
+        faster.publish(&path, None).expect("it is at its place");
         assert_eq!(content(&path).as_deref(), Some("whole"));
         fs::remove_file(&path).expect("it is there");
     }
@@ -99,16 +99,39 @@ fn what_has_taken_its_name_is_not_published() {
     let claim = Claim::new(&path).expect("nobody is at it");
     fs::remove_file(&unfinished).expect("it is there");
     fs::write(&unfinished, "another's").expect("it can be written");
-    let said = claim.publish(&path).expect_err("it is another file").to_string();
+    let said = claim.publish(&path, None).expect_err("it is another file").to_string();
     assert!(said.contains("replaced"), "{said}");
     assert_eq!(content(&path).as_deref(), Some("older"));
     assert_eq!(content(&unfinished).as_deref(), Some("another's"), "and it stays");
     // Removed, too, it is an error that says so.
     let claim = Claim::new(&path).expect("nobody is at it");
     fs::remove_file(&unfinished).expect("it is there");
-    let said = claim.publish(&path).expect_err("it is gone").to_string();
+    let said = claim.publish(&path, None).expect_err("it is gone").to_string();
     assert!(said.contains("removed"), "{said}");
     assert_eq!(content(&path).as_deref(), Some("older"));
+    fs::remove_file(path).expect("it is there");
+}
+
+#[test]
+fn only_what_it_was_read_from_is_replaced() {
+    let (path, unfinished) = paths("taken");
+    let place = || File::open(&path).expect("it is there");
+    fs::write(&path, "older").expect("it can be written");
+    let older = place();
+    // A server that serves has removed what it has read: this is another one's.
+    let claim = Claim::new(&path).expect("nobody is at it");
+    let error = claim.publish(&path, None).expect_err("its place is taken");
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    assert!(error.to_string().contains("records of another server"), "{error}");
+    assert!(!unfinished.exists());
+    let claim = Claim::new(&path).expect("nobody is at it");
+    claim.publish(&path, Some(&older)).expect("it was read");
+    assert_eq!(content(&path).as_deref(), Some(""));
+    let claim = Claim::new(&path).expect("nobody is at it");
+    let again = claim.publish(&path, Some(&older)).expect_err("it was replaced");
+    assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+    fs::remove_file(&path).expect("it is there");
+    Claim::new(&path).and_then(|claim| claim.publish(&path, Some(&older))).expect("it is gone");
     fs::remove_file(path).expect("it is there");
 }
 
@@ -120,7 +143,7 @@ fn a_claim_that_ends_leaves_the_files_of_others() {
     let second = Claim::new(&path).expect("nobody is at what has the name");
     drop(first);
     assert!(is_at(&second.file, &unfinished));
-    second.publish(&path).expect("it is at its place");
+    second.publish(&path, None).expect("it is at its place");
     fs::remove_file(path).expect("it is there");
 }
 
@@ -177,7 +200,7 @@ fn without_locks_a_file_is_left_when_nobody_writes_to_it() {
     let is_free = |ask: Ask<'_>| await_by(&path, Duration::ZERO, || false, ask);
     assert_eq!(kind(is_free(&mut refuse)), Some(ErrorKind::TimedOut), "it is new");
     assert_eq!(kind(Claim::by(&path, &mut refuse)), Some(ErrorKind::ResourceBusy));
-    claim.publish(&path).expect("it is at its place");
+    claim.publish(&path, None).expect("it is at its place");
     fs::remove_file(&path).expect("it is there");
 
     fs::write(&unfinished, "half").expect("it can be written");
