@@ -133,12 +133,17 @@ impl Context {
         sent: &MetaKey<'_>,
         run: impl FnOnce(&mut Self, &Key<'_>) -> R,
     ) -> R {
-        if let Some(key) = known {
-            return run(self, key);
-        }
-        let mut room: KeyRoom = [0; KEY_LEN_MAX];
-        let key = self.key(sent.bytes(&mut room));
-        run(self, &key)
+        // `run` is called in one place: twice it would be compiled apart.
+        let (mut room, made): (KeyRoom, _);
+        let key = match known {
+            Some(key) => key,
+            None => {
+                room = [0; KEY_LEN_MAX];
+                made = self.key(sent.bytes(&mut room));
+                &made
+            }
+        };
+        run(self, key)
     }
 
     /// Whether a client may log in by the text protocol. Counts the attempt.
