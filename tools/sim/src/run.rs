@@ -130,8 +130,6 @@ pub struct Run {
     waiting: Vec<Waiting>,
     /// Batches that were made since the last crash.
     batches: Batches,
-    /// Bytes of the largest batch that has a large value in it.
-    largest_batch_bytes: u64,
     fetches: BTreeMap<Token, Fetch>,
     now_ms: u64,
     next_number: Number,
@@ -187,7 +185,6 @@ impl Run {
             ever: BTreeMap::new(),
             waiting: Vec::new(),
             batches: Batches::default(),
-            largest_batch_bytes: 0,
             fetches: BTreeMap::new(),
             now_ms: 1_000_000,
             next_number: 1,

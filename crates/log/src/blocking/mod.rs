@@ -196,8 +196,9 @@ impl<K: Keys + Send + 'static> Log<K> {
     /// were removed. A later change of the same key counts.
     ///
     /// # Errors
-    /// As of a put; and when they are more than fit into a chunk ([`Error::BatchBytes`]). Nothing
-    /// has changed then, unless it could not be made durable.
+    /// As of a put; and when they are more than fit into a chunk, or in `async`, large values
+    /// included, more than may be lost ([`Error::BatchBytes`]). Nothing has changed then, unless it
+    /// could not be made durable.
     pub fn write_batch(&self, changes: &[Change<'_>]) -> Result<usize, Error> {
         let shared = &self.shared;
         let state = shared.lock();

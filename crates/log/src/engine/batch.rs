@@ -58,6 +58,11 @@ impl Planned<'_> {
         self.marks = Some((first.min(mark), last.max(mark)));
     }
 
+    /// Bytes of all large values.
+    fn large_bytes(&self) -> u64 {
+        self.records.iter().filter_map(|(.., upload)| *upload).map(Upload::value_bytes).sum()
+    }
+
     fn bytes(&self) -> usize {
         let records = self.records.iter().map(|(_, record, _)| record.bytes()).sum::<usize>();
         records + BATCH_BYTES
@@ -74,6 +79,9 @@ impl<K: Keys> Engine<K> {
         let values: Vec<Vec<u8>> = changes.iter().map(value_of_head).collect();
         let Some(mut planned) = self.plan(changes, &values)? else { return Ok(Batch::Wait) };
         self.check_batch(&planned)?;
+        if !self.makes_room_at_risk(planned.large_bytes()) {
+            return Ok(Batch::Wait);
+        }
         // A key that is there has its place, also in a full index.
         let hashes = planned.records.iter().map(|(hash, ..)| *hash);
         let new: BTreeSet<KeyHash> =
@@ -140,6 +148,13 @@ impl<K: Keys> Engine<K> {
         let (got, max) = (planned.bytes() + count * TOKEN_BYTES_MAX, self.batch_bytes_max());
         if got > max {
             return Err(Error::BatchBytes { got, max });
+        }
+        // Several large values are no single record, which alone may be more.
+        let large = usize::try_from(planned.large_bytes()).unwrap_or(usize::MAX);
+        let bytes = got.saturating_add(large);
+        let max = usize::try_from(self.settings.at_risk_bytes_max).unwrap_or(usize::MAX);
+        if self.settings.mode == Mode::Async && large > 0 && bytes > max {
+            return Err(Error::BatchBytes { got: bytes, max });
         }
         let fits = |records: usize| {
             let bytes = planned.bytes() * records / count;

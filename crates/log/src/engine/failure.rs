@@ -1,7 +1,7 @@
 //! After a failed flush: what memory still has is written again, elsewhere.
 //!
 //! The kernel may have marked the pages clean, so that a second flush of them would succeed and
-//! mean nothing. Who waited is answered with an error. Nothing else is written before this is done.
+//! mean nothing. Who waited is answered with an error. No new record is taken before this is done.
 
 use std::sync::Arc;
 

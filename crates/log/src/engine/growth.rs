@@ -26,7 +26,10 @@ impl<K: Keys> Engine<K> {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
-        self.growth = self.growth.max(Some(kmax));
+        let is_out = matches!(self.preparing, Some(Preparing::Growing(to)) if to >= kmax);
+        if !is_out {
+            self.growth = self.growth.max(Some(kmax));
+        }
         Ok(Settled::Pending)
     }
 

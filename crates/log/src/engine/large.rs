@@ -30,6 +30,11 @@ pub struct Upload {
 }
 
 impl Upload {
+    /// Bytes of the whole value.
+    pub(super) fn value_bytes(&self) -> u64 {
+        self.value_bytes
+    }
+
     /// Bytes of the part that is to come next; 0 when all have.
     #[must_use]
     pub fn left(&self) -> u64 {
@@ -111,7 +116,7 @@ impl<K: Keys> Engine<K> {
         now_ms: u64,
     ) -> Result<Wrote, Error> {
         let (hash, parts) = self.check_upload(upload, put)?;
-        if parts == Settled::Pending {
+        if parts == Settled::Pending || !self.makes_room_at_risk(upload.value_bytes) {
             return Ok(Wrote::Wait);
         }
         let value = upload.encode();
@@ -123,7 +128,7 @@ impl<K: Keys> Engine<K> {
     }
 
     /// The key of a head, and whether its parts are durable, which they have to be before it is
-    /// written, and what else is at risk leaves room for the value.
+    /// written.
     pub(super) fn check_upload(
         &mut self,
         upload: &Upload,
@@ -141,12 +146,20 @@ impl<K: Keys> Engine<K> {
                 Ok((hash, Settled::Pending))
             }
             Settled::Failed => Err(Error::Unflushed),
-            Settled::Done | Settled::Pending if self.is_at_risk(upload.value_bytes) => {
-                self.drain_below = self.drain_below.max(self.next_ticket);
-                Ok((hash, Settled::Pending))
-            }
             Settled::Done | Settled::Pending => Ok((hash, Settled::Done)),
         }
+    }
+
+    /// Whether what is at risk leaves room for large values of so many bytes together. If not, it
+    /// is on its way, and what comes meanwhile waits: else one that is more than may be lost
+    /// beside others would wait for as long as others come.
+    pub(super) fn makes_room_at_risk(&mut self, value_bytes: u64) -> bool {
+        let is_too_much = value_bytes > 0 && self.is_at_risk(value_bytes);
+        if is_too_much {
+            self.drain_below = self.drain_below.max(self.next_ticket);
+            self.held_below = self.next_ticket;
+        }
+        !is_too_much
     }
 
     /// The head of the upload, which is the last record, is the key's: its parts live as long as

@@ -219,6 +219,8 @@ pub struct Engine<K> {
     next_sequence: u64,
     /// Below this ticket everything shall be flushed, whatever the mode.
     drain_below: u64,
+    /// Below this ticket everything shall be flushed before more is taken.
+    held_below: u64,
     /// The first ticket of the present `Async`.
     async_from: u64,
     now_ms: u64,

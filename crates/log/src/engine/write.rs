@@ -255,9 +255,16 @@ impl<K: Keys> Engine<K> {
             if !self.stranded.is_empty() {
                 return Ok(Room::Wait);
             }
-            if self.is_at_risk(needed.bytes as u64) || self.is_too_much_to_rewrite(needed) {
+            let is_held = self.durable_below() < self.held_below;
+            if is_held
+                || self.is_at_risk(needed.bytes as u64)
+                || self.is_too_much_to_rewrite(needed)
+            {
                 // Whatever the bounds are, what is in the way is on its way.
                 self.drain_below = self.drain_below.max(self.next_ticket);
+                if needed.bytes as u64 > self.settings.at_risk_bytes_max {
+                    self.held_below = self.next_ticket;
+                }
                 return Ok(Room::Wait);
             }
         }

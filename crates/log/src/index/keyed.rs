@@ -166,7 +166,9 @@ impl Keys for Keyed {
     fn prepare_all(&self, hashes: &[KeyHash]) -> Result<(), IndexFull> {
         // One may take the place that was found for another: there has to be room for as many.
         match &self.index {
-            Index::Hash(index) if !index.has_room_for(hashes.len()) => Err(IndexFull),
+            Index::Hash(index) if hashes.len() > 1 && !index.has_room_for(hashes.len()) => {
+                Err(IndexFull)
+            }
             _ => hashes.iter().try_for_each(|hash| self.prepare(*hash)),
         }
     }

@@ -7,7 +7,7 @@ use log::{
     position::Entry,
 };
 
-use super::{Run, TURNS_MAX, Waiting, client, loss::bytes_of};
+use super::{Run, TURNS_MAX, Waiting, client};
 use crate::promise::{Number, Version, value};
 
 /// The most changes of a batch; keys may come more than once.
@@ -15,6 +15,9 @@ const CHANGES_MAX: u32 = 5;
 
 /// The longest value in a batch that is no large one.
 const VALUE_BYTES_MAX: u32 = 60;
+
+/// What a record of a batch has beside its value at most: that of a large one names its parts.
+const RECORD_BYTES_MAX: usize = 256;
 
 /// A change that is to be made.
 struct Planned {
@@ -84,10 +87,6 @@ impl Run {
         }
         match done.marks {
             Some(marks) if !changes.is_empty() => {
-                if planned.iter().any(|it| it.upload.is_some()) {
-                    let bytes = planned.iter().map(|it| bytes_of(it.version.value_len)).sum();
-                    self.largest_batch_bytes = self.largest_batch_bytes.max(bytes);
-                }
                 self.batches.add(changes.clone());
                 self.waiting.push(Waiting::Batch { changes, marks });
                 self.count("batches");
@@ -156,7 +155,11 @@ impl Run {
                 Ok(Batch::Wait) => {}
                 // A flush of parts has failed.
                 Err(Error::Unflushed) if self.may_fail() => return Ok(None),
-                // A batch that has large values may be too much for a small segment.
+                // Large values that together are more than may be lost.
+                Err(Error::BatchBytes { max, .. }) if self.is_too_much(planned, max) => {
+                    self.count("batches of more than may be lost");
+                    return Ok(None);
+                }
                 Err(error) => return self.refused(&error).map(|()| None),
             }
             self.turn()?;
@@ -165,6 +168,16 @@ impl Run {
             }
         }
         Err("a batch waits for ever".to_owned())
+    }
+
+    /// Whether a batch has large values, and with everything that its records may have beside
+    /// their values comes to more than `max` bytes, which is what may be lost.
+    fn is_too_much(&self, planned: &[Planned], max: usize) -> bool {
+        let settings = &self.scenario.settings;
+        let bytes = planned.iter().map(|it| it.version.value_len.unwrap_or(0) + RECORD_BYTES_MAX);
+        max as u64 == settings.at_risk_bytes_max
+            && planned.iter().any(|it| it.upload.is_some())
+            && bytes.sum::<usize>() > max
     }
 
     fn before(&self, key: u64) -> Before {

@@ -149,7 +149,7 @@ impl Run {
         let settings = &self.scenario.settings;
         let lost: u64 = self.lost.iter().map(|loss| bytes_of(loss.version.value_len)).sum();
         let longest = self.scenario.part_bytes * client::PARTS_MOST;
-        let one = bytes_of(usize::try_from(longest).ok()).max(self.largest_batch_bytes);
+        let one = bytes_of(usize::try_from(longest).ok());
         if lost > settings.at_risk_bytes_max.max(one) {
             return Err(format!("{lost} bytes are lost, more than may be: {:?}", self.lost));
         }
@@ -251,7 +251,7 @@ pub(crate) fn named_by(report: &Report) -> impl Iterator<Item = Named> + use<'_>
 }
 
 /// Bytes of what a value, or its removal, takes at least.
-pub(super) fn bytes_of(value_len: Option<usize>) -> u64 {
+fn bytes_of(value_len: Option<usize>) -> u64 {
     (RECORD_BYTES + client::name(0).len() + value_len.unwrap_or(0)) as u64
 }
 

@@ -63,11 +63,12 @@ fn seeds_hold() {
 const FEWEST: u64 = 100;
 
 /// What must have happened, beside every kind of fault.
-const DEEDS: [&str; 19] = [
+const DEEDS: [&str; 20] = [
     "batches",
     "large values in batches",
     "removes of what is not there in batches",
     "batches lost whole",
+    "batches of more than may be lost",
     "safe batches",
     "growths of the range of keys",
     "large puts",

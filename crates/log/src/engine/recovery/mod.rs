@@ -307,6 +307,7 @@ impl<K: Keys> Engine<K> {
             next_ticket: 0,
             next_sequence: 0,
             drain_below: 0,
+            held_below: 0,
             async_from: 0,
             now_ms: opening.now_ms,
             larges: BTreeMap::new(),
