@@ -4,12 +4,14 @@
 //!   them.
 //! - [`hash`]: the keyed hash of keys.
 //! - [`clock`]: time that a step of the wall clock cannot move.
+//! - [`prefetch`]: memory that is asked for before it is needed.
 //! - [`size`]: byte sizes as people write them (`64MiB`).
 //! - [`random`], [`zipf`]: numbers that a seed repeats.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod clock;
 pub mod hash;
+pub mod prefetch;
 pub mod random;
 pub mod size;
 pub mod sync;

@@ -55,15 +55,6 @@ impl Line {
     }
 }
 
-/// Asks for the line of a word that will be written.
-#[inline(always)]
-pub(crate) fn prefetch_to_write(word: &AtomicU64) {
-    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
-    looks::prefetch_to_write(word);
-    #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
-    let _ = word;
-}
-
 /// What any processor can do.
 #[cfg(any(test, not(target_arch = "x86_64"), loom, shuttle, miri))]
 mod scalar {
@@ -104,7 +95,7 @@ mod looks {
         },
     };
 
-    use super::{AtomicU64, Line, TOP_BITS};
+    use super::{Line, TOP_BITS};
 
     #[inline(always)]
     pub(super) fn topped(line: &Line, top: u32) -> u32 {
@@ -141,19 +132,6 @@ mod looks {
         }
         // SAFETY: every x86-64 has SSE2.
         unsafe { has_half(line, half) }
-    }
-
-    #[inline(always)]
-    pub(super) fn prefetch_to_write(word: &AtomicU64) {
-        // SAFETY: changes nothing that a program sees. Processors without it do nothing: all of
-        // them know the instruction.
-        unsafe {
-            asm!(
-                "prefetchw byte ptr [{word}]",
-                word = in(reg) word,
-                options(nostack, preserves_flags, readonly)
-            );
-        }
     }
 
     // Aligned loads of 16 bytes are one access on every processor with AVX (Intel's manual, volume

@@ -28,7 +28,6 @@ use crate::{
     ghosts::Ghosts,
     history::{History, STEP_MS},
     index::{Index, LOCATION_BITS, Need},
-    line::prefetch_to_write,
     memory::{Counters, Memory},
     qsbr::Qsbr,
     record::HEARD,
@@ -185,7 +184,7 @@ impl Table {
     /// which would keep this one waiting while it has a key locked.
     #[inline]
     pub(crate) fn expect_draw(&self) {
-        prefetch_to_write(&self.sequence.0);
+        base::prefetch::to_write(&self.sequence.0);
     }
 
     /// The next sequence. To be drawn under the key's lock.

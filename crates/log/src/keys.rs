@@ -43,8 +43,9 @@ pub enum KeyFlaw {
 #[error("the index has no room")]
 pub struct IndexFull;
 
-/// An index, as an engine uses it. Calls that change one key come one after the other.
-pub trait Keys {
+/// An index, as an engine uses it. Calls that change one key come one after the other; while a log
+/// is opened, several threads change different keys.
+pub trait Keys: Sync {
     /// What stands for `key`.
     ///
     /// # Errors
@@ -53,6 +54,12 @@ pub trait Keys {
 
     /// The key's entry.
     fn get(&self, hash: KeyHash) -> Option<Entry>;
+
+    /// Asks the processor for what a look at the key's entry, or a change of it, will need, so that
+    /// it comes while the caller does something else.
+    fn ask_for(&self, hash: KeyHash) {
+        let _ = hash;
+    }
 
     /// Makes room for the key's entry.
     ///
@@ -111,6 +118,16 @@ pub trait Keys {
 
     /// The greatest position that it can keep, in units.
     fn units_max(&self) -> u64;
+
+    /// Keys that it has, removed ones with a tombstone included; 0 when it does not count them.
+    fn entries(&self) -> u64 {
+        0
+    }
+
+    /// Makes an empty index large enough for so many keys, which are about to come.
+    fn reserve(&mut self, entries: u64) {
+        let _ = entries;
+    }
 
     /// Saves the index as that of the log and the run of `manifest`. Says whether it did: one that
     /// cannot be saved is filled from the footers.

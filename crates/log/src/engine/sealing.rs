@@ -34,6 +34,8 @@ pub(super) struct Footer {
     /// Where the records end, on a block.
     pub(super) records_end: u64,
     listed: Vec<Listed>,
+    /// Keys of the index.
+    keys: u64,
     /// The next block.
     next: u64,
     stage: Stage,
@@ -68,10 +70,16 @@ impl Footer {
             segment_bytes,
             records_end,
             listed,
+            keys: 0,
             next: 0,
             stage,
             has_own_flush: false,
         }
+    }
+
+    /// For a log of so many keys, as far as they are counted.
+    pub(super) fn of_keys(self, keys: u64) -> Self {
+        Self { keys, ..self }
     }
 
     /// The footer is flushed before the trailer is written. A segment that was torn may have holes,
@@ -140,6 +148,7 @@ impl Footer {
             entries: self.listed.len() as u64,
             smallest_sequence: self.smallest_sequence(),
             greatest_sequence: self.listed.last().map_or(0, |listed| listed.sequence),
+            keys: self.keys,
         };
         let mut buffer = Buffer::new(bytes);
         trailer.encode(self.seed, offset, buffer.as_mut_slice());
@@ -179,7 +188,8 @@ impl<K: Keys> Engine<K> {
             shape.segment_bytes,
             tail.end(),
             listed,
-        );
+        )
+        .of_keys(self.index.entries());
         let smallest = footer.smallest_sequence();
         if let Some(segment) = self.segment_mut(tail.segment) {
             segment.smallest_sequence = smallest;

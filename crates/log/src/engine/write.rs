@@ -207,7 +207,7 @@ impl<K: Keys> Engine<K> {
         Ok(())
     }
 
-    /// Refuses what the format has no place for.
+    /// Refuses what the format has no place for. The key's entry is asked for.
     pub(super) fn check(&self, put: &Put<'_>) -> Result<KeyHash, Error> {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
@@ -222,7 +222,9 @@ impl<K: Keys> Engine<K> {
         if put.expiry_ms >> 48 != 0 {
             return Err(Error::Expiry);
         }
-        Ok(self.index.hash(put.key)?)
+        let hash = self.index.hash(put.key)?;
+        self.index.ask_for(hash);
+        Ok(hash)
     }
 
     pub(super) fn draw(&mut self) -> Result<u64, Error> {

@@ -211,6 +211,8 @@ pub struct Trailer {
     pub smallest_sequence: u64,
     /// The greatest sequence; 0 when there is none.
     pub greatest_sequence: u64,
+    /// How many keys the index had, about, when this was written; 0 when nobody has counted.
+    pub keys: u64,
 }
 
 impl Trailer {
@@ -222,17 +224,18 @@ impl Trailer {
         block[24..32].copy_from_slice(&self.entries.to_le_bytes());
         block[32..40].copy_from_slice(&self.smallest_sequence.to_le_bytes());
         block[40..48].copy_from_slice(&self.greatest_sequence.to_le_bytes());
+        block[48..56].copy_from_slice(&self.keys.to_le_bytes());
         seed.stamp(offset, block, 8);
     }
 
     /// Reads it from a block at `offset` of the segment; `None` when it is not valid.
     #[must_use]
     pub fn decode(block: &[u8], seed: Seed, offset: u64) -> Option<Self> {
-        let is_whole = block.len() >= 48
+        let is_whole = block.len() >= 56
             && block.starts_with(&TRAILER_MAGIC)
             && seed.has_stamped(offset, block, 8)
             && u32_at(block, 12)? == 0
-            && is_zero(&block[48..]);
+            && is_zero(&block[56..]);
         if !is_whole {
             return None;
         }
@@ -241,6 +244,7 @@ impl Trailer {
             entries: u64_at(block, 24)?,
             smallest_sequence: u64_at(block, 32)?,
             greatest_sequence: u64_at(block, 40)?,
+            keys: u64_at(block, 48)?,
         })
     }
 }

@@ -110,6 +110,19 @@ impl Blocks {
         }
     }
 
+    /// A line, if its block is here.
+    #[inline]
+    pub(crate) fn line_here(&self, number: u64) -> Option<&Line> {
+        self.pair_here(number / 2).map(|pair| &pair[(number % 2) as usize])
+    }
+
+    /// Lines `2 * number` and `2 * number + 1`, if their block is here.
+    #[inline]
+    pub(crate) fn pair_here(&self, number: u64) -> Option<&[Line; 2]> {
+        let (block, pair) = split(number);
+        self.directory[block].get().map(|pairs| &pairs[pair].0)
+    }
+
     /// A line, its block made if need be.
     ///
     /// # Errors

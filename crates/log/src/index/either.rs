@@ -44,8 +44,18 @@ impl Index {
         }
     }
 
-    /// Sees to it that a key can be locked, and has the processor load what that will look at. For
-    /// a log's one owner: room that others take is not there any more.
+    /// Asks the processor for the lines of a key, so that they come while the caller does
+    /// something else.
+    #[inline]
+    pub fn ask_for(&self, key: KeyHash) {
+        match self {
+            Self::Flat(flat) => flat.ask_for(key.integer().unwrap_or(u64::MAX)),
+            Self::Hash(hash) => hash.ask_for(key),
+        }
+    }
+
+    /// Sees to it that a key can be locked. For a log's one owner: room that others take is not
+    /// there any more.
     ///
     /// # Errors
     /// As of [`Index::lock`].

@@ -106,12 +106,6 @@ impl Keyed {
         Self { index: Index::Hash(index), hasher: Some(WideHasher::new(seed)) }
     }
 
-    /// Entries that there are, tombstones included.
-    #[must_use]
-    pub fn entries(&self) -> u64 {
-        self.index.len()
-    }
-
     /// Bytes of memory that the index takes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -141,6 +135,11 @@ impl Keys for Keyed {
             Lookup::At(entry) => Some(entry),
             Lookup::Loading(_) => panic!("an engine's index is wholly loaded"),
         }
+    }
+
+    #[inline]
+    fn ask_for(&self, hash: KeyHash) {
+        self.index.ask_for(hash);
     }
 
     fn prepare(&self, hash: KeyHash) -> Result<(), IndexFull> {
@@ -213,6 +212,16 @@ impl Keys for Keyed {
 
     fn units_max(&self) -> u64 {
         (1 << self.index.position_bits()) - 1
+    }
+
+    fn entries(&self) -> u64 {
+        self.index.len()
+    }
+
+    fn reserve(&mut self, entries: u64) {
+        if let Index::Hash(index) = &mut self.index {
+            index.reserve(entries);
+        }
     }
 
     fn save(&self, manifest: &Manifest, disk: &mut dyn Disk) -> Result<bool, Error> {

@@ -4,10 +4,7 @@
 //! What such an engine shows is what an open would find now. It takes no writes. What it has read
 //! from a segment without a footer may be lost with the machine; nothing is promised on it.
 
-use super::{
-    Cursor, HOME, MANIFEST, Opening, Report, list, of_index, read_manifest, segments,
-    source::Source,
-};
+use super::{Cursor, HOME, MANIFEST, Opening, Report, home, of_index, segments, source::Source};
 use crate::{
     engine::Engine,
     error::Error,
@@ -27,11 +24,11 @@ impl<K: Keys> Engine<K> {
     ) -> Result<(Self, Report), Error> {
         let mut report = Report::default();
         let mut source = Source::new(disk, opening.new.shape.block_bytes);
-        let found = list(&mut source, opening.directories, &mut report)?;
+        let found = home::list(&mut source, opening.directories, &mut report)?;
         let Some(bytes) = found.manifest_bytes else {
             return Err(Error::Disk { doing: "read", file: MANIFEST, failure: Failure::NotFound });
         };
-        let manifest = read_manifest(&mut source, bytes)?;
+        let manifest = home::read_manifest(&mut source, bytes)?;
         opening.settings.check(&manifest)?;
         source.set_block_bytes(manifest.shape.block_bytes);
         let saved = if segments::are_clean(&mut source, &manifest, &found) {
@@ -55,7 +52,8 @@ impl<K: Keys> Engine<K> {
         } else {
             let mut cursors =
                 engine.find_segments(&mut source, &found, opening.progress, &mut report)?;
-            let heads = engine.merge(&mut source, &mut cursors, opening.progress, &mut report)?;
+            let heads =
+                engine.fill_index(&mut source, &mut cursors, opening.progress, &mut report)?;
             engine.find_parts(&mut source, heads, &mut report);
             let seen = cursors.iter().map(Cursor::greatest_sequence).max().unwrap_or(0);
             engine.next_sequence = seen.saturating_add(1);

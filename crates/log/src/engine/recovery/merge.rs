@@ -64,8 +64,13 @@ impl Cursor {
         records_end: u64,
         is_whole: bool,
     ) -> Self {
-        let trailer =
-            Trailer { records_end: 0, entries: 0, smallest_sequence: 0, greatest_sequence: 0 };
+        let trailer = Trailer {
+            records_end: 0,
+            entries: 0,
+            smallest_sequence: 0,
+            greatest_sequence: 0,
+            keys: 0,
+        };
         let mut entries = listed.clone();
         entries.sort_unstable_by_key(|listed| Reverse(listed.order()));
         Self {
@@ -80,6 +85,16 @@ impl Cursor {
             records_end,
             damages: Vec::new(),
         }
+    }
+
+    /// Records that it has, of whatever kind, before any was handed out.
+    pub(super) fn records(&self) -> u64 {
+        self.trailer.entries.max(self.entries.len() as u64)
+    }
+
+    /// How many keys there were, by its footer; 0 when it has none.
+    pub(super) fn keys(&self) -> u64 {
+        self.trailer.keys
     }
 
     /// There is a record of this sequence, which does not count.

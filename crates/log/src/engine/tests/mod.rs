@@ -6,6 +6,7 @@ mod collisions;
 mod commits;
 mod damage;
 mod failures;
+mod filling;
 mod growth;
 mod iterate;
 mod large;

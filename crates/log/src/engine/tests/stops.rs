@@ -1,6 +1,6 @@
 //! Stops in order, and opens that find what they have left.
 
-use std::{cell::RefCell, rc::Rc};
+use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::{
@@ -13,12 +13,12 @@ type Entries = BTreeMap<KeyHash, Entry>;
 
 /// What was saved, and of which run.
 #[derive(Clone, Debug, Default)]
-struct Store(Rc<RefCell<Option<(u64, Entries)>>>);
+struct Store(Arc<Mutex<Option<(u64, Entries)>>>);
 
 /// An index that can be saved.
 #[derive(Debug)]
 struct KeptKeys {
-    entries: RefCell<Entries>,
+    entries: Mutex<Entries>,
     store: Store,
 }
 
@@ -28,7 +28,7 @@ impl Keys for KeptKeys {
     }
 
     fn get(&self, hash: KeyHash) -> Option<Entry> {
-        self.entries.borrow().get(&hash).copied()
+        self.entries.lock().unwrap().get(&hash).copied()
     }
 
     fn prepare(&self, _: KeyHash) -> Result<(), IndexFull> {
@@ -36,7 +36,7 @@ impl Keys for KeptKeys {
     }
 
     fn publish(&self, hash: KeyHash, entry: Entry) -> Option<Entry> {
-        self.entries.borrow_mut().insert(hash, entry)
+        self.entries.lock().unwrap().insert(hash, entry)
     }
 
     fn units_max(&self) -> u64 {
@@ -44,20 +44,20 @@ impl Keys for KeptKeys {
     }
 
     fn save(&self, manifest: &Manifest, _: &mut dyn Disk) -> Result<bool, Error> {
-        *self.store.0.borrow_mut() = Some((manifest.run, self.entries.borrow().clone()));
+        *self.store.0.lock().unwrap() = Some((manifest.run, self.entries.lock().unwrap().clone()));
         Ok(true)
     }
 }
 
 impl MakeKeys<KeptKeys> for Store {
     fn empty(&mut self, _: &Manifest) -> Result<KeptKeys, IndexFull> {
-        Ok(KeptKeys { entries: RefCell::default(), store: self.clone() })
+        Ok(KeptKeys { entries: Mutex::default(), store: self.clone() })
     }
 
     fn saved(&mut self, manifest: &Manifest, _: &mut dyn Disk) -> Result<Option<KeptKeys>, Error> {
-        let saved = self.0.borrow().clone().filter(|(run, _)| *run == manifest.run);
+        let saved = self.0.lock().unwrap().clone().filter(|(run, _)| *run == manifest.run);
         let store = self.clone();
-        Ok(saved.map(|(_, entries)| KeptKeys { entries: RefCell::new(entries), store }))
+        Ok(saved.map(|(_, entries)| KeptKeys { entries: Mutex::new(entries), store }))
     }
 }
 
@@ -104,13 +104,13 @@ fn after_a_stop_in_order_no_used_segment_is_read_and_nothing_differs() {
     assert!(report.is_clean);
     assert_eq!(segment_reads(&mut disk), engine.free.len(), "one read of each that is free");
     assert_eq!(live(&engine), closed);
-    let entries = engine.index.entries.borrow().clone();
+    let entries = engine.index.entries.lock().unwrap().clone();
     // The same without the clean stop, from footers: the run has changed.
     drop(engine);
     let (engine, report) = open(&mut disk, &store);
     assert!(!report.is_clean, "an index of an earlier run was believed");
     assert_eq!(live(&engine), closed);
-    assert_eq!(*engine.index.entries.borrow(), entries);
+    assert_eq!(*engine.index.entries.lock().unwrap(), entries);
     assert_eq!(report.records, 60);
 }
 

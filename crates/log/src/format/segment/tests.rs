@@ -80,9 +80,11 @@ fn trailers_come_back_whole_or_not_at_all() {
         entries: 9,
         smallest_sequence: 1,
         greatest_sequence: u64::MAX,
+        keys: 7,
     };
     let mut block = [0xAA; 512];
     trailer.encode(seed, 65_024, &mut block);
+    assert_eq!(block[48..56], 7u64.to_le_bytes());
     assert_eq!(Trailer::decode(&block, seed, 65_024), Some(trailer));
     assert_eq!(Trailer::decode(&block, seed, 0), None);
     assert_guarded(&block, |block| Trailer::decode(block, seed, 65_024).is_some());

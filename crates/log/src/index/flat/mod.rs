@@ -11,9 +11,12 @@ mod packing;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-use base::sync::{
-    Backoff,
-    atomic::{AtomicU64, Ordering},
+use base::{
+    prefetch,
+    sync::{
+        Backoff,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use self::packing::{LOCK_BIT, Packing};
@@ -199,8 +202,16 @@ impl FlatIndex {
         (key >= self.kmin && key < self.kmax.load(Ordering::Acquire)).then(|| key - self.kmin)
     }
 
-    /// Sees to it that a key can be locked. Its line is loaded, which takes as long as a hundred
-    /// instructions, while the caller goes on; a lock would have it wait.
+    /// Asks the processor for a key's line, so that it comes while the caller does something else.
+    /// Of a key that is not in the range nothing happens.
+    #[inline]
+    pub fn ask_for(&self, key: u64) {
+        let line =
+            self.slot(key).and_then(|slot| self.blocks.line_here(self.packing.split(slot).0));
+        line.into_iter().for_each(prefetch::to_write);
+    }
+
+    /// Sees to it that a key can be locked.
     ///
     /// # Errors
     /// As of [`FlatIndex::lock`].
@@ -209,7 +220,7 @@ impl FlatIndex {
         let slot =
             self.slot(key).ok_or_else(|| IndexError::OutOfRange { key, range: self.range() })?;
         let (number, _) = self.packing.split(slot);
-        std::hint::black_box(self.blocks.line_made(number)?.word(0));
+        self.blocks.line_made(number)?;
         Ok(())
     }
 

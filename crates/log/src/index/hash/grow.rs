@@ -31,6 +31,15 @@ impl HashIndex {
         (self.len() + entries as u64) * 100 <= slots * LOAD_MAX_PERCENT
     }
 
+    /// Makes an empty index as large as it would be with so many entries, or as large as it may be:
+    /// no bucket has to be split then until there are more. One that is not empty stays as it is.
+    pub fn reserve(&mut self, entries: u64) {
+        if self.is_empty() && self.blocks.awaited() == 0 {
+            let buckets = buckets_for(entries).clamp(self.size().0, self.buckets_max());
+            self.buckets.store(buckets, Ordering::Relaxed);
+        }
+    }
+
     /// Adds buckets while there are too few for the entries.
     #[inline]
     pub(super) fn grow_if_full(&self) -> Result<(), Loading> {

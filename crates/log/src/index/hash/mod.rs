@@ -24,9 +24,12 @@ mod slot;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-use base::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering, fence},
+use base::{
+    prefetch,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering, fence},
+    },
 };
 
 use self::{
@@ -199,6 +202,16 @@ impl HashIndex {
             _ if !is_missed => Err(Again::Changed),
             Some(loading) => Err(Again::Loading(loading)),
             None => Ok(Lookup::Absent),
+        }
+    }
+
+    /// Asks the processor for a key's buckets, so that they come while the caller does something
+    /// else.
+    #[inline]
+    pub fn ask_for(&self, key: KeyHash) {
+        for number in Identity::of(key).buckets(self.size()) {
+            let lines = self.blocks.pair_here(number).into_iter().flatten();
+            lines.for_each(prefetch::to_write);
         }
     }
 

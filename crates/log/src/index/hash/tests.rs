@@ -198,3 +198,30 @@ proptest! {
         index.validate();
     }
 }
+
+#[test]
+fn a_reserved_index_does_not_grow_and_only_an_empty_one_is_reserved() {
+    let (least, entries) = (1 << BASE_BITS, 400_000);
+    let mut index = HashIndex::new(entries).expect("an index");
+    assert_eq!(index.buckets(), least);
+    index.reserve(10);
+    assert_eq!(index.buckets(), least, "never smaller than the least");
+    index.reserve(entries);
+    // 400,000 / 0.91 in eights, and one more.
+    assert_eq!(index.buckets(), 54_946);
+    let hashes = hashes(9, entries);
+    for (at, hash) in hashes.iter().enumerate() {
+        index.ask_for(*hash);
+        publish(&index, *hash, entry(at as u64 + 1));
+    }
+    assert_eq!(index.buckets(), 54_946);
+    for (at, hash) in hashes.iter().enumerate() {
+        assert_eq!(index.get(*hash), Lookup::At(entry(at as u64 + 1)));
+    }
+    let mut other = HashIndex::new(entries).expect("an index");
+    publish(&other, hashes[0], entry(1));
+    other.reserve(entries);
+    assert_eq!((other.buckets(), other.get(hashes[0])), (least, Lookup::At(entry(1))));
+    other.reserve(u64::MAX);
+    assert_eq!(other.buckets(), least);
+}

@@ -1,0 +1,46 @@
+//! Asking the processor for memory before it is needed, so that other work is done meanwhile.
+//!
+//! A line of a large table takes as long to come as some hundred instructions do. Asked for here,
+//! it comes while the program goes on; nothing waits, and nothing that a program sees changes.
+//! Where the processor has no such instruction, under miri and under the model checkers nothing
+//! happens.
+
+#![cfg_attr(
+    all(target_arch = "x86_64", not(any(loom, shuttle, miri))),
+    expect(unsafe_code, reason = "instructions that the language has no safe words for")
+)]
+
+/// Asks for the line that `place` begins in, which will be written.
+#[inline(always)]
+pub fn to_write<T>(place: &T) {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    // SAFETY: changes nothing that a program sees. Processors without it do nothing: all of
+    // them know the instruction.
+    unsafe {
+        std::arch::asm!(
+            "prefetchw byte ptr [{place}]",
+            place = in(reg) std::ptr::from_ref(place),
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
+    let _ = place;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Under miri, too, where nothing is asked for.
+    #[test]
+    fn what_is_asked_for_stays_as_it_is_wherever_it_lies() {
+        let words: Vec<AtomicU64> = (0..1000).map(AtomicU64::new).collect();
+        words.iter().for_each(super::to_write);
+        for (word, expected) in words.iter().zip(0..) {
+            super::to_write(&expected);
+            super::to_write(&word.load(Ordering::Relaxed));
+            assert_eq!(word.load(Ordering::Relaxed), expected);
+        }
+        super::to_write(&());
+    }
+}

@@ -1,0 +1,69 @@
+//! What the log's directories have, and its manifest.
+
+use std::collections::BTreeMap;
+
+use super::{HOME, MANIFEST, New, report::Report, source::Source};
+use crate::{
+    error::Error,
+    format::manifest::{self, MANIFEST_BYTES_MAX, Manifest},
+    plan::{Action, DirectoryId, File, FileName, SegmentId},
+};
+
+/// What the directories have.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) manifest_bytes: Option<u64>,
+    pub(super) has_index_new: bool,
+    pub(super) segments: BTreeMap<SegmentId, (DirectoryId, u64)>,
+}
+
+pub(super) fn list(
+    source: &mut Source<'_>,
+    directories: u16,
+    report: &mut Report,
+) -> Result<Found, Error> {
+    let mut found = Found::default();
+    for directory in (0..directories).map(DirectoryId) {
+        for entry in source.list(Action::List { directory })? {
+            match (entry.name.parse::<FileName>(), directory) {
+                (Ok(FileName::Segment(id)), _) => {
+                    let file = |directory| File { directory, name: FileName::Segment(id) };
+                    if let Some((other, _)) = found.segments.insert(id, (directory, entry.bytes)) {
+                        return Err(Error::Twice { first: file(other), second: file(directory) });
+                    }
+                }
+                (Ok(FileName::Manifest), HOME) => found.manifest_bytes = Some(entry.bytes),
+                (Ok(FileName::IndexNew), HOME) => found.has_index_new = true,
+                (Ok(_), HOME) => {}
+                _ => report.foreign(format!("{} of directory {}", entry.name, directory.0)),
+            }
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn read_manifest(source: &mut Source<'_>, bytes: u64) -> Result<Manifest, Error> {
+    let of = |flaw| Error::Manifest { file: MANIFEST, flaw };
+    let bytes = usize::try_from(bytes)
+        .ok()
+        .filter(|bytes| *bytes <= MANIFEST_BYTES_MAX)
+        .ok_or(of(manifest::Flaw::Form))?;
+    let whole = bytes.next_multiple_of(4096);
+    let read = source.read(MANIFEST, 0, whole).map_err(|failure| Error::Disk {
+        doing: "read",
+        file: MANIFEST,
+        failure,
+    })?;
+    Manifest::decode(read.get(..bytes).unwrap_or(read)).map_err(of)
+}
+
+pub(super) fn new_manifest(new: &New, found: &Found) -> Result<Manifest, Error> {
+    if let Some((id, (directory, _))) = found.segments.first_key_value() {
+        let file = File { directory: *directory, name: FileName::Segment(*id) };
+        return Err(Error::NoManifest { file });
+    }
+    if !new.shape.is_valid() {
+        return Err(Error::Settings { what: "the format has no log of this shape" });
+    }
+    Ok(Manifest { log: new.log, shape: new.shape, run: 0, clean_sequence: 0, rows: Vec::new() })
+}
