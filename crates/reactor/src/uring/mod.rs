@@ -11,7 +11,8 @@
 //! Invariants:
 //! 1. A socket on which something can be done at once is in `ready`; so `wait` does not sleep.
 //! 2. A slot, and the descriptor in it, is used again after the last completion of each of its
-//!    operations. So a completion is always for the socket that is in its slot.
+//!    operations. So a completion is always for the socket that is in its slot. When the
+//!    descriptor is closed the kernel knows the socket by nothing else any more.
 //! 3. What the kernel receives for a connection that does not ask is at most what it receives in
 //!    one call; then its receiving is cancelled until it asks. All chunks together are the limit.
 //! 4. Sends are tried once and do not wait in the kernel, so each reports in the call that hands
@@ -20,6 +21,7 @@
 //! Idea: multishot receives into provided buffers, deferred task work: `io_uring(7)`.
 
 mod accepting;
+mod files;
 mod flight;
 mod inbox;
 mod name;
@@ -175,6 +177,9 @@ impl<E: External> Uring<E> {
             .as_ref()
             .is_some_and(|socket| socket.closed && !socket.is_busy())
         {
+            if self.socket(slot).kept {
+                self.ring.let_go(slot);
+            }
             self.sockets[slot as usize] = None;
             self.vacant.push(slot);
         }
@@ -286,9 +291,7 @@ impl<E: External> Driver<E> for Uring<E> {
         let socket = self.sockets[slot as usize].as_mut().expect("invariant: it is in use");
         debug_assert!(!socket.sending && socket.send.is_none(), "one send at a time");
         if chain.one_slice().is_some() {
-            socket.sending = true;
-            self.sends.push(slot);
-            self.ring.send(socket.fd.as_fd(), chain, Token { kind: Kind::Send, slot });
+            self.hand_over(slot, chain);
             return Sending::Pending;
         }
         match transfer::push(socket.fd.as_fd(), &mut chain) {

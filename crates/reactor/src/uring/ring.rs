@@ -25,7 +25,7 @@ use std::{
 use io_uring::{
     EnterFlags, IoUring, cqueue, opcode,
     squeue::{self, Flags},
-    types::{CancelBuilder, Fd, SubmitArgs, Timespec},
+    types::{CancelBuilder, Fd, Fixed, SubmitArgs, Timespec},
 };
 use rustix::{
     event::PollFlags,
@@ -34,6 +34,7 @@ use rustix::{
 };
 
 use super::{
+    files::Files,
     flight::Flights,
     inbox::{Held, Inbox},
     name::Name,
@@ -67,8 +68,8 @@ pub enum Features {
     /// Completions are made when they are asked for, Linux 6.1; the ring is called by a number
     /// that needs no look at the table of descriptors.
     Deferred,
-    /// All that is of use: a queue without an array of indices, Linux 6.6; sleeping without being
-    /// counted as waiting for I/O, Linux 6.15.
+    /// All that is of use: a queue without an array of indices, Linux 6.6; numbers for sockets that
+    /// send often, Linux 6.10; sleeping without being counted as waiting for I/O, Linux 6.15.
     All,
 }
 
@@ -83,6 +84,7 @@ pub(super) struct Ring<E: External> {
     under_way: usize,
     enter_flags: EnterFlags,
     name: Name,
+    files: Files,
 }
 
 /// What a completion says.
@@ -120,8 +122,16 @@ impl<E: External> Ring<E> {
         } else {
             Name::registered(&queues)
         };
+        // Kernels before 6.4 close what is taken out of the table up to a second later; what is
+        // asked for here came with 6.10.
+        let files = if most == Features::All && queues.params().is_feature_recvsend_bundle() {
+            Files::new(&queues)
+        } else {
+            Files::none()
+        };
         Ok(Self {
             name,
+            files,
             queues: ManuallyDrop::new(queues),
             inbox: ManuallyDrop::new(inbox),
             flights: Flights::new(),
@@ -160,11 +170,25 @@ impl<E: External> Ring<E> {
         self.start(poll.multi(multi).build(), token);
     }
 
-    /// Sends the first bytes of a chain, as many as the socket takes at once. [`Ring::land`] gives
-    /// the chain back after the completion.
-    pub(super) fn send(&mut self, socket: BorrowedFd<'_>, chain: Chain<E>, token: Token) {
+    /// Has the kernel know a socket by its slot, until [`Ring::let_go`]. Returns whether it does.
+    pub(super) fn keep(&self, slot: u32, socket: BorrowedFd<'_>) -> bool {
+        self.files.keep(&self.queues, slot, socket)
+    }
+
+    /// Has the kernel forget a socket that it knows by its slot. It stays open before that.
+    pub(super) fn let_go(&self, slot: u32) {
+        self.files.let_go(&self.queues, slot);
+    }
+
+    /// Sends the first bytes of a chain, as many as the socket takes at once; `None` is the socket
+    /// that the kernel knows by the token's slot. [`Ring::land`] gives the chain back after the
+    /// completion.
+    pub(super) fn send(&mut self, socket: Option<BorrowedFd<'_>>, chain: Chain<E>, token: Token) {
         let span = self.flights.launch(token.slot, chain);
-        let send = opcode::Send::new(Fd(socket.as_raw_fd()), span.start, span.len);
+        let send = match socket {
+            Some(socket) => opcode::Send::new(Fd(socket.as_raw_fd()), span.start, span.len),
+            None => opcode::Send::new(Fixed(token.slot), span.start, span.len),
+        };
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         self.start(send.flags(flags.bits() as i32).build(), token);
     }
@@ -320,6 +344,7 @@ fn set_up_with(features: Features) -> io::Result<IoUring> {
 impl<E: External> Drop for Ring<E> {
     fn drop(&mut self) {
         let drained = self.drain();
+        self.files.clear(&self.queues);
         // While the kernel knows it by another name it keeps the ring, and what that receives into.
         let forgotten = self.name.forget(&self.queues);
         // SAFETY: neither is used again. The queues go first: they know the inbox.

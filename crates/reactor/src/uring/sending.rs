@@ -8,9 +8,32 @@ use super::{
     Uring,
     token::{Kind, Token},
 };
-use crate::{driver::Event, output::External, transfer};
+use crate::{
+    driver::Event,
+    output::{Chain, External},
+    transfer,
+};
+
+/// After so many sends the kernel is told of a socket: who has sent so often will save again what
+/// these two calls cost.
+const SENDS_OF_SPEAKER: u32 = 64;
 
 impl<E: External> Uring<E> {
+    /// Has the kernel send a chain of one slice with the next call.
+    pub(super) fn hand_over(&mut self, slot: u32, chain: Chain<E>) {
+        let socket = self.sockets[slot as usize].as_mut().expect("invariant: it is in use");
+        socket.sending = true;
+        self.sends.push(slot);
+        if !socket.kept {
+            socket.sends += 1;
+            if socket.sends == SENDS_OF_SPEAKER {
+                (socket.sends, socket.kept) = (0, self.ring.keep(slot, socket.fd.as_fd()));
+            }
+        }
+        let fd = if socket.kept { None } else { Some(socket.fd.as_fd()) };
+        self.ring.send(fd, chain, Token { kind: Kind::Send, slot });
+    }
+
     /// Goes on with a send that waits for room.
     pub(super) fn advance_send(&mut self, slot: u32, events: &mut Vec<Event<E>>) {
         let socket = self.sockets[slot as usize].as_mut().expect("invariant: it is in use");

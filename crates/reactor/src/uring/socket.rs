@@ -33,6 +33,10 @@ pub(super) struct Socket<E> {
     pub(super) awaits_room: bool,
     /// The kernel sends.
     pub(super) sending: bool,
+    /// Sends that were begun, up to when the kernel is told of the socket.
+    pub(super) sends: u32,
+    /// The kernel knows the socket by its slot.
+    pub(super) kept: bool,
     /// A receive of our own may get ahead.
     pub(super) readable: bool,
     /// A send of our own may get ahead.
@@ -60,6 +64,8 @@ impl<E> Socket<E> {
             awaits_bytes: false,
             awaits_room: false,
             sending: false,
+            sends: 0,
+            kept: false,
             readable: false,
             writable: true,
             ended: false,

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::harness::{Message, Served, Setup, expect, expect_end, value_byte};
+use super::harness::{Message, Served, Setup, ask, expect, expect_end, value_byte};
 
 #[test]
 fn a_peer_that_ends_after_its_request_gets_the_reply() {
@@ -54,6 +54,22 @@ fn a_unix_peer_that_closes_at_once_is_still_obeyed() {
         report.connections == 0 && report.reasons.values().sum::<usize>() == 100
     });
     assert_eq!(report.reasons, [("Aborted".to_owned(), 100)].into());
+}
+
+#[test]
+fn a_connection_that_has_been_answered_often_is_closed_at_once_as_any_other() {
+    let served = Served::start(Setup::default());
+    for round in 0..3 {
+        let mut stream = served.connect();
+        for number in 0..200 {
+            let reply = format!("{round} {number}\n");
+            ask(&mut stream, format!("echo {reply}").as_bytes(), reply.as_bytes());
+        }
+        stream.write_all(b"abort\n").expect("the loop reads");
+        expect_end(&mut stream);
+    }
+    let report = served.wait_for("all ends", |report| report.connections == 0);
+    assert_eq!(report.reasons, [("Aborted".to_owned(), 3)].into());
 }
 
 #[test]
