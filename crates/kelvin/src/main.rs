@@ -5,6 +5,7 @@ mod bench;
 mod config;
 mod flags;
 mod import;
+mod log;
 mod logging;
 mod memcached;
 mod progress;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         .subcommand(import::command())
         .subcommand(bench::command())
         .subcommand(sim::command())
+        .subcommand(crate::log::command())
         .subcommand(config::command())
         .get_matches();
     let outcome = match matches.subcommand() {
@@ -38,14 +40,16 @@ fn main() -> ExitCode {
         Some((bench::NAME, matches)) => bench::run(matches),
         Some((sim::NAME, matches)) => sim::run(matches),
         Some((config::NAME, matches)) => config::run(matches),
+        Some((crate::log::NAME, matches)) => return end(crate::log::run(matches)),
         _ => unreachable!("invariant: clap accepts no other subcommand"),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // If nobody reads it, the exit code still tells.
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    end(outcome.map(|()| ExitCode::SUCCESS))
+}
+
+fn end(outcome: anyhow::Result<ExitCode>) -> ExitCode {
+    outcome.unwrap_or_else(|error| {
+        // If nobody reads it, the exit code still tells.
+        let _ = writeln!(std::io::stderr(), "error: {error:#}");
+        ExitCode::FAILURE
+    })
 }

@@ -7,12 +7,14 @@
 //! - [`keys`]: what leads from a key to a position, as an engine uses it.
 //! - [`index`]: the two indexes that there are.
 //! - [`mod@format`]: bytes on disk.
+//! - [`dump`]: records outside of a log.
 //!
 //! `docs/formats/log.md` describes every byte on disk, and the order of writes and flushes.
 #![forbid(unsafe_code)]
 
 pub mod blocking;
 mod buffer;
+pub mod dump;
 pub mod engine;
 pub mod error;
 pub mod format;

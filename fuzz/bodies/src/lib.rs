@@ -13,6 +13,7 @@ pub mod config_file;
 pub mod dump_lines;
 pub mod index_file;
 pub mod log_cursor;
+pub mod log_dump;
 pub mod log_manifest;
 pub mod log_record;
 pub mod log_segment;
@@ -46,6 +47,7 @@ targets! {
     config_file,
     dump_lines,
     log_cursor,
+    log_dump,
     log_manifest,
     log_record,
     log_segment,

@@ -3,6 +3,7 @@
 
 mod bench;
 mod io;
+mod log;
 mod process;
 mod sim;
 

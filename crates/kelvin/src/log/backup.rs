@@ -1,0 +1,51 @@
+//! `kelvin log backup`: copies a log.
+
+use std::{
+    fs::{self, File},
+    io::{ErrorKind, Write as _, stdout},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+use clap::{ArgMatches, Command};
+
+use super::source::{Named, args, look, path};
+use crate::{flags::value, progress::Progress};
+
+pub(super) const NAME: &str = "backup";
+
+pub(super) fn command() -> Command {
+    let to = path("to", "DIRECTORY", "Where to, a directory that is empty or not there yet");
+    Command::new(NAME).about("Copy a log").args(args()).arg(to.required(true))
+}
+
+/// Says whether nothing is damaged.
+pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
+    let mut progress = Progress::new(matches.get_flag("quiet"));
+    let to: PathBuf = value(matches, "to");
+    let looked = look(matches, &mut progress)?;
+    let mut named = Named::default();
+    named.warn(&looked);
+    make(&to).with_context(|| format!("cannot make {}", to.display()))?;
+    let copied = looked.log.backup(&to, &mut |copying| {
+        let done = copying.bytes_done >> 20;
+        progress.show(&format!("copied: {done} of {} MiB", copying.bytes >> 20));
+    });
+    progress.clear();
+    let copied = copied.with_context(|| format!("cannot copy to {}", to.display()))?;
+    let (segments, bytes) = (copied.segments_done, copied.bytes_done);
+    writeln!(stdout(), "{segments} segments, {bytes} bytes").context("writing the summary")?;
+    Ok(named.count() == 0)
+}
+
+/// The directory, durable, so that a copy in it is.
+fn make(to: &Path) -> std::io::Result<()> {
+    match fs::create_dir(to) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => {
+            let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
+            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+        }
+    }
+}

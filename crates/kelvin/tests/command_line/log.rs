@@ -1,0 +1,154 @@
+//! `kelvin log`: what is loaded is dumped, looking changes nothing, and what is damaged is named.
+
+use std::{collections::BTreeMap, fs, path::Path, process::Output};
+
+use crate::process::{Directory, kelvin};
+
+/// Small ones: what is copied and compared here is short.
+const SEGMENT: &str = "--segment=1MiB";
+
+/// Contents of a directory by name.
+fn contents(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(path).expect("a directory").map(|entry| entry.expect("an entry"));
+    let read = |entry: fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (name, fs::read(entry.path()).expect("a file"))
+    };
+    entries.map(read).collect()
+}
+
+fn run(arguments: &[&str], code: i32) -> (String, String) {
+    let Output { status, stdout, stderr } = kelvin(arguments).output().expect("kelvin runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    let (out, said) = (text(stdout), text(stderr));
+    assert_eq!(status.code(), Some(code), "{arguments:?}: {out}{said}");
+    (out, said)
+}
+
+/// A line of each kind, in the order in which they are to come back.
+fn lines() -> Vec<String> {
+    let large = "Zm9v".repeat(200_000);
+    let mut lines: Vec<String> = (0..200)
+        .map(|at| format!("{{\"key\":\"user:{at}\",\"token\":{},\"value\":\"{at}\"}}", at + 7))
+        .collect();
+    lines.push(
+        "{\"key_base64\":\"/wAi\",\"flags\":9,\"token\":1,\"value_base64\":\"gICA\"}".to_owned(),
+    );
+    lines.push(
+        "{\"key\":\"full\",\"flags\":3,\"expiry_ms\":99999999999999,\"token\":5,\
+         \"tags\":[[7,-1]],\"stale\":true,\"recached\":true,\"value\":\"x\\ny\"}"
+            .to_owned(),
+    );
+    lines.push(format!("{{\"key\":\"large\",\"token\":2,\"value_base64\":\"{large}\"}}"));
+    lines
+}
+
+#[test]
+fn what_is_loaded_is_dumped_in_both_forms_and_looking_changes_nothing() {
+    let directory = Directory::new("log");
+    let make = |name: &str| {
+        let path = directory.path(name);
+        fs::create_dir(&path).expect("a directory");
+        path
+    };
+    let (log, again) = (make("log"), make("again"));
+    let gone = "{\"key\":\"gone\",\"expiry_ms\":1,\"value\":\"\"}\n";
+    let input = directory.file("input", &format!("{}\n\n{gone}", lines().join("\n")));
+    let (out, _) =
+        run(&["log", "load", "--create", "strings", SEGMENT, "--input", &input, &log], 0);
+    let expected = "203 records stored, 1 left out because they have expired; no last line says \
+                    whether these are all\n";
+    assert_eq!(out, expected);
+
+    let before = contents(Path::new(&log));
+    let expected = [&lines().join("\n"), "\n{\"records\":203}\n"].concat();
+    let (dumped, said) = run(&["log", "dump", &log], 0);
+    assert!(dumped == expected && said.is_empty(), "{}", &dumped[..dumped.len().min(3000)]);
+    let (out, _) = run(&["log", "verify", &log], 0);
+    assert!(out.contains("; 0 places are damaged, 0 segments end as a crash leaves them"), "{out}");
+    let (out, _) = run(&["log", "stats", &log], 0);
+    for line in ["keys strings\n", "entries 203\n", "damaged 0\n"] {
+        assert!(out.contains(line), "{line}{out}");
+    }
+    let binary = directory.path("binary");
+    run(&["log", "dump", "--format", "binary", "--output", &binary, &log], 0);
+    let copy = directory.path("copy");
+    run(&["log", "backup", "--to", &copy, &log], 0);
+    let (_, said) = run(&["log", "backup", "--to", &copy, &log], 1);
+    assert!(said.contains("is not empty"), "{said}");
+    assert_eq!(contents(Path::new(&log)), before, "looking has changed something");
+
+    let (out, _) =
+        run(&["log", "load", "--create", "strings", SEGMENT, "--input", &binary, &again], 0);
+    assert_eq!(out, "203 records stored, 0 left out because they have expired\n");
+    for other in [&again, &copy] {
+        assert!(run(&["log", "dump", other], 0).0 == expected, "{other}");
+    }
+    let (_, said) = run(&["log", "load", "--create", "strings", "--input", &binary, &again], 1);
+    assert!(said.contains("there is a log in"), "{said}");
+}
+
+#[test]
+fn a_damaged_record_is_named_and_the_others_are_dumped() {
+    let directory = Directory::new("damaged");
+    let log = directory.path("log");
+    fs::create_dir(&log).expect("a directory");
+    let input: String =
+        (0..50).map(|at| format!("{{\"integer\":{at},\"value\":\"value {at}\"}}\n")).collect();
+    let input = directory.file("input", &input);
+    run(&["log", "load", "--create", "integers:0-100", SEGMENT, "--input", &input, &log], 0);
+    let segment = Path::new(&log).join("00000000.segment");
+    let mut bytes = fs::read(&segment).expect("a segment");
+    let at = bytes.windows(8).position(|part| part == b"value 17").expect("it is there");
+    bytes[at] ^= 1;
+    fs::write(&segment, bytes).expect("is written");
+    // A header of 24 bytes and a key of 8.
+    let place = format!("00000000.segment: offset {}, 64 bytes: flushed records are", at - 32);
+    let (out, _) = run(&["log", "verify", &log], 3);
+    assert!(out.contains(&place) && out.contains("; 1 places are damaged"), "{out}");
+    for order in ["insertion", "key"] {
+        let (out, said) = run(&["log", "dump", "--order", order, &log], 3);
+        let numbers: Vec<usize> = (0..50).filter(|number| *number != 17).collect();
+        let expected = numbers.iter().map(|at| format!("\"value\":\"value {at}\"}}"));
+        let lines: Vec<&str> = out.lines().collect();
+        assert_eq!(lines.len(), 50, "{out}");
+        assert!(expected.zip(&lines).all(|(end, line)| line.ends_with(&end)), "{out}");
+        assert_eq!(lines[49], "{\"records\":49}");
+        assert!(said.contains(&format!("at offset {} of 00000000.segment", at - 32)), "{said}");
+    }
+}
+
+#[test]
+fn mistakes_are_named_and_what_was_loaded_stays() {
+    let directory = Directory::new("mistakes");
+    let log = directory.path("");
+    for (arguments, expected) in [
+        (&["log", "verify", &log][..], "cannot open the log in"),
+        (&["log", "load", &log], "there is no log in"),
+        (&["log", "dump", "/nonexistent"], "cannot use /nonexistent: it is not there"),
+    ] {
+        let (_, said) = run(arguments, 1);
+        assert!(said.contains(expected), "{said}");
+    }
+    assert!(contents(Path::new(&log)).is_empty(), "a log was made");
+    for wrong in ["strings!", "integers:5-5", "integers:5", "integers:a-b"] {
+        run(&["log", "load", "--create", wrong, &log], 2);
+    }
+    let home = directory.path("log");
+    fs::create_dir(&home).expect("a directory");
+    let cut = directory.file("cut", "{\"integer\":1,\"value\":\"a\"}\n{\"integer\":2,\"val");
+    let (_, said) =
+        run(&["log", "load", "--create", "integers:0-9", SEGMENT, "--input", &cut, &home], 1);
+    assert!(said.contains("stored 1 records, and then: line 2: EOF while parsing"), "{said}");
+    for (line, expected) in [
+        ("{\"key\":\"a\",\"value\":\"\"}", "line 1: a string, and the log's keys are integers"),
+        ("{\"integer\":9,\"value\":\"\"}", "line 1: key 9 is not in [0, 9)"),
+        ("{\"integer\":3,\"value\":\"\",\"expiry_ms\":999999999999999}", "line 1: the expiry is"),
+    ] {
+        let input = directory.file("line", line);
+        let (_, said) = run(&["log", "load", "--input", &input, &home], 1);
+        assert!(said.contains(expected), "{said}");
+    }
+    let (out, _) = run(&["log", "dump", "--order", "key", &home], 0);
+    assert_eq!(out.lines().count(), 2, "{out}");
+}
