@@ -6,11 +6,13 @@
 //! - [`clock`]: time that a step of the wall clock cannot move.
 //! - [`prefetch`]: memory that is asked for before it is needed.
 //! - [`size`]: byte sizes as people write them (`64MiB`).
+//! - [`mutants`]: code broken on purpose.
 //! - [`random`], [`zipf`]: numbers that a seed repeats.
 #![deny(unsafe_code)]
 
 pub mod clock;
 pub mod hash;
+pub mod mutants;
 pub mod prefetch;
 pub mod random;
 pub mod size;

@@ -49,7 +49,7 @@ impl Qsbr {
         self.places[place].store(epoch, Ordering::Relaxed);
         // Pairs with the fence in `advance`: either the reclaimer sees this thread, or this
         // thread's first load sees what the reclaimer unlinked.
-        if !cfg!(mutant = "no_online_fence") {
+        if !base::mutant!("no_online_fence") {
             fence(Ordering::SeqCst);
         }
     }
@@ -78,7 +78,7 @@ impl Qsbr {
 
     /// Whether every online thread has been quiescent since `epoch` began.
     pub(crate) fn passed(&self, epoch: u64) -> bool {
-        if cfg!(mutant = "no_quiescence_wait") {
+        if base::mutant!("no_quiescence_wait") {
             return true;
         }
         self.places.iter().all(|place| {

@@ -166,6 +166,9 @@ const FIRST_READ: u64 = 1 << 63;
 /// What operations of clients are counted as.
 const OPERATIONS_DONE: &str = "operations";
 
+/// After one in so many recoveries the next crash comes at once.
+const CRASHES_AGAIN_ONE_IN: u32 = 3;
+
 /// I/O and waiting that are enough for anything that can end at all.
 const TURNS_MAX: u32 = 20_000;
 
@@ -306,8 +309,17 @@ impl Run {
         Err(format!("something is never answered: {:?} {:?}", self.waiting, self.fetches))
     }
 
-    /// Stops the machine or the process at some moment, and has the log recover.
+    /// Stops the machine or the process at some moment, and has the log recover; sometimes again
+    /// before much has happened, when there may be what is found and not yet flushed.
     fn crash_and_recover(&mut self) -> Result<(), String> {
+        self.crash_and_recover_once()?;
+        while self.random.below(CRASHES_AGAIN_ONE_IN) == 0 {
+            self.crash_and_recover_once()?;
+        }
+        Ok(())
+    }
+
+    fn crash_and_recover_once(&mut self) -> Result<(), String> {
         let later = self.random.below(12);
         self.machine.stop_after(later.into());
         for _ in 0..later * 3 {

@@ -1,8 +1,9 @@
 //! Code broken on purpose, and the suite that must notice.
 //!
-//! A mutant is a place in the code where `cfg(mutant = "name")` leaves out what makes it right. CI
-//! builds each and runs the tests that exist for it; a mutant that passes, does not build, or fails
-//! for another reason than the one in the table fails CI.
+//! A mutant is a place in the code where `mutant!("name")` leaves out what makes it right. One
+//! build of a package has all of its mutants, and the environment says which is on. CI runs the
+//! tests that exist for each; a mutant that passes, or fails for another reason than the one in the
+//! table, fails CI.
 
 mod table;
 
@@ -10,7 +11,7 @@ use std::{
     collections::VecDeque,
     fs,
     os::unix::fs::PermissionsExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, PoisonError, mpsc},
     thread,
@@ -27,7 +28,7 @@ use crate::{
     suites::Suite,
 };
 
-/// Seconds for building one mutant, and for running it: ten times what a model may take. One that
+/// Seconds for a build, and for running one mutant: ten times what a model may take. One that
 /// hangs is stopped then, and is not caught.
 const MUTANT_SECONDS_MAX: u32 = 600;
 
@@ -55,6 +56,7 @@ pub(crate) fn check(context: &Context, names: &[&str]) -> Result<()> {
     refuse_unknown(names, &known)?;
     let chosen = MUTANTS.iter().filter(|it| names.is_empty() || names.contains(&it.name));
     let queue = Mutex::new(chosen.collect::<VecDeque<_>>());
+    write_wrapper(&wrapper(context))?;
     let (sender, tried) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
@@ -110,7 +112,7 @@ fn report(tried: mpsc::Receiver<Tried>) -> Result<()> {
 }
 
 fn try_mutant(context: &Context, mutant: &Mutant) -> Result<Verdict> {
-    let mut build = command(context, mutant)?;
+    let mut build = command(context, mutant);
     build.arg("--no-run");
     if mutant.suite == Suite::Miri {
         // One seed is enough to build; many would start the interpreter.
@@ -120,38 +122,42 @@ fn try_mutant(context: &Context, mutant: &Mutant) -> Result<Verdict> {
     if !built.success {
         return Ok(Verdict::NotCaught { why: "it does not build", shown: shown(&built, &build) });
     }
-    let test = command(context, mutant)?;
+    let test = command(context, mutant);
     let ran = process::capture(&mut within_limit(&test))?;
-    Ok(match why_not_caught(&ran, mutant.symptom) {
+    Ok(match why_not_caught(&ran, mutant.symptoms) {
         None => Verdict::Caught,
         Some(why) => Verdict::NotCaught { why, shown: shown(&ran, &test) },
     })
 }
 
-fn command(context: &Context, mutant: &Mutant) -> Result<Command> {
+fn command(context: &Context, mutant: &Mutant) -> Command {
     let mut command = mutant.suite.command(context, mutant.package, mutant.filter);
+    command.env(VARIABLE, mutant.name);
     if mutant.suite == Suite::Miri {
         // cargo-miri drops wrappers. Checking dependencies again is cheap there.
-        command.env("RUSTFLAGS", format!("--cfg mutant=\"{}\"", mutant.name));
+        command.env("RUSTFLAGS", "--cfg mutants");
     } else {
         // Sets the cfg for this workspace only, so that dependencies are not built again.
-        command.env("RUSTC_WORKSPACE_WRAPPER", wrapper(context, mutant.name)?);
+        command.env("RUSTC_WORKSPACE_WRAPPER", wrapper(context));
     }
-    Ok(command)
+    command
 }
 
-/// A compiler with the mutant's cfg. cargo keeps apart what wrappers of different paths build.
-fn wrapper(context: &Context, name: &str) -> Result<PathBuf> {
-    let directory = context.target.join("mutants");
-    let path = directory.join(name);
-    let script = format!("#!/bin/sh\nexec \"$@\" --cfg 'mutant=\"{name}\"'\n");
+/// The variable that says which mutant is on: that of `base::mutants`.
+const VARIABLE: &str = "KELVIN_MUTANT";
+
+/// A compiler with the mutants' cfg. cargo keeps apart what wrappers of different paths build.
+fn wrapper(context: &Context) -> PathBuf {
+    context.target.join("mutants").join("rustc")
+}
+
+fn write_wrapper(path: &Path) -> Result<()> {
     let write = || {
-        fs::create_dir_all(&directory)?;
-        fs::write(&path, script)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+        fs::create_dir_all(path.parent().unwrap_or(path))?;
+        fs::write(path, "#!/bin/sh\nexec \"$@\" --cfg mutants\n")?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755))
     };
-    write().with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(path)
+    write().with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The same command, stopped with all its children when it takes too long.
@@ -171,7 +177,7 @@ fn within_limit(command: &Command) -> Command {
     limited
 }
 
-fn why_not_caught(ran: &Captured, symptom: &str) -> Option<&'static str> {
+fn why_not_caught(ran: &Captured, symptoms: &[&str]) -> Option<&'static str> {
     let started: usize = ran.stdout.lines().filter_map(process::tests_announced).sum();
     let failed = ran.all.contains("test result: FAILED")
         || ran.all.contains("error: Undefined Behavior")
@@ -182,7 +188,7 @@ fn why_not_caught(ran: &Captured, symptom: &str) -> Option<&'static str> {
         Some("no test ran")
     } else if !failed {
         Some("it was stopped, but no test failed")
-    } else if !ran.all.contains(symptom) {
+    } else if !symptoms.iter().any(|symptom| ran.all.contains(symptom)) {
         Some("a test failed, but not with the expected message")
     } else {
         None
@@ -197,6 +203,8 @@ fn shown(captured: &Captured, command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::{MUTANTS, why_not_caught};
     use crate::process::Captured;
 
@@ -208,30 +216,60 @@ mod tests {
     #[test]
     fn a_mutant_is_caught_by_a_failing_test_with_its_symptom() {
         let failed = "running 1 test\npanicked at x:\ntorn read\ntest result: FAILED. 0 passed\n";
-        assert_eq!(why_not_caught(&ran(false, failed, ""), "torn read"), None);
+        assert_eq!(why_not_caught(&ran(false, failed, ""), &["torn read"]), None);
         let undefined = "error: Undefined Behavior: Data race detected\n";
-        assert_eq!(why_not_caught(&ran(false, "running 1 test\n", undefined), "Data race"), None);
+        assert_eq!(
+            why_not_caught(&ran(false, "running 1 test\n", undefined), &["Data race"]),
+            None
+        );
         let aborted = "panicked at x: torn read\n(signal: 6, SIGABRT: process abort signal)\n";
-        assert_eq!(why_not_caught(&ran(false, "running 2 tests\n", aborted), "torn read"), None);
+        assert_eq!(why_not_caught(&ran(false, "running 2 tests\n", aborted), &["torn read"]), None);
     }
 
     #[test]
     fn nothing_else_counts_as_a_catch() {
         let passed = "running 1 test\ntest result: ok. 1 passed\n";
-        assert_eq!(why_not_caught(&ran(true, passed, ""), "torn"), Some("its tests pass"));
+        assert_eq!(why_not_caught(&ran(true, passed, ""), &["torn"]), Some("its tests pass"));
         assert_eq!(
-            why_not_caught(&ran(false, "", "error[E0425]: torn"), "torn"),
+            why_not_caught(&ran(false, "", "error[E0425]: torn"), &["torn"]),
             Some("no test ran")
         );
         let empty = "running 0 tests\ntest result: FAILED\n";
-        assert_eq!(why_not_caught(&ran(false, empty, "torn"), "torn"), Some("no test ran"));
+        assert_eq!(why_not_caught(&ran(false, empty, "torn"), &["torn"]), Some("no test ran"));
         let hung = "running 1 test\ntorn\n";
         let message = "it was stopped, but no test failed";
-        assert_eq!(why_not_caught(&ran(false, hung, ""), "torn"), Some(message));
+        assert_eq!(why_not_caught(&ran(false, hung, ""), &["torn"]), Some(message));
         let other = "running 1 test\nModel exceeded maximum branches\ntest result: FAILED\n";
         let message = "a test failed, but not with the expected message";
-        assert_eq!(why_not_caught(&ran(false, other, ""), "torn"), Some(message));
+        assert_eq!(why_not_caught(&ran(false, other, ""), &["torn"]), Some(message));
     }
+
+    /// The names in `mutant!("name")` of a source.
+    fn names_in(text: &str) -> impl Iterator<Item = &str> {
+        let calls = text.split("mutant!(\"").skip(1);
+        calls.filter_map(|call| call.split('"').next())
+    }
+
+    #[test]
+    fn the_table_has_what_the_code_has() {
+        let root = crate::workspace::root();
+        let mut in_code = BTreeSet::new();
+        let mut left = vec![root.join("crates")];
+        while let Some(path) = left.pop() {
+            if path.is_dir() {
+                let entries = std::fs::read_dir(&path).expect("a directory");
+                left.extend(entries.map(|entry| entry.expect("an entry").path()));
+            } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with(OWN) {
+                let text = std::fs::read_to_string(&path).expect("text");
+                in_code.extend(names_in(&text).map(str::to_owned));
+            }
+        }
+        let in_table: BTreeSet<String> = MUTANTS.iter().map(|it| it.name.to_owned()).collect();
+        assert_eq!(in_code, in_table);
+    }
+
+    /// Where `mutant!` itself is.
+    const OWN: &str = "base/src/mutants.rs";
 
     #[test]
     fn each_mutant_is_tried_by_tests_that_pass_without_it() {
@@ -239,7 +277,9 @@ mod tests {
             let name = mutant.name;
             assert!(mutant.suite.packages().contains(&mutant.package), "{name}: package");
             assert!(mutant.filter.contains(mutant.suite.prefix()), "{name}: filter");
-            assert!(mutant.symptom.len() > 3, "{name}: symptom");
+            let is_told = |symptom: &&str| symptom.len() > 3;
+            assert!(!mutant.symptoms.is_empty(), "{name}: symptoms");
+            assert!(mutant.symptoms.iter().all(is_told), "{name}: symptoms");
         }
     }
 }

@@ -72,10 +72,10 @@ impl<'a> Bucket<'a> {
     /// may not have changed either; it does so only under the lock.
     #[inline]
     pub(crate) fn unchanged(self, version: Version) -> bool {
-        if cfg!(mutant = "no_version_check") {
+        if base::mutant!("no_version_check") {
             return true;
         }
-        if !cfg!(mutant = "no_fence") {
+        if !base::mutant!("no_fence") {
             fence(Ordering::Acquire);
         }
         self.head().load(Ordering::Relaxed) == version.0 && version.is_even()
@@ -156,7 +156,7 @@ impl<'a> Bucket<'a> {
         // Sequentially consistent for the sake of `is_still`; on x86-64 it costs nothing.
         self.head().compare_exchange(head, head + 1, Ordering::SeqCst, Ordering::Relaxed).ok()?;
         // The odd version must be seen no later than any change made under it.
-        if !cfg!(mutant = "no_fence") {
+        if !base::mutant!("no_fence") {
             fence(Ordering::Release);
         }
         Some(Locked { bucket: self })
@@ -195,7 +195,7 @@ impl Drop for Locked<'_> {
         let head = self.bucket.head();
         let now = head.load(Ordering::Relaxed);
         let version = (now & VERSION_MASK).wrapping_add(1) & VERSION_MASK;
-        let order = if cfg!(mutant = "no_fence") { Ordering::Relaxed } else { Ordering::Release };
+        let order = if base::mutant!("no_fence") { Ordering::Relaxed } else { Ordering::Release };
         head.store(now & !VERSION_MASK | version, order);
     }
 }

@@ -98,7 +98,7 @@ impl<'a> Probe<'a> {
     #[inline(always)]
     fn is_unmoved(&self) -> bool {
         let Lines { first, second } = self.lines;
-        if cfg!(mutant = "miss_without_revalidation") {
+        if base::mutant!("miss_without_revalidation") {
             return self.heads.0.is_even() && self.heads.1.is_even();
         }
         second.unchanged(self.heads.1) && first.unchanged(self.heads.0)

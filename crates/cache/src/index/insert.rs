@@ -111,7 +111,7 @@ impl Index {
             Role::Second => (second, first, (probe.heads.1, probe.heads.0)),
         };
         let lock = here.lock_at(versions.0)?;
-        let is_alone = (cfg!(mutant = "insert_looks_at_one_bucket") || there.is_still(versions.1))
+        let is_alone = (base::mutant!("insert_looks_at_one_bucket") || there.is_still(versions.1))
             && (self.is_current(candidates) || self.candidates(hash).lines() == candidates.lines());
         is_alone.then_some(Room { lock, place, role })
     }

@@ -122,7 +122,7 @@ impl Index {
     /// locked both.
     pub(super) fn hides(&self, from: u64, to: u64) -> bool {
         let visited = self.walk.visited.load(Ordering::Relaxed);
-        to < visited && from >= visited && !cfg!(mutant = "walk_is_overtaken")
+        to < visited && from >= visited && !base::mutant!("walk_is_overtaken")
     }
 
     /// Ends a walk that stalls, so that buckets may be merged again.

@@ -66,7 +66,7 @@ impl<'a> Slot<'a> {
     /// called with it.
     #[inline]
     pub(crate) fn holds(self, header: Header) -> bool {
-        if cfg!(mutant = "length_unchecked") {
+        if base::mutant!("length_unchecked") {
             return true;
         }
         let end = header.value_at() + header.value_len();

@@ -101,7 +101,7 @@ impl<'m> Slots for Ground<'m> {
             Some(_lock) => memory.index.remove(&memory.arena, found),
             None => false,
         };
-        if !won && !cfg!(mutant = "evictor_frees_without_winning") {
+        if !won && !base::mutant!("evictor_frees_without_winning") {
             return Eviction::Refused;
         }
         if memory.evicted.is_followed() {

@@ -208,7 +208,7 @@ fn write_record(table: &Table, location: usize, draft: &Draft<'_>, body: &Body<'
     let memory = &table.memory;
     // A reader may still be copying the record that was here. It must see the version that the
     // removal of that record left, or this key's odd one, before it sees a word of this one.
-    if !cfg!(mutant = "no_fence") {
+    if !base::mutant!("no_fence") {
         fence(Ordering::Release);
     }
     // A flush before the lock must not kill what is stored after it, so the epoch is taken here. It

@@ -134,7 +134,7 @@ impl Waiters {
             called.push(Arc::clone(&waiter.seat));
             false
         });
-        let has_next = !cfg!(mutant = "log_no_next_leader") && !self.0.is_empty();
+        let has_next = !base::mutant!("log_no_next_leader") && !self.0.is_empty();
         if needs_leader && has_next {
             let leader = self.0.remove(0).seat;
             leader.told.store(LOOK, Ordering::Release);

@@ -62,7 +62,7 @@ impl<K: Keys> Engine<K> {
         let lacks = self.closing.iter().any(|tail| !tail.is_flushed());
         let has_younger = self.open.as_ref().is_some_and(|tail| tail.flushed_end() > begin);
         let is_between = self.closing.len() > 1 && lacks;
-        if lacks && (has_younger || is_between) && !cfg!(mutant = "log_backup_any_cut") {
+        if lacks && (has_younger || is_between) && !base::mutant!("log_backup_any_cut") {
             return None;
         }
         if !self.stranded.is_empty() {
@@ -124,7 +124,7 @@ impl Cut {
             progress(copying);
         }
         let mut chain = Chain::default();
-        if !cfg!(mutant = "log_no_directory_flush") {
+        if !base::mutant!("log_no_directory_flush") {
             chain.push(Action::FlushDirectory { directory: HOME });
         }
         chain.push_manifest(&self.manifest.encode());

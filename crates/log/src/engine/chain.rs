@@ -82,7 +82,7 @@ impl Chain {
         self.push(Action::Flush { file });
         self.push_final(Action::Rename { file, to });
         // What is in a directory may be forgotten until it is flushed.
-        if !cfg!(mutant = "log_no_directory_flush") {
+        if !base::mutant!("log_no_directory_flush") {
             self.push_final(Action::FlushDirectory { directory: DirectoryId(0) });
         }
     }

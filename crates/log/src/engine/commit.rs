@@ -46,7 +46,7 @@ impl<K: Keys> Engine<K> {
             }
             (Job::Flush { segment }, Outcome::Done) => self.flushed(segment),
             (Job::Flush { segment }, Outcome::Failed(..))
-                if cfg!(mutant = "log_failed_flush_tried_again") =>
+                if base::mutant!("log_failed_flush_tried_again") =>
             {
                 self.tail_mut(segment).into_iter().for_each(Tail::forget_flush);
             }

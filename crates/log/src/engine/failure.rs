@@ -176,7 +176,7 @@ impl<K: Keys> Engine<K> {
             let is_final = self.failures > FAILURES_MAX;
             return if is_final { Err(Error::Unflushed) } else { Ok(Seen::Stranded) };
         }
-        let is_early = cfg!(mutant = "log_read_answered_before_flush");
+        let is_early = base::mutant!("log_read_answered_before_flush");
         let tail = self.tails().find(|tail| tail.segment == segment && !is_early);
         let found = tail.and_then(|tail| tail.in_memory(offset, self.next_ticket));
         Ok(Seen::Until(found.map(|found| Mark(found.last_ticket))))

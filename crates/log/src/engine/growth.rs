@@ -53,7 +53,7 @@ impl<K: Keys> Engine<K> {
         if let IndexKind::Flat { kmax, .. } = &mut manifest.shape.index {
             *kmax = to;
         }
-        if cfg!(mutant = "log_grow_before_manifest") {
+        if base::mutant!("log_grow_before_manifest") {
             self.index.grow(to);
             self.manifest.shape = manifest.shape;
         }

@@ -348,7 +348,7 @@ impl<K: Keys> Engine<K> {
         let hash = self.index.hash(&found.key).ok()?;
         let position = self.position(found.segment, found.offset);
         let is_it = self.index.get(hash)?.position == position;
-        (is_it || cfg!(mutant = "log_iteration_of_old_records")).then_some(hash)
+        (is_it || base::mutant!("log_iteration_of_old_records")).then_some(hash)
     }
 
     /// What is to be shown of a record that was kept; `None` when it is not the newest any more.

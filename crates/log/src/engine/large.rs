@@ -141,7 +141,7 @@ impl<K: Keys> Engine<K> {
         let parts =
             upload.marks.map_or(Settled::Done, |(first, last)| self.all_durable(first, last));
         match parts {
-            Settled::Pending if !cfg!(mutant = "log_head_before_parts") => {
+            Settled::Pending if !base::mutant!("log_head_before_parts") => {
                 self.drain_below = self.drain_below.max(self.next_ticket);
                 Ok((hash, Settled::Pending))
             }

@@ -315,7 +315,7 @@ impl<K: Keys> Engine<K> {
 
     /// Whether a reply that waits for everything from `first` to `last` may go out.
     pub fn may_answer_all(&self, first: Mark, last: Mark) -> Settled {
-        let is_early = cfg!(mutant = "log_answer_before_flush");
+        let is_early = base::mutant!("log_answer_before_flush");
         let is_async = self.settings.mode == Mode::Async;
         if is_early || is_async && first.0 >= self.async_from {
             return Settled::Done;
@@ -333,7 +333,7 @@ impl<K: Keys> Engine<K> {
 
     /// Whether a drain is done. What a failed flush has left counts when it is rewritten.
     pub fn drained(&mut self, drain: &mut Drain) -> Settled {
-        if cfg!(mutant = "log_confirm_before_drain") {
+        if base::mutant!("log_confirm_before_drain") {
             return Settled::Done;
         }
         if self.failures > FAILURES_MAX {

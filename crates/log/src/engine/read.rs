@@ -280,7 +280,7 @@ impl Reading {
             .map_err(|flaw| Error::Damaged { file, offset, flaw })?;
         match &self.wanted {
             Wanted::Key(key) => {
-                if record.key != key && !cfg!(mutant = "log_key_not_compared") {
+                if record.key != key && !base::mutant!("log_key_not_compared") {
                     return Err(Error::OtherKey { file, offset });
                 }
                 match record.kind {

@@ -119,7 +119,7 @@ impl<K: Keys> Engine<K> {
     pub(super) fn take_segment(&mut self, purpose: Purpose) -> Result<Taken, Error> {
         let kept = match purpose {
             Purpose::Put => RESERVE,
-            Purpose::Remove if !cfg!(mutant = "log_reserve_of_one") => RESERVE - 1,
+            Purpose::Remove if !base::mutant!("log_reserve_of_one") => RESERVE - 1,
             Purpose::Remove | Purpose::Rewrite => 0,
         };
         if self.free.len() <= kept {
@@ -224,7 +224,7 @@ impl<K: Keys> Engine<K> {
         }
         chain.push(Action::Write { file, offset: 0, buffer: buffer.into(), from: 0, bytes });
         chain.push(Action::Flush { file });
-        if !cfg!(mutant = "log_no_directory_flush") {
+        if !base::mutant!("log_no_directory_flush") {
             chain.push(Action::FlushDirectory { directory });
         }
         let mut manifest = self.manifest.clone();

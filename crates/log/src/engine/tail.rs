@@ -240,7 +240,7 @@ impl Tail {
     /// Whether a mutant has the footer go to the disk together with the records.
     pub(super) fn may_be_sealed_early(&self) -> bool {
         let is_written = self.chunks.iter().all(|chunk| chunk.write == Write::IsDone);
-        cfg!(mutant = "log_footer_with_records") && is_written && self.filling.is_none()
+        base::mutant!("log_footer_with_records") && is_written && self.filling.is_none()
     }
 
     /// The buffers, when nothing in them is needed any more.

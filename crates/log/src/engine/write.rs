@@ -168,7 +168,7 @@ impl<K: Keys> Engine<K> {
         self.now_ms = now_ms;
         self.index.prepare(hash)?;
         self.check_bytes(record.bytes())?;
-        if cfg!(mutant = "log_index_before_append") {
+        if base::mutant!("log_index_before_append") {
             self.publish_early(hash);
         }
         if self.make_room(Needed::one(record.bytes()), Purpose::Put)? == Room::Wait {
@@ -330,7 +330,7 @@ impl<K: Keys> Engine<K> {
 
     /// Whether more would wait for its flush than can be written again if that fails.
     fn is_too_much_to_rewrite(&self, needed: Needed) -> bool {
-        if !self.may_outgrow_segment || cfg!(mutant = "log_rewrite_unbounded") {
+        if !self.may_outgrow_segment || base::mutant!("log_rewrite_unbounded") {
             return false;
         }
         let bytes: u64 = self.tails().map(|tail| tail.unflushed_bytes()).sum();

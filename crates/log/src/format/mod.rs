@@ -44,7 +44,7 @@ impl Seed {
     pub fn new(log: LogId, segment: u32, generation: u64) -> Self {
         let crc = crc32c::crc32c(&log.0.to_le_bytes());
         let crc = crc32c::crc32c_append(crc, &u64::from(segment).to_le_bytes());
-        let generation = if cfg!(mutant = "log_stale_generation") { 0 } else { generation };
+        let generation = if base::mutant!("log_stale_generation") { 0 } else { generation };
         Self(crc32c::crc32c_append(crc, &generation.to_le_bytes()))
     }
 

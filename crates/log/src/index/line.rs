@@ -65,10 +65,10 @@ impl Line {
     /// Whether everything read since `version` was taken belongs together.
     #[inline(always)]
     pub(crate) fn unchanged(&self, version: Version) -> bool {
-        if cfg!(mutant = "index_no_version_check") {
+        if base::mutant!("index_no_version_check") {
             return true;
         }
-        if !cfg!(mutant = "index_no_fence") {
+        if !base::mutant!("index_no_fence") {
             fence(Ordering::Acquire);
         }
         let now = self.0[0].load(Ordering::Relaxed) & VERSION & !LOCKED;
@@ -106,14 +106,14 @@ impl<'a> Locked<'a> {
         let head = &self.line.0[0];
         head.store(head.load(Ordering::Relaxed) | CHANGING, Ordering::Relaxed);
         // That must be seen no later than any of the changes.
-        if !cfg!(mutant = "index_no_fence") {
+        if !base::mutant!("index_no_fence") {
             fence(Ordering::Release);
         }
         change(Changing(self.line));
         let now = head.load(Ordering::Relaxed);
         let version = (now & VERSION & !CHANGING).wrapping_add(ONE_CHANGE) & VERSION;
         let order =
-            if cfg!(mutant = "index_no_fence") { Ordering::Relaxed } else { Ordering::Release };
+            if base::mutant!("index_no_fence") { Ordering::Relaxed } else { Ordering::Release };
         head.store(now & !VERSION | version, order);
     }
 }

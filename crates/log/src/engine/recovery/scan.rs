@@ -191,7 +191,7 @@ impl Scan {
     /// No more of them are to come: either all have, or those that have do not count.
     fn end_batch(&mut self) {
         let Some(batch) = self.batch.take() else { return };
-        if batch.left == 0 && batch.next == batch.end || cfg!(mutant = "log_batch_in_part") {
+        if batch.left == 0 && batch.next == batch.end || base::mutant!("log_batch_in_part") {
             self.listed.extend(batch.found.into_iter().map(|(listed, _)| listed));
         } else {
             self.partial.extend(batch.found);
@@ -213,7 +213,7 @@ impl Scan {
     fn list(&mut self, listed: Listed, bytes: u64, is_member: bool) {
         match &mut self.batch {
             Some(batch) if is_member => batch.found.push((listed, bytes)),
-            None if is_member && !cfg!(mutant = "log_batch_in_part") => {
+            None if is_member && !base::mutant!("log_batch_in_part") => {
                 self.partial.push((listed, bytes));
             }
             _ => self.listed.push(listed),

@@ -135,7 +135,7 @@ fn read_header(
 /// # Errors
 /// When a flush fails.
 pub(super) fn flush_scanned(source: &mut Source<'_>, cursors: &[Cursor]) -> Result<(), Error> {
-    if cfg!(mutant = "log_serve_before_flush") {
+    if base::mutant!("log_serve_before_flush") {
         return Ok(());
     }
     for cursor in cursors.iter().filter(|cursor| cursor.is_scanned) {
@@ -249,7 +249,7 @@ impl<K: Keys> Engine<K> {
         let (offset, file) = (scan.records_end, span.file);
         let damages = scan.take_damages(file);
         // A footer would hide what is lost from the next open, which may be the first that serves.
-        let may_seal = is_whole && (damages.is_empty() || cfg!(mutant = "log_damage_sealed"));
+        let may_seal = is_whole && (damages.is_empty() || base::mutant!("log_damage_sealed"));
         damages.into_iter().for_each(|damage| report.damage(damage));
         for (offset, bytes) in scan.holes.drain(..) {
             report.torn(Torn { file, offset, bytes });
@@ -275,7 +275,7 @@ pub(super) fn are_clean(source: &mut Source<'_>, manifest: &Manifest, found: &Fo
             .rows
             .iter()
             .filter(|row| row.state == CleanState::Free)
-            .all(|row| cfg!(mutant = "log_clean_unlooked") || is_free(source, manifest, row, found))
+            .all(|row| base::mutant!("log_clean_unlooked") || is_free(source, manifest, row, found))
 }
 
 /// Whether the segment is of the row's generation, and no record is where the first would be.

@@ -148,7 +148,7 @@ impl Loader {
         if bytes.len() != BLOCK_BYTES {
             return Err(damaged(Table::offset(row), Flaw::Length));
         }
-        if crc32c::crc32c(bytes) != crc && !cfg!(mutant = "index_block_unchecked") {
+        if crc32c::crc32c(bytes) != crc && !base::mutant!("index_block_unchecked") {
             return Err(damaged(Table::offset(row), Flaw::BlockChecksum { block }));
         }
         Ok(())

@@ -189,7 +189,7 @@ impl HashIndex {
                 Err(awaited) => loading = Some(awaited),
             }
         }
-        if cfg!(mutant = "index_miss_without_second_look") {
+        if base::mutant!("index_miss_without_second_look") {
             return loading.map_or(Ok(Lookup::Absent), |loading| Err(Again::Loading(loading)));
         }
         // A slot that moved from the second bucket to the first between the two looks was seen in
@@ -275,7 +275,7 @@ impl HashIndex {
             let locked = both.map(Bucket::lock);
             let mut now = identity.buckets(self.size());
             now.sort_unstable();
-            if now == numbers || cfg!(mutant = "index_lock_without_second_look") {
+            if now == numbers || base::mutant!("index_lock_without_second_look") {
                 return Ok(locked);
             }
         }
