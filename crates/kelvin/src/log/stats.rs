@@ -2,7 +2,7 @@
 
 use std::io::{Write as _, stdout};
 
-use ::log::{format::manifest::IndexKind, index::Keyed};
+use ::log::{format::manifest::IndexKind, index::Keyed, keys::Keys as _};
 use anyhow::{Context as _, Result};
 use clap::{ArgMatches, Command};
 
