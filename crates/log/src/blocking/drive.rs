@@ -27,6 +27,11 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 #[cfg(test)]
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
+/// Milliseconds until a thread looks again at what is late: a flush that should have begun, while
+/// the one before is out. Whoever reports that goes on, so this is for nobody but a thread that
+/// has gone away instead.
+const LATE_MS: u64 = 10;
+
 /// What the lock guards.
 #[derive(Debug)]
 pub(super) struct State<K> {
@@ -89,7 +94,10 @@ impl<K: Keys> Shared<K> {
     }
 
     fn sleep<'a>(&'a self, mut state: Guard<'a, K>, now_ms: u64) -> Guard<'a, K> {
-        let until = state.engine.wake_at_ms().map(|at| at.saturating_sub(now_ms).max(1));
+        let until = state.engine.wake_at_ms().map(|at| match at.saturating_sub(now_ms) {
+            0 => LATE_MS,
+            left_ms => left_ms,
+        });
         let wait = until.map_or(SLEEP_MAX, Duration::from_millis).min(SLEEP_MAX);
         state.idle += 1;
         let (mut state, _) = ignore_poison(self.work.wait_timeout(state, wait));
@@ -247,7 +255,8 @@ impl<K: Keys> Shared<K> {
         if put.value.len() > self.part_bytes(&state) {
             return self.put_large(state, put);
         }
-        self.write(state, |engine, now_ms| engine.put(put, now_ms))
+        let hash = state.engine.check_put(put)?;
+        self.write(state, |engine, now_ms| engine.put_checked(hash, put, now_ms))
     }
 
     fn put_large<'a>(

@@ -35,7 +35,7 @@ impl<K: Keys> Engine<K> {
         // What was reported after the failure is about nothing any more.
         let Some(tail) = tail else { return };
         self.failures += 1;
-        let smallest = tail.smallest_sequence();
+        let smallest = tail.listed.smallest_sequence();
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = Role::Unlisted;
             segment.smallest_sequence = smallest;

@@ -302,7 +302,7 @@ impl<K: Keys> Engine<K> {
             (Some(tail), _) if tail.listed.is_empty() => {
                 (segment.smallest_sequence, Extent::To(tail.flushed_end()))
             }
-            (Some(tail), _) => (tail.smallest_sequence(), Extent::To(tail.flushed_end())),
+            (Some(tail), _) => (tail.listed.smallest_sequence(), Extent::To(tail.flushed_end())),
             (None, Role::Sealed) => (segment.smallest_sequence, Extent::Trailer),
             (None, Role::Unlisted) => (segment.smallest_sequence, Extent::Anywhere),
             (None, Role::Free | Role::Open) => return None,
@@ -425,11 +425,5 @@ impl Tail {
     /// How far it is flushed.
     pub(super) fn flushed_end(&self) -> u64 {
         self.flushed
-    }
-
-    /// The smallest sequence of what decides; 0 when nothing does.
-    pub(super) fn smallest_sequence(&self) -> u64 {
-        let deciding = self.listed.iter().filter(|listed| listed.kind.decides());
-        deciding.map(|listed| listed.sequence).min().unwrap_or(0)
     }
 }

@@ -20,6 +20,7 @@ mod failure;
 mod growth;
 mod iterate;
 mod large;
+mod listing;
 mod pins;
 mod read;
 mod recovery;
@@ -44,6 +45,7 @@ pub use self::{
 };
 use self::{
     chain::Chain,
+    listing::Spare,
     pins::Pins,
     sealing::Sealing,
     space::{Preparing, Segment},
@@ -211,6 +213,8 @@ pub struct Engine<K> {
     failed_tickets: Vec<Range<u64>>,
     failures: u32,
     buffers: Vec<Buffer>,
+    /// Memory for what is listed of the next segment.
+    spare: Spare,
     /// Buffers that somebody may still be writing from.
     retired: Vec<Arc<Buffer>>,
     jobs: BTreeMap<Token, Job>,

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use super::{
     Engine, Job,
     chain::{Chain, Progress},
+    listing::Listing,
     space::Role,
     tail::Tail,
 };
 use crate::{
     format::{
         Seed,
-        segment::{Listed, Trailer, encode_footer_block, entries_of_block, footer_blocks},
+        segment::{Trailer, encode_footer_block, entries_of_block, footer_blocks},
     },
     keys::Keys,
     plan::{Action, Buffer, File, Outcome, Plan},
@@ -33,7 +34,7 @@ pub(super) struct Footer {
     pub(super) segment_bytes: u64,
     /// Where the records end, on a block.
     pub(super) records_end: u64,
-    listed: Vec<Listed>,
+    listed: Listing,
     /// Keys of the index.
     keys: u64,
     /// The next block.
@@ -57,11 +58,9 @@ impl Footer {
         block_bytes: u32,
         segment_bytes: u64,
         records_end: u64,
-        mut listed: Vec<Listed>,
+        mut listed: Listing,
     ) -> Self {
-        if !listed.is_sorted_by_key(Listed::order) {
-            listed.sort_unstable_by_key(Listed::order);
-        }
+        listed.sort(block_bytes);
         let stage = Stage::Entries;
         Self {
             file,
@@ -90,8 +89,7 @@ impl Footer {
 
     /// The smallest sequence of what decides; 0 when nothing does.
     pub(super) fn smallest_sequence(&self) -> u64 {
-        let deciding = self.listed.iter().filter(|listed| listed.kind.decides());
-        deciding.map(|listed| listed.sequence).min().unwrap_or(0)
+        self.listed.smallest_sequence()
     }
 
     /// Whether it fits between the records and the trailer.
@@ -132,7 +130,7 @@ impl Footer {
         let per_block = entries_of_block(self.block_bytes);
         for (at, block) in (self.next..).zip(buffer.as_mut_slice().chunks_exact_mut(block_bytes)) {
             let from = at as usize * per_block;
-            let entries = &self.listed[from..self.listed.len().min(from + per_block)];
+            let entries = self.listed.of_block(from, per_block);
             let offset = self.records_end + at * u64::from(self.block_bytes);
             encode_footer_block(entries, at, self.seed, offset, block);
         }
@@ -180,7 +178,8 @@ impl<K: Keys> Engine<K> {
         let Some(at) = self.closing.iter().position(is_ready) else { return };
         let mut tail = self.closing.remove(at);
         let shape = &self.manifest.shape;
-        let listed = std::mem::take(&mut tail.listed);
+        let empty = Listing::new(shape.block_bytes);
+        let listed = std::mem::replace(&mut tail.listed, empty);
         let footer = Footer::new(
             tail.file,
             tail.seed,
@@ -220,6 +219,7 @@ impl<K: Keys> Engine<K> {
         let Some(sealing) = self.sealing.take() else { return };
         let (segment, smallest) = (sealing.tail.segment, sealing.footer.smallest_sequence());
         self.retired.extend(sealing.tail.into_buffers());
+        self.spare.keep(sealing.footer.listed);
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = role;
             segment.smallest_sequence = smallest;

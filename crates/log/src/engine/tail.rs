@@ -9,12 +9,15 @@
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
-use super::write::Needed;
+use super::{
+    listing::Listing,
+    write::{Needed, RECORD_BYTES_MIN},
+};
 use crate::{
     format::{
         Seed,
         record::{HEADER_BYTES, Kind, Record},
-        segment::{HEADER_COPIES, Listed, footer_blocks},
+        segment::{HEADER_COPIES, footer_blocks},
     },
     plan::{Action, Buffer, File, SegmentId},
     position::UNIT_BYTES,
@@ -31,6 +34,8 @@ struct Filling {
     used: usize,
     first_ticket: u64,
     since_ms: u64,
+    /// Whether the segment has room for whatever the chunk may hold.
+    has_room: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +72,7 @@ pub(super) struct Tail {
     pub(super) file: File,
     pub(super) seed: Seed,
     /// What the footer will list.
-    pub(super) listed: Vec<Listed>,
+    pub(super) listed: Listing,
     /// Whether values may be put into it, and not only what frees or saves others.
     pub(super) is_for_puts: bool,
     block_bytes: u32,
@@ -96,7 +101,7 @@ impl Tail {
             segment,
             file,
             seed,
-            listed: Vec::new(),
+            listed: Listing::new(block_bytes),
             is_for_puts: true,
             block_bytes,
             segment_bytes,
@@ -128,10 +133,20 @@ impl Tail {
         Some(filling.used + bytes <= filling.buffer.as_slice().len())
     }
 
+    /// Whether chunk and segment have room for `bytes` more: what nearly every put asks.
+    #[inline]
+    pub(super) fn takes(&self, bytes: usize) -> bool {
+        let Some(filling) = &self.filling else { return false };
+        filling.has_room && filling.used + bytes <= filling.buffer.as_slice().len()
+    }
+
     /// Begins to fill `buffer`.
     pub(super) fn fill(&mut self, buffer: Buffer, first_ticket: u64, since_ms: u64) {
         assert!(self.filling.is_none(), "one chunk is filled at a time");
-        self.filling = Some(Filling { offset: self.end, buffer, used: 0, first_ticket, since_ms });
+        let bytes = buffer.as_slice().len();
+        let has_room = self.has_room(Needed { bytes, records: bytes / RECORD_BYTES_MIN });
+        let offset = self.end;
+        self.filling = Some(Filling { offset, buffer, used: 0, first_ticket, since_ms, has_room });
     }
 
     /// Puts a record behind the others. Says where.
@@ -147,7 +162,7 @@ impl Tail {
 
     /// Closes the chunk that is being filled, if there is one. `next_ticket` is behind its last.
     pub(super) fn close_chunk(&mut self, next_ticket: u64) {
-        let Some(Filling { offset, mut buffer, used, first_ticket, since_ms }) =
+        let Some(Filling { offset, mut buffer, used, first_ticket, since_ms, .. }) =
             self.filling.take()
         else {
             return;

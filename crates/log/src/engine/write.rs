@@ -80,7 +80,7 @@ pub(super) enum Purpose {
 }
 
 /// Bytes of the smallest record that decides: the header, and a key of a byte.
-const RECORD_BYTES_MIN: usize = (HEADER_BYTES + 1).next_multiple_of(UNIT_BYTES as usize);
+pub(super) const RECORD_BYTES_MIN: usize = (HEADER_BYTES + 1).next_multiple_of(UNIT_BYTES as usize);
 
 /// What room is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +115,27 @@ impl<K: Keys> Engine<K> {
     /// # Errors
     /// When it cannot be stored; nothing has changed then.
     pub fn put(&mut self, put: &Put<'_>, now_ms: u64) -> Result<Wrote, Error> {
+        let hash = self.check_put(put)?;
+        self.put_checked(hash, put, now_ms)
+    }
+
+    /// The hash of a key under which a value may be put. Its entry is asked for, and comes while
+    /// the caller looks what time it is.
+    pub(crate) fn check_put(&self, put: &Put<'_>) -> Result<KeyHash, Error> {
         self.check_value(put)?;
-        let hash = self.check(put)?;
+        self.check(put)
+    }
+
+    /// Stores a value, as [`Engine::check_put`] has allowed, now or after a wait.
+    pub(crate) fn put_checked(
+        &mut self,
+        hash: KeyHash,
+        put: &Put<'_>,
+        now_ms: u64,
+    ) -> Result<Wrote, Error> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
         self.put_record(hash, &put.record(Kind::Value, put.value), now_ms)
     }
 
@@ -253,6 +272,9 @@ impl<K: Keys> Engine<K> {
         if self.next_sequence + needed.records as u64 > self.sequence_end() {
             return Err(Error::SequencesUsedUp);
         }
+        if purpose == Purpose::Put && self.is_ready(needed.bytes) {
+            return Ok(Room::Ready);
+        }
         if !is_rewrite {
             if !self.stranded.is_empty() {
                 return Ok(Room::Wait);
@@ -303,6 +325,28 @@ impl<K: Keys> Engine<K> {
             tail.fill(buffer, next_ticket, now_ms);
         }
         Ok(Room::Ready)
+    }
+
+    /// Whether records of so many bytes can be put, and nothing is to be done before: what nearly
+    /// every put finds, by a short look at what [`Engine::make_room`] looks at in full.
+    #[inline]
+    fn is_ready(&self, bytes: usize) -> bool {
+        let Some(tail) = self.open.as_ref().filter(|tail| tail.is_for_puts && tail.takes(bytes))
+        else {
+            return false;
+        };
+        // What is being sealed is flushed.
+        let is_alone = self.closing.is_empty() && self.stranded.is_empty() && self.heads.is_empty();
+        let is_held = tail.first_unflushed().is_some_and(|first| first < self.held_below);
+        let settings = &self.settings;
+        let is_within = settings.mode == Mode::Safe || {
+            let unflushed = tail.unflushed_bytes();
+            let since_ms = tail.waits_since_ms().unwrap_or(self.now_ms);
+            unflushed == 0
+                || unflushed + bytes as u64 <= settings.at_risk_bytes_max
+                    && self.now_ms.saturating_sub(since_ms) < settings.at_risk_ms_max
+        };
+        is_alone && !is_held && is_within && !self.may_outgrow_segment
     }
 
     /// The most bytes of what lies side by side: it fits into a chunk, and into an empty segment.
@@ -396,14 +440,15 @@ impl<K: Keys> Engine<K> {
         let tail = self.open.as_mut().expect("invariant: room was made");
         let offset = tail.append(record);
         let unit = u32::try_from(offset / u64::from(UNIT_BYTES));
-        tail.listed.push(Listed {
+        let listed = Listed {
             hash,
             sequence: record.sequence,
             unit: unit.expect("invariant: a segment has at most 2^28 units"),
             kind: record.kind,
             class: class.bits(),
             part: record.part,
-        });
+        };
+        tail.listed.push(listed, &mut self.spare);
         let segment = tail.segment;
         self.next_ticket += 1;
         self.counts.records += 1;

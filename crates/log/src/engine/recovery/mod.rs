@@ -20,8 +20,14 @@ pub use self::{
     verify::Verified,
 };
 use super::{
-    Counts, Engine, Settings, chain::Chain, pins::Pins, read::Fetched, sealing::Footer,
-    space::Role, write::Needed,
+    Counts, Engine, Settings,
+    chain::Chain,
+    listing::{Listing, Spare},
+    pins::Pins,
+    read::Fetched,
+    sealing::Footer,
+    space::Role,
+    write::Needed,
 };
 use crate::{
     error::Error,
@@ -170,6 +176,7 @@ impl<K: Keys> Engine<K> {
             failed_tickets: Vec::new(),
             failures: 0,
             buffers,
+            spare: Spare::default(),
             retired: Vec::new(),
             jobs: BTreeMap::new(),
             next_token: 0,
@@ -233,7 +240,7 @@ impl<K: Keys> Engine<K> {
                 shape.block_bytes,
                 shape.segment_bytes,
                 records_end,
-                listed,
+                Listing::of(shape.block_bytes, listed),
             )
             .of_keys(self.index.entries())
             .with_own_flush();
