@@ -123,6 +123,10 @@ impl<E: External> Output<E> {
     fn take(&self, least: Class) -> Buffer {
         // What is queued already was too small, so more is to come.
         let wanted = self.chain.last_class().map_or(self.appetite.class(), Class::larger);
+        if wanted == Class::MIN && least == Class::MIN && self.is_idle() {
+            // The usual case: the first bytes of a short reply.
+            return self.pool.take_always(Class::MIN, Share::Own);
+        }
         let (queued, flying) = (self.chain.weight(), self.in_flight);
         let left_bytes =
             OUTPUT_BYTES_HIGH.saturating_sub(queued.buffer_bytes + flying.buffer_bytes);
@@ -236,8 +240,11 @@ impl<E: External> Output<E> {
     /// The driver has sent all that was launched, and gives the empty chain back.
     pub fn landed(&mut self, mut chain: Chain<E>) {
         debug_assert!(chain.is_empty(), "a chain comes back when it has been sent");
-        // It may have been launched with a buffer that nothing was written to.
-        chain.clear();
+        // What has been sent is cleared, but it may have been launched with nothing to send and a
+        // buffer that nothing was written to.
+        if chain.last_buffer().is_some() {
+            chain.clear();
+        }
         self.in_flight = Weight::default();
         self.spare = Some(chain);
     }

@@ -219,8 +219,13 @@ impl Pool {
         let shelves = &self.0;
         let counter = shelves.counter(share);
         counter.set(counter.get() + class.bytes());
-        shelves.own_bytes_max.set(shelves.own_bytes_max.get().max(shelves.own_bytes.get()));
-        shelves.used_bytes_max.set(shelves.used_bytes_max.get().max(shelves.used_bytes()));
+        // Of the two only what is new is written: mostly nothing is.
+        if shelves.own_bytes.get() > shelves.own_bytes_max.get() {
+            shelves.own_bytes_max.set(shelves.own_bytes.get());
+        }
+        if shelves.used_bytes() > shelves.used_bytes_max.get() {
+            shelves.used_bytes_max.set(shelves.used_bytes());
+        }
         let memory = shelves.pop(class).unwrap_or_else(|| {
             shelves.make_room(class);
             shelves.allocations.set(shelves.allocations.get() + 1);
