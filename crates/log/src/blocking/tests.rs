@@ -196,3 +196,18 @@ fn async_keeps_its_age_without_another_call() {
         assert!(waited_ms < 700, "what was acknowledged is not flushed in time");
     }
 }
+
+#[test]
+fn the_first_put_finds_a_segment() {
+    let home = Directory::new();
+    let (log, _) = open(&options(&[&home], Mode::Async)).unwrap();
+    let segments = || {
+        let names = fs::read_dir(&home.0).unwrap().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().ends_with(".segment")).count()
+    };
+    assert!(!log.shared.lock().engine.awaits_segment());
+    // Two of a reserve, and one for it.
+    assert!(segments() >= 3, "{} segments", segments());
+    log.put(&put(b"key", b"value")).unwrap();
+    log.close().unwrap();
+}

@@ -163,6 +163,12 @@ impl<K: Keys> Engine<K> {
         if self.retry_at_ms != 0 { Err(Error::NoRoom) } else { Ok(()) }
     }
 
+    /// Whether the first put would wait for a segment, and one can be had for all that is known.
+    pub(crate) fn awaits_segment(&self) -> bool {
+        let has_none = self.open.is_none() && self.free.len() <= RESERVE;
+        has_none && self.retry_at_ms == 0 && self.segments_left() > 0 && !self.is_read_only()
+    }
+
     /// How many segments the index, and the manifest, can tell apart.
     fn segments_max(&self) -> usize {
         let reached = self.index.units_max() / self.units_of_segment;
