@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
                 }
             }
         });
-        let copied = log.backup(&copy, &mut |_| {});
+        let copied = log.backup(&copy, &mut |_| {}, &mut |damage| println!("lost: {damage:?}"));
         is_done.store(true, Ordering::Relaxed);
         copied
     })?;

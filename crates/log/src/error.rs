@@ -106,6 +106,16 @@ pub enum Error {
         /// What is wrong.
         flaw: record::Flaw,
     },
+    /// A part of a file cannot be read.
+    #[error("cannot read {file} at offset {offset}: {failure}")]
+    Unreadable {
+        /// The file.
+        file: File,
+        /// From which byte.
+        offset: u64,
+        /// Why.
+        failure: Failure,
+    },
     /// The record of another key lies where this key's should: two keys have one hash, or the index
     /// is damaged.
     #[error("the record of another key at offset {offset} of {file}")]

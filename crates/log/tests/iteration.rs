@@ -187,7 +187,7 @@ fn under_writes_what_stays_is_shown_once_and_a_copy_is_one_moment() {
             assert!(even.eq((10..3000).step_by(2)), "{order:?}: one that stays is missing");
         }
         let known = (first.load(Ordering::SeqCst), second.load(Ordering::SeqCst));
-        log.backup(&copy.0, &mut |_| {}).expect("copies");
+        log.backup(&copy.0, &mut |_| {}, &mut |_| {}).expect("copies");
         done.store(true, Ordering::SeqCst);
         let copied = open(&copy.0, INTEGERS);
         let at = |key: u64| {
@@ -198,9 +198,12 @@ fn under_writes_what_stays_is_shown_once_and_a_copy_is_one_moment() {
         assert!(got_first >= known.0 && got_second >= known.1, "acknowledged before the call");
         assert!(got_first >= got_second, "the second was written after the first");
         assert_eq!(all(&copied, Order::Key, None).0.len(), 2990);
-        assert!(matches!(log.backup(&directory.0, &mut |_| {}), Err(Error::InUse { .. })));
+        assert!(matches!(
+            log.backup(&directory.0, &mut |_| {}, &mut |_| {}),
+            Err(Error::InUse { .. })
+        ));
         drop(copied);
-        assert_eq!(log.backup(&copy.0, &mut |_| {}), Err(Error::NotEmpty));
+        assert_eq!(log.backup(&copy.0, &mut |_| {}, &mut |_| {}), Err(Error::NotEmpty));
     });
 }
 
@@ -233,7 +236,7 @@ fn looking_into_a_log_changes_nothing_after_a_stop_and_after_a_crash() {
             log.close().expect("stops");
         } else {
             // A copy of a log that serves is what a crash leaves.
-            log.backup(&crashed.0, &mut |_| {}).expect("copies");
+            log.backup(&crashed.0, &mut |_| {}, &mut |_| {}).expect("copies");
         }
         let path = if is_clean { &directory.0 } else { &crashed.0 };
         let before = contents(path);
@@ -241,7 +244,7 @@ fn looking_into_a_log_changes_nothing_after_a_stop_and_after_a_crash() {
         let (looked, report) = inspect().expect("looks");
         assert_eq!((report.is_clean, report.damages.len()), (is_clean, 0));
         let mut damages = Vec::new();
-        looked.verify(&mut |_| {}, &mut |damage| damages.push(damage));
+        looked.verify(&mut |_| {}, &mut |damage| damages.push(damage)).expect("it does not serve");
         assert_eq!(damages, []);
         assert_eq!(all(&looked, Order::Insertion, None).0.len(), 500);
         let key = Put { key: b"a", ..Put::default() };
@@ -252,7 +255,7 @@ fn looking_into_a_log_changes_nothing_after_a_stop_and_after_a_crash() {
         );
         assert!(looked.space().live_bytes > 500 * 3000);
         let copy = Directory::new("of-looked");
-        looked.backup(&copy.0, &mut |_| {}).expect("copies");
+        looked.backup(&copy.0, &mut |_| {}, &mut |_| {}).expect("copies");
         assert!(matches!(inspect().map(drop), Err(Error::InUse { .. })));
         drop(looked);
         assert_eq!(contents(path), before, "clean: {is_clean}");

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use ::log::engine::Copying;
 use anyhow::{Context as _, Result};
 use clap::{ArgMatches, Command};
 
@@ -25,12 +26,14 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     let to: PathBuf = value(matches, "to");
     let looked = look(matches, &mut progress)?;
     let mut named = Named::default();
-    named.warn(&looked);
+    named.warn(&looked.log, &looked.report);
     make(&to).with_context(|| format!("cannot make {}", to.display()))?;
-    let copied = looked.log.backup(&to, &mut |copying| {
+    let mut show = |copying: Copying| {
         let done = copying.bytes_done >> 20;
         progress.show(&format!("copied: {done} of {} MiB", copying.bytes >> 20));
-    });
+    };
+    let mut damaged = |damage| named.warn_of(&looked.log, &damage);
+    let copied = looked.log.backup(&to, &mut show, &mut damaged);
     progress.clear();
     let copied = copied.with_context(|| format!("cannot copy to {}", to.display()))?;
     let (segments, bytes) = (copied.segments_done, copied.bytes_done);

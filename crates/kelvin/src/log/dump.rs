@@ -51,7 +51,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     let mut progress = Progress::new(matches.get_flag("quiet"));
     let looked = look(matches, &mut progress)?;
     let mut named = Named::default();
-    named.warn(&looked);
+    named.warn(&looked.log, &looked.report);
     let is = |flag, value: &str| matches.get_one::<String>(flag).is_some_and(|got| got == value);
     let form = if is("format", "binary") { Form::Binary } else { Form::Lines };
     let order = if is("order", "key") { Order::Key } else { Order::Insertion };
@@ -88,13 +88,20 @@ fn write(
         let shown = match shown {
             Ok(shown) => shown,
             // What is behind it can be read.
-            Err(error @ (Error::Damaged { .. } | Error::OtherKey { .. })) => {
+            Err(error) => {
                 warn(&error);
                 damaged += 1;
                 continue;
             }
-            Err(error) => return Err(error).context("reading records"),
         };
+        // A large value is written while it is read: first it is read to see whether it can be.
+        let is_large = shown.stored.parts.is_some();
+        let read = if is_large { records.read_value(&shown, |_| Ok(())) } else { Ok(()) };
+        if let Err(error) = read {
+            warn(&error);
+            damaged += 1;
+            continue;
+        }
         write_one(records, &shown, are_integers, &mut writer)?;
         if writer.records().is_multiple_of(PROGRESS_RECORDS) {
             progress.show(&format!("dumped: {} records", writer.records()));
@@ -104,7 +111,6 @@ fn write(
     Ok(damaged)
 }
 
-/// A large value is written while it is read: one that is damaged ends the dump.
 fn write_one(
     records: &Records<'_, Keyed>,
     shown: &Shown,

@@ -20,7 +20,7 @@ use anyhow::{Context as _, Result, bail};
 use base::{clock::Clock, size::ByteSize};
 use clap::{ArgMatches, Command};
 
-use super::source::{LIMITS, args, describe, directories, named, options, path};
+use super::source::{LIMITS, Named, args, describe, directories, named, options, path};
 use crate::{flags::option, progress::Progress};
 
 pub(super) const NAME: &str = "load";
@@ -73,10 +73,10 @@ fn parse_keys(text: &str) -> Result<Keys, String> {
     if kmin < kmax { Ok(Keys::Integers { kmin, kmax }) } else { Err(expected()) }
 }
 
-/// Always `true`: what is damaged in the log is in nobody's way, and `verify` names it.
+/// Says whether nothing is damaged.
 pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     let mut progress = Progress::new(matches.get_flag("quiet"));
-    let log = open(matches, &mut progress)?;
+    let (log, is_whole) = open(matches, &mut progress)?;
     progress.clear();
     let loaded = match matches.get_one::<PathBuf>("input") {
         None => load(&log, stdin().lock(), &mut progress),
@@ -93,10 +93,11 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     log.close().context("the log could not be stopped in order")?;
     let loaded = loaded?;
     writeln!(stdout(), "{loaded}").context("writing the summary")?;
-    Ok(true)
+    Ok(is_whole)
 }
 
-fn open(matches: &ArgMatches, progress: &mut Progress) -> Result<Log<Keyed>> {
+/// The log, and whether nothing in it was found damaged.
+fn open(matches: &ArgMatches, progress: &mut Progress) -> Result<(Log<Keyed>, bool)> {
     let mut options = options(matches);
     options.settings.mode = Mode::Async;
     let home = directories(matches).into_iter().next().context("a log has a directory")?;
@@ -115,9 +116,11 @@ fn open(matches: &ArgMatches, progress: &mut Progress) -> Result<Log<Keyed>> {
         }
     }
     let mut show = |opening| progress.show(&describe("opened", opening));
-    let (log, _) = Log::open(&options, id, LIMITS, &mut show)
+    let (log, report) = Log::open(&options, id, LIMITS, &mut show)
         .with_context(|| format!("cannot open the log in {}", named(matches)))?;
-    Ok(log)
+    let mut damaged = Named::default();
+    damaged.warn(&log, &report);
+    Ok((log, damaged.count() == 0))
 }
 
 fn shape(keys: Keys, shape: Shape) -> Result<Shape> {

@@ -8,10 +8,11 @@ use std::{
 
 use ::log::{
     Log, Options,
-    engine::{Damage, Progress as Opening, Report},
-    format::manifest::IndexKind,
+    engine::{Damage, Progress as Opening, Report, Wrong},
+    format::manifest::{IndexKind, Manifest},
     index::{IndexLimits, Keyed},
-    plan::File,
+    keys::{IndexFull, MakeKeys},
+    plan::{Disk, File},
 };
 use anyhow::{Context as _, Result};
 use clap::{Arg, ArgAction, ArgMatches, builder::ValueParser};
@@ -60,8 +61,21 @@ pub(super) struct Looked {
 }
 
 pub(super) fn look(matches: &ArgMatches, progress: &mut Progress) -> Result<Looked> {
+    look_by(LIMITS, matches, progress)
+}
+
+/// The same, with a look at every segment, also after a stop in order.
+pub(super) fn look_at_all(matches: &ArgMatches, progress: &mut Progress) -> Result<Looked> {
+    look_by(FromAll, matches, progress)
+}
+
+fn look_by(
+    make: impl MakeKeys<Keyed>,
+    matches: &ArgMatches,
+    progress: &mut Progress,
+) -> Result<Looked> {
     let mut show = |opening: Opening| progress.show(&describe("looked into", opening));
-    let (log, report) = Log::inspect(&options(matches), LIMITS, &mut show)
+    let (log, report) = Log::inspect(&options(matches), make, &mut show)
         .with_context(|| format!("cannot open the log in {}", named(matches)))?;
     progress.clear();
     Ok(Looked { log, report })
@@ -81,41 +95,64 @@ pub(super) fn describe(
     format!("{what}: {segments_done} of {segments} segments, {records} records")
 }
 
-/// Damages that were named, each once.
+/// Damages that were named, each record once: a head may be found damaged twice.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    places: BTreeSet<(File, u64)>,
-    unlisted: u64,
+    records: BTreeSet<(File, u64)>,
+    count: u64,
 }
 
-/// The most damages whose places are kept, so that none is named twice: some 100 MB.
+/// The most records whose places are kept, so that none is named twice: some 100 MB.
 const PLACES_MAX: usize = 1 << 20;
 
 impl Named {
-    /// The damage as a line, unless its place was named before.
+    /// The damage as a line, unless it was named before.
     pub(super) fn line(&mut self, log: &Log<Keyed>, damage: &Damage) -> Option<String> {
         let Damage { file, offset, bytes, what } = damage;
-        let is_kept = self.places.len() < PLACES_MAX;
-        if !is_kept || self.places.insert((*file, *offset)) {
-            self.unlisted += u64::from(!is_kept);
-            let path = log.path(*file);
-            return Some(format!("{}: offset {offset}, {bytes} bytes: {what}", path.display()));
+        let is_record = matches!(what, Wrong::Records | Wrong::Named(_));
+        let is_kept = is_record && self.records.len() < PLACES_MAX;
+        if is_kept && !self.records.insert((*file, *offset)) {
+            return None;
         }
-        None
+        self.count += 1;
+        let path = log.path(*file);
+        Some(format!("{}: offset {offset}, {bytes} bytes: {what}", path.display()))
+    }
+
+    /// Writes the damage on standard error, unless it was named before.
+    pub(super) fn warn_of(&mut self, log: &Log<Keyed>, damage: &Damage) {
+        if let Some(line) = self.line(log, damage) {
+            // If nobody reads it, the exit code still tells.
+            let _ = writeln!(stderr(), "damaged: {line}");
+        }
     }
 
     pub(super) fn count(&self) -> u64 {
-        self.places.len() as u64 + self.unlisted
+        self.count
     }
 
     /// Writes on standard error what was found damaged when the log was opened.
-    pub(super) fn warn(&mut self, looked: &Looked) {
-        for damage in &looked.report.damages {
-            if let Some(line) = self.line(&looked.log, damage) {
-                // If nobody reads it, the exit code still tells.
-                let _ = writeln!(stderr(), "damaged: {line}");
-            }
-        }
-        self.unlisted += looked.report.unlisted;
+    pub(super) fn warn(&mut self, log: &Log<Keyed>, report: &Report) {
+        report.damages.iter().for_each(|damage| self.warn_of(log, damage));
+        self.count += report.unlisted;
+    }
+}
+
+/// Has an index be made from all of the log, so that all of it is looked at; the one that was saved
+/// is looked at, too.
+#[derive(Debug)]
+struct FromAll;
+
+impl MakeKeys<Keyed> for FromAll {
+    fn empty(&mut self, manifest: &Manifest) -> Result<Keyed, IndexFull> {
+        LIMITS.clone().empty(manifest)
+    }
+
+    fn saved(
+        &mut self,
+        manifest: &Manifest,
+        disk: &mut dyn Disk,
+    ) -> Result<Option<Keyed>, ::log::error::Error> {
+        LIMITS.clone().saved(manifest, disk).map(|_| None)
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     let mut progress = Progress::new(matches.get_flag("quiet"));
     let looked = look(matches, &mut progress)?;
     let mut named = Named::default();
-    named.warn(&looked);
+    named.warn(&looked.log, &looked.report);
     let Looked { log, report } = &looked;
     let (space, shape) = (log.space(), log.shape());
     let keys = match shape.index {

@@ -5,7 +5,7 @@ use std::io::{Write as _, stdout};
 use anyhow::{Context as _, Result};
 use clap::{ArgMatches, Command};
 
-use super::source::{Looked, Named, args, describe, look};
+use super::source::{Looked, Named, args, describe, look_at_all};
 use crate::progress::Progress;
 
 pub(super) const NAME: &str = "verify";
@@ -17,7 +17,7 @@ pub(super) fn command() -> Command {
 /// Says whether nothing is damaged.
 pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     let mut progress = Progress::new(matches.get_flag("quiet"));
-    let Looked { log, report } = look(matches, &mut progress)?;
+    let Looked { log, report } = look_at_all(matches, &mut progress)?;
     let (mut named, mut lines) = (Named::default(), Vec::new());
     for damage in &report.damages {
         lines.extend(named.line(&log, damage));
@@ -33,7 +33,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
                 written = writeln!(out, "{line}");
             }
         },
-    );
+    )?;
     progress.clear();
     written.context("writing what is damaged")?;
     let damaged = named.count() + report.unlisted;

@@ -15,9 +15,15 @@ impl<K: Keys + Send + 'static> Log<K> {
     /// all up to some moment. What is freed meanwhile is kept until it is copied.
     ///
     /// # Errors
-    /// When something cannot be read or written, or is not durable. What is in the directory then
-    /// is no log: it has no manifest.
-    pub fn backup(&self, to: &Path, progress: &mut dyn FnMut(Copying)) -> Result<Copying, Error> {
+    /// When something cannot be written, or is not durable. What is in the directory then is no
+    /// log: it has no manifest. What cannot be read is told to `damaged`, and is missing in the
+    /// copy.
+    pub fn backup(
+        &self,
+        to: &Path,
+        progress: &mut dyn FnMut(Copying),
+        damaged: &mut dyn FnMut(Damage),
+    ) -> Result<Copying, Error> {
         let shared = &self.shared;
         let mut target = Files::lock(&[to.to_path_buf()], shared.files.asks_for_direct())?;
         let mut state = shared.lock();
@@ -31,10 +37,14 @@ impl<K: Keys + Send + 'static> Log<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
+            // What failed will never be written again.
+            if state.engine.is_read_only() {
+                return Err(Error::Unflushed);
+            }
             state = shared.wait_for_report(state);
         };
         drop(state);
-        let copied = cut.copy(&mut &shared.files, &mut &target, progress);
+        let copied = cut.copy(&mut &shared.files, &mut &target, progress, damaged);
         self.end_backup(&cut);
         copied
     }
@@ -43,14 +53,21 @@ impl<K: Keys + Send + 'static> Log<K> {
         self.shared.lock().engine.end_backup(cut);
     }
 
-    /// Reads every record of every sealed segment, and says which are damaged.
+    /// Reads every record of every sealed segment, and says which are damaged. Only for a log that
+    /// was opened by [`Log::inspect`]: nobody else is to wait for so long.
+    ///
+    /// # Errors
+    /// When the log serves.
     pub fn verify(
         &self,
         progress: &mut dyn FnMut(Progress),
         damaged: &mut dyn FnMut(Damage),
-    ) -> Verified {
+    ) -> Result<Verified, Error> {
+        if !self.shared.files.forbids_changes() {
+            return Err(Error::Settings { what: "a log that serves is not verified" });
+        }
         let state = self.shared.lock();
-        state.engine.verify(&mut &self.shared.files, progress, damaged)
+        Ok(state.engine.verify(&mut &self.shared.files, progress, damaged))
     }
 
     /// What the log's segments are, and what is live in them.

@@ -90,6 +90,11 @@ impl Files {
         self.is_read_only = true;
     }
 
+    /// Whether nothing may be changed.
+    pub(super) fn forbids_changes(&self) -> bool {
+        self.is_read_only
+    }
+
     /// Whether direct I/O was asked for.
     pub(super) fn asks_for_direct(&self) -> bool {
         self.is_direct

@@ -11,11 +11,14 @@ use crate::{
         cursor::{Cursor, Place},
     },
     keys::{KeyFlaw, Keys},
-    plan::{Buffer, Outcome},
+    plan::{Buffer, Failure, Outcome},
 };
 
 /// How long a read that stays short is repeated.
 const SHORT_READS_MAX: usize = 64;
+
+/// Records that are looked at under one lock: some 100 us.
+const LOOKED_AT_ONCE: usize = 1024;
 
 /// In which order records are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +50,8 @@ impl Shown {
     }
 }
 
-/// Records of a log, one after the other. Takes a megabyte, and as much again for what was read and
-/// not shown yet.
+/// Records of a log, one after the other. Takes half a megabyte, and up to ten times as much for
+/// what was read and not shown yet: the smallest records are some 10,000, with 300 bytes for each.
 #[derive(Debug)]
 pub struct Records<'a, K: Keys + Send + 'static> {
     shared: &'a Shared<K>,
@@ -185,43 +188,78 @@ impl<K: Keys + Send + 'static> Records<'_, K> {
                 None => {
                     *shown = iteration.cursor();
                     let window = iteration.window()?;
-                    if let Err(error) = self.read(window) {
-                        return Some(Err(error));
-                    }
+                    self.read(window);
                 }
             }
         }
     }
 
-    /// Reads on.
-    fn read(&mut self, window: Window) -> Result<(), Error> {
-        let Walk::Records { iteration: Some(iteration), found, .. } = &mut self.walk else {
-            return Ok(());
-        };
+    /// Reads on. What cannot be read is an error in its place, and the rest goes on.
+    fn read(&mut self, window: Window) {
         let kept = self.buffer.take().filter(|kept| kept.as_slice().len() >= window.bytes());
-        let mut buffer = kept.unwrap_or_else(|| Buffer::new(window.bytes()));
-        let mut most = 0;
+        let buffer = kept.unwrap_or_else(|| Buffer::new(window.bytes()));
+        let mut failed = Vec::new();
+        let (buffer, bytes) = match self.read_window(window, buffer) {
+            Ok(read) => read,
+            Err(Failure::NotFound) => {
+                if let Walk::Records { iteration: Some(iteration), found, .. } = &mut self.walk {
+                    iteration.pass_over();
+                    found.push_back(Err(window.failed(Failure::NotFound)));
+                }
+                return;
+            }
+            Err(_) => (self.read_pieces(window, &mut failed), window.bytes()),
+        };
+        let now_ms = self.shared.clock.wall_ms();
+        let Walk::Records { iteration: Some(iteration), found, .. } = &mut self.walk else {
+            return;
+        };
+        found.extend(failed.into_iter().map(Err));
+        let mut items = iteration.take(&buffer.as_slice()[..bytes]);
+        self.buffer = Some(buffer);
+        loop {
+            let rest = items.split_off(items.len().min(LOOKED_AT_ONCE));
+            self.shared.lock().engine.keep_newest(iteration, &mut items, now_ms);
+            found.extend(items);
+            if rest.is_empty() {
+                return;
+            }
+            items = rest;
+        }
+    }
+
+    /// Reads a window; says how much of it there is.
+    fn read_window(&self, window: Window, buffer: Buffer) -> Result<(Buffer, usize), Failure> {
+        let (mut buffer, mut most) = (buffer, 0);
         for _ in 0..SHORT_READS_MAX {
             match self.shared.files.perform(window.action(buffer)) {
-                Outcome::Read(read, bytes) => {
-                    buffer = read;
-                    // Short at the end of the file only, if it stays so.
-                    if bytes >= window.bytes() || bytes == most {
-                        most = bytes;
-                        break;
-                    }
-                    most = bytes;
+                // Short at the end of the file only, if it stays so.
+                Outcome::Read(read, bytes) if bytes >= window.bytes() || bytes == most => {
+                    return Ok((read, bytes));
                 }
-                Outcome::Failed(failure, _) => return Err(window.failed(failure)),
-                _ => return Ok(()),
+                Outcome::Read(read, bytes) => (buffer, most) = (read, bytes),
+                Outcome::Failed(failure, _) => return Err(failure),
+                _ => break,
             }
         }
-        let mut items = iteration.take(&buffer.as_slice()[..most]);
-        self.buffer = Some(buffer);
-        let now_ms = self.shared.clock.wall_ms();
-        self.shared.lock().engine.keep_newest(iteration, &mut items, now_ms);
-        found.extend(items);
-        Ok(())
+        Err(Failure::Io { code: 0, text: "it stays short".to_owned() })
+    }
+
+    /// Reads a window block by block; zeros for what cannot be read.
+    fn read_pieces(&self, window: Window, failed: &mut Vec<Error>) -> Buffer {
+        let mut whole = Buffer::new(window.bytes());
+        let mut at = 0;
+        let block_bytes = self.shared.lock().engine.manifest().shape.block_bytes;
+        for piece in window.pieces(block_bytes) {
+            match self.read_window(piece, Buffer::new(piece.bytes())) {
+                Ok((read, bytes)) => {
+                    whole.as_mut_slice()[at..at + bytes].copy_from_slice(&read.as_slice()[..bytes]);
+                }
+                Err(failure) => failed.push(piece.failed(failure)),
+            }
+            at += piece.bytes();
+        }
+        whole
     }
 }
 

@@ -151,6 +151,7 @@ impl<K: Keys + Send + 'static> Log<K> {
         let mut files = Files::lock(&options.directories, options.is_direct)?;
         files.forbid_changes();
         files.use_blocks_of(files.find_block_bytes(options.shape.block_bytes));
+        files.forget_pages()?;
         let opening = Opening {
             directories: files.count(),
             new: New { log: LogId(0), shape: options.shape },

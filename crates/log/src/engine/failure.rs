@@ -36,6 +36,7 @@ impl<K: Keys> Engine<K> {
         let Some(tail) = tail else { return };
         self.failures += 1;
         let smallest = tail.listed.smallest_sequence();
+        self.good_ends.insert(segment, tail.flushed_end());
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = Role::Unlisted;
             segment.smallest_sequence = smallest;
@@ -70,6 +71,7 @@ impl<K: Keys> Engine<K> {
             drop(buffer);
             self.retired.extend(unflushed.chunks.pop_front().map(|chunk| chunk.buffer));
         }
+        self.rewritten_below = self.next_ticket;
         true
     }
 

@@ -18,25 +18,25 @@
 
 use std::collections::VecDeque;
 
-use super::{Engine, read::Stored, space::Role, tail::Tail};
+use super::{
+    Engine,
+    read::Stored,
+    space::Role,
+    tail::Tail,
+    visit::{Holes, Lacks, Span, Stage, Visit, Window},
+};
 use crate::{
     error::Error,
     format::{
-        KeyHash, LogId, Seed,
+        KeyHash,
         cursor::{Cursor, Place},
-        record::{Flaw, Kind, Parts, Record},
-        segment::{HEADER_COPIES, Trailer},
+        record::{Kind, Parts},
+        segment::HEADER_COPIES,
     },
     keys::{KeyFlaw, Keys},
-    plan::{Action, Buffer, File, SegmentId},
-    position::{SizeClass, UNIT_BYTES},
+    plan::SegmentId,
+    position::UNIT_BYTES,
 };
-
-const UNIT: u64 = UNIT_BYTES as u64;
-
-/// Bytes that are read at once: more than the largest record and a block, and long enough for the
-/// full rate of a device.
-const WINDOW_BYTES: u64 = 1 << 20;
 
 /// Entries of an index of integers that are looked at under one lock: some 100 us.
 const KEYS_AT_ONCE: u64 = 4096;
@@ -44,71 +44,13 @@ const KEYS_AT_ONCE: u64 = 4096;
 /// An iteration in the order of insertion. Ended by [`Engine::end_iteration`].
 #[derive(Debug)]
 pub struct Iteration {
-    log: LogId,
-    block_bytes: u64,
-    segment_bytes: u64,
-    from: u64,
-    upto: u64,
+    span: Span,
     /// Segments to visit, in their order, the first one being visited. All are pinned.
-    stops: VecDeque<Stop>,
+    visits: VecDeque<Visit>,
     /// Segments that were visited and are still pinned.
     visited: Vec<SegmentId>,
     /// Segments of the parts of the large value that was shown last, pinned.
     parts: Vec<SegmentId>,
-}
-
-/// A segment to visit.
-#[derive(Debug)]
-struct Stop {
-    begun: u64,
-    segment: SegmentId,
-    generation: u64,
-    file: File,
-    seed: Seed,
-    /// Where the next record may begin.
-    at: u64,
-    extent: Extent,
-    /// Where a stretch without a record began.
-    hole: Option<u64>,
-}
-
-/// How far the records of a segment reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
-    /// So far; what is missing is damage.
-    To(u64),
-    /// As the trailer says, which is read first.
-    Trailer,
-    /// Anywhere: there is no footer. What is missing was named when the log was opened.
-    Anywhere,
-}
-
-/// What to read next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    file: File,
-    offset: u64,
-    bytes: usize,
-}
-
-impl Window {
-    /// How many bytes the buffer must have that it is read into.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The action. After a short read that is not at the end of the file all of it is read again.
-    #[must_use]
-    pub fn action(&self, buffer: Buffer) -> Action {
-        Action::Read { file: self.file, offset: self.offset, buffer, bytes: self.bytes }
-    }
-
-    /// An error of the disk as one of the log.
-    #[must_use]
-    pub fn failed(&self, failure: crate::plan::Failure) -> Error {
-        Error::Disk { doing: "read", file: self.file, failure }
-    }
 }
 
 /// A record that was read, and may be the newest of its key.
@@ -121,138 +63,48 @@ pub struct Found {
     /// What comes next.
     pub cursor: Cursor,
     /// Of a large value: what says where its parts lie.
-    head: Option<Vec<u8>>,
-    segment: SegmentId,
-    offset: u64,
+    pub(super) head: Option<Vec<u8>>,
+    pub(super) segment: SegmentId,
+    pub(super) offset: u64,
 }
 
 impl Iteration {
     /// What to read next; `None` at the end.
     #[must_use]
     pub fn window(&self) -> Option<Window> {
-        let stop = self.stops.front()?;
-        let file = stop.file;
-        if stop.extent == Extent::Trailer {
-            let offset = self.segment_bytes - self.block_bytes;
-            return Some(Window { file, offset, bytes: self.block_bytes as usize });
-        }
-        let offset = stop.at - stop.at % self.block_bytes;
-        let end = stop.end(self.segment_bytes).next_multiple_of(self.block_bytes);
-        let bytes = end.saturating_sub(offset).min(WINDOW_BYTES).max(self.block_bytes);
-        Some(Window { file, offset, bytes: bytes as usize })
+        self.visits.front()?.window()
     }
 
     /// Takes what [`Iteration::window`] has asked for: the records in it, and what is damaged, in
     /// their order. Which records count, the engine says.
     pub fn take(&mut self, bytes: &[u8]) -> Vec<Result<Found, Error>> {
-        let mut found = Vec::new();
-        let Some(window) = self.window() else { return found };
-        let (from, upto, log) = (self.from, self.upto, self.log);
-        let (block_bytes, segment_bytes) = (self.block_bytes, self.segment_bytes);
-        let Some(stop) = self.stops.front_mut() else { return found };
-        if stop.extent == Extent::Trailer {
-            let trailer = Trailer::decode(bytes, stop.seed, window.offset);
-            stop.extent = match trailer {
-                Some(trailer) if trailer.greatest_sequence < from => Extent::To(stop.at),
-                Some(trailer) => Extent::To(trailer.records_end.min(segment_bytes)),
-                None => {
-                    found.push(Err(stop.damaged(window.offset)));
-                    Extent::Anywhere
-                }
-            };
-        } else {
-            let end = stop.end(segment_bytes);
-            let read_end = window.offset + window.bytes as u64;
-            while stop.at + UNIT <= end {
-                if read_end < end && read_end < stop.at + u64::from(SizeClass::LARGEST.bytes()) {
-                    break;
-                }
-                let rest = bytes.get((stop.at - window.offset) as usize..).unwrap_or_default();
-                let Ok((record, length)) = Record::decode(rest, stop.seed, stop.at) else {
-                    stop.step_over(rest, block_bytes);
-                    continue;
-                };
-                found.extend(stop.end_hole().map(Err));
-                let offset = stop.at;
-                stop.at += length as u64;
-                let is_value = record.kind.decides() && record.kind != Kind::Tombstone;
-                if is_value && (from..upto).contains(&record.sequence) {
-                    found.push(Ok(stop.found(&record, offset, (log, from, upto))));
-                }
-            }
-        }
-        if stop.extent != Extent::Trailer && stop.at + UNIT > stop.end(segment_bytes) {
-            found.extend(stop.end_hole().map(Err));
-            self.visited.extend(self.stops.pop_front().map(|stop| stop.segment));
+        let Some(visit) = self.visits.front_mut() else { return Vec::new() };
+        let found = visit.take(bytes, self.span);
+        if visit.window().is_none() {
+            self.pass_over();
         }
         found
+    }
+
+    /// Goes on behind the segment, which is not there.
+    pub fn pass_over(&mut self) {
+        self.visited.extend(self.visits.pop_front().map(|visit| visit.segment));
     }
 
     /// Where the iteration stands when all that was taken is shown.
     #[must_use]
     pub fn cursor(&self) -> Cursor {
-        let place = match self.stops.front() {
-            Some(stop) => stop.place(stop.at, self.from, self.upto),
-            None => Place::Record {
-                from: self.upto,
-                upto: 0,
-                begun: 0,
-                segment: SegmentId(0),
-                generation: 0,
-                offset: 0,
-            },
+        let Span { log, from, upto } = self.span;
+        let place = self.visits.front().map(|visit| visit.place(from, upto));
+        let end = Place::Record {
+            from: upto,
+            upto: 0,
+            begun: 0,
+            segment: SegmentId(0),
+            generation: 0,
+            offset: 0,
         };
-        Cursor { log: self.log, place }
-    }
-}
-
-impl Stop {
-    fn end(&self, segment_bytes: u64) -> u64 {
-        match self.extent {
-            Extent::To(end) => end,
-            Extent::Trailer | Extent::Anywhere => segment_bytes,
-        }
-    }
-
-    /// No record begins at `at`, where `rest` lies.
-    fn step_over(&mut self, rest: &[u8], block_bytes: u64) {
-        // Less than the smallest padding record is left as zeros.
-        let is_zero = rest.iter().take(UNIT_BYTES as usize).all(|byte| *byte == 0);
-        let is_rest = is_zero && (self.at + UNIT).is_multiple_of(block_bytes);
-        if self.hole.is_none() && !is_rest && matches!(self.extent, Extent::To(_)) {
-            self.hole = Some(self.at);
-        }
-        self.at += UNIT;
-    }
-
-    fn end_hole(&mut self) -> Option<Error> {
-        self.hole.take().map(|offset| self.damaged(offset))
-    }
-
-    fn damaged(&self, offset: u64) -> Error {
-        Error::Damaged { file: self.file, offset, flaw: Flaw::NoRecord }
-    }
-
-    fn place(&self, offset: u64, from: u64, upto: u64) -> Place {
-        let (begun, segment, generation) = (self.begun, self.segment, self.generation);
-        Place::Record { from, upto, begun, segment, generation, offset }
-    }
-
-    /// `record`, which lies at `offset`, and behind which the iteration stands.
-    fn found(
-        &self,
-        record: &Record<'_>,
-        offset: u64,
-        (log, from, upto): (LogId, u64, u64),
-    ) -> Found {
-        Found {
-            key: record.key.to_vec(),
-            stored: Stored::new(record),
-            cursor: Cursor { log, place: self.place(self.at, from, upto) },
-            head: (record.kind == Kind::Head).then(|| record.value.to_vec()),
-            segment: self.segment,
-            offset,
-        }
+        Cursor { log, place: place.unwrap_or(end) }
     }
 }
 
@@ -262,8 +114,9 @@ impl<K: Keys> Engine<K> {
     /// # Errors
     /// When the cursor is none of this log's, or of another order.
     pub fn iterate(&mut self, after: Option<&Cursor>) -> Result<Iteration, Error> {
-        let mut stops: Vec<Stop> = (0..self.next_segment).filter_map(|id| self.stop(id)).collect();
-        let (mut from, mut upto) = (0, self.next_sequence);
+        let all = (0..self.next_segment).filter_map(|id| self.visit(SegmentId(id)));
+        let mut visits: Vec<Visit> = all.collect();
+        let (mut from, mut upto) = (0, self.first_unflushed_sequence());
         match after {
             None => {}
             Some(cursor) if cursor.log != self.manifest.log => {
@@ -273,49 +126,70 @@ impl<K: Keys> Engine<K> {
                 return Err(Error::Cursor { what: "it is of an iteration by keys" });
             }
             Some(Cursor { place: Place::Record { from: since, upto: 0, .. }, .. }) => from = *since,
-            Some(Cursor { place, .. }) => (from, upto) = go_on(*place, &mut stops),
+            Some(Cursor { place, .. }) => {
+                self.check_place(place)?;
+                (from, upto) = go_on(*place, &mut visits);
+            }
         }
-        stops.retain(|stop| stop.begun < upto);
-        stops.sort_unstable_by_key(|stop| (stop.begun, stop.segment));
-        stops.iter().for_each(|stop| self.pins.pin(stop.segment));
-        let shape = &self.manifest.shape;
-        Ok(Iteration {
-            log: self.manifest.log,
-            block_bytes: shape.block_bytes.into(),
-            segment_bytes: shape.segment_bytes,
-            from,
-            upto,
-            stops: stops.into(),
-            visited: Vec::new(),
-            parts: Vec::new(),
-        })
+        visits.retain(|visit| visit.begun < upto);
+        visits.sort_unstable_by_key(|visit| (visit.begun, visit.segment));
+        visits.iter().for_each(|visit| self.pins.pin(visit.segment));
+        let span = Span { log: self.manifest.log, from, upto };
+        Ok(Iteration { span, visits: visits.into(), visited: Vec::new(), parts: Vec::new() })
+    }
+
+    /// Below which sequence every value is flushed: those from it on are none of an iteration that
+    /// begins now, and come to whoever goes on from its end.
+    fn first_unflushed_sequence(&self) -> u64 {
+        if base::mutant!("log_iteration_upto_next") {
+            return self.next_sequence;
+        }
+        let firsts = self.tails().filter_map(Tail::first_unflushed_value);
+        firsts.min().unwrap_or(self.next_sequence)
+    }
+
+    /// A cursor carries a checksum, which anybody can write.
+    fn check_place(&self, place: &Place) -> Result<(), Error> {
+        let Place::Record { upto, offset, .. } = place else { return Ok(()) };
+        let is_possible = *offset <= self.manifest.shape.segment_bytes
+            && offset.is_multiple_of(u64::from(UNIT_BYTES))
+            && *upto <= self.next_sequence;
+        is_possible.then_some(()).ok_or(Error::Cursor { what: "it leads nowhere" })
     }
 
     /// A segment that has records.
-    fn stop(&self, id: u32) -> Option<Stop> {
-        let id = SegmentId(id);
+    fn visit(&self, id: SegmentId) -> Option<Visit> {
         let segment = self.segment(id)?;
-        let at = HEADER_COPIES * u64::from(self.manifest.shape.block_bytes);
+        let shape = &self.manifest.shape;
         let tail = self.tails().find(|tail| tail.segment == id);
-        let (begun, extent) = match (tail, segment.role) {
+        let records = |end, lacks| Stage::Records { end, lacks };
+        let (begun, stage) = match (tail, segment.role) {
             // Whoever writes the footer has the list.
             (Some(tail), _) if tail.listed.is_empty() => {
-                (segment.smallest_sequence, Extent::To(tail.flushed_end()))
+                (segment.smallest_sequence, records(tail.flushed_end(), Lacks::Damage))
             }
-            (Some(tail), _) => (tail.listed.smallest_sequence(), Extent::To(tail.flushed_end())),
-            (None, Role::Sealed) => (segment.smallest_sequence, Extent::Trailer),
-            (None, Role::Unlisted) => (segment.smallest_sequence, Extent::Anywhere),
+            (Some(tail), _) => {
+                (tail.listed.smallest_sequence(), records(tail.flushed_end(), Lacks::Damage))
+            }
+            (None, Role::Sealed) => (segment.smallest_sequence, Stage::Trailer),
+            (None, Role::Unlisted) => {
+                let good = self.good_ends.get(&id).map(|end| records(*end, Lacks::Damage));
+                let whole = records(shape.segment_bytes, Lacks::Known);
+                (segment.smallest_sequence, good.unwrap_or(whole))
+            }
             (None, Role::Free | Role::Open) => return None,
         };
-        Some(Stop {
+        Some(Visit {
             begun,
             segment: id,
             generation: segment.generation,
             file: segment.file(id),
             seed: segment.seed,
-            at,
-            extent,
-            hole: None,
+            block_bytes: shape.block_bytes,
+            segment_bytes: shape.segment_bytes,
+            at: HEADER_COPIES * u64::from(shape.block_bytes),
+            stage,
+            holes: Holes::default(),
         })
     }
 
@@ -377,7 +251,7 @@ impl<K: Keys> Engine<K> {
 
     /// Ends an iteration: what it kept from being freed may be freed.
     pub fn end_iteration(&mut self, iteration: Iteration) {
-        let left = iteration.stops.into_iter().map(|stop| stop.segment);
+        let left = iteration.visits.into_iter().map(|visit| visit.segment);
         for segment in left.chain(iteration.visited).chain(iteration.parts) {
             self.pins.unpin(segment);
         }
@@ -407,16 +281,16 @@ impl<K: Keys> Engine<K> {
 }
 
 /// Leaves of all segments those that are still to be visited. Says which sequences count.
-fn go_on(place: Place, stops: &mut Vec<Stop>) -> (u64, u64) {
+fn go_on(place: Place, visits: &mut Vec<Visit>) -> (u64, u64) {
     let Place::Record { from, upto, begun, segment, generation, offset } = place else {
         return (0, 0);
     };
-    stops.retain_mut(|stop| {
-        if (stop.segment, stop.generation) == (segment, generation) {
-            stop.at = stop.at.max(offset);
+    visits.retain_mut(|visit| {
+        if (visit.segment, visit.generation) == (segment, generation) {
+            visit.at = visit.at.max(offset);
             return true;
         }
-        (stop.begun, stop.segment) > (begun, segment)
+        (visit.begun, visit.segment) > (begun, segment)
     });
     (from, upto)
 }
@@ -425,5 +299,12 @@ impl Tail {
     /// How far it is flushed.
     pub(super) fn flushed_end(&self) -> u64 {
         self.flushed
+    }
+
+    /// The sequence of the first value that is not flushed. A tombstone may keep an old one.
+    fn first_unflushed_value(&self) -> Option<u64> {
+        let unflushed = self.listed.newest_first().take_while(|it| it.offset() >= self.flushed);
+        let values = unflushed.filter(|it| matches!(it.kind, Kind::Value | Kind::Head));
+        values.map(|it| it.sequence).min()
     }
 }

@@ -106,6 +106,11 @@ impl Listing {
         full.and_then(|piece| piece.last())
     }
 
+    /// All of them, the last one first.
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = &Listed> {
+        self.pieces.iter().rev().flat_map(|piece| piece.iter().rev())
+    }
+
     /// Entry `from` and those behind it, up to `count`: of one block of a footer.
     pub(super) fn of_block(&self, from: usize, count: usize) -> &[Listed] {
         let Some(piece) = self.pieces.get(from / self.piece_entries) else { return &[] };

@@ -29,6 +29,7 @@ mod space;
 mod stop;
 mod tail;
 mod usage;
+mod visit;
 mod write;
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
@@ -36,11 +37,12 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 pub use self::{
     backup::{Copying, Cut},
     batch::{Batch, Change},
-    iterate::{Found, Iteration, Window},
+    iterate::{Found, Iteration},
     large::Upload,
     read::{Fetched, Get, Reading, Stored},
     recovery::{Damage, New, Opening, Progress, Report, Torn, Verified, Wrong},
     usage::Space,
+    visit::Window,
     write::{Put, Removed, Wrote},
 };
 use self::{
@@ -211,6 +213,10 @@ pub struct Engine<K> {
     /// What failed flushes have left to be rewritten, oldest first.
     stranded: Vec<Unflushed>,
     failed_tickets: Vec<Range<u64>>,
+    /// Below this ticket is what was written again.
+    rewritten_below: u64,
+    /// Where the last good flush of each segment ended of which one has failed.
+    good_ends: BTreeMap<SegmentId, u64>,
     failures: u32,
     buffers: Vec<Buffer>,
     /// Memory for what is listed of the next segment.

@@ -14,7 +14,7 @@ pub(super) struct Mutant {
     pub(super) symptoms: &'static [&'static str],
 }
 
-pub(super) const MUTANTS: [Mutant; 35] = [
+pub(super) const MUTANTS: [Mutant; 36] = [
     Mutant {
         name: "no_fence",
         suite: Suite::Loom,
@@ -256,6 +256,13 @@ pub(super) const MUTANTS: [Mutant; 35] = [
         package: "kelvin-log",
         filter: "a_copy_under_writes",
         symptoms: &["the copy is no moment of the log"],
+    },
+    Mutant {
+        name: "log_iteration_upto_next",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_nobody_writes_is_shown_once",
+        symptoms: &["what stays was lost or shown again"],
     },
     Mutant {
         name: "log_iteration_of_old_records",

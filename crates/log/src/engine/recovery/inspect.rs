@@ -4,7 +4,7 @@
 //! What such an engine shows is what an open would find now. It takes no writes. What it has read
 //! from a segment without a footer may be lost with the machine; nothing is promised on it.
 
-use super::{Cursor, HOME, MANIFEST, Opening, Report, home, of_index, segments, source::Source};
+use super::{Cursor, MANIFEST, Opening, Report, home, of_index, segments, source::Source};
 use crate::{
     engine::Engine,
     error::Error,
@@ -61,7 +61,6 @@ impl<K: Keys> Engine<K> {
         if let Some(clean) = Some(engine.manifest.clean_sequence).filter(|_| report.is_clean) {
             engine.next_sequence = clean;
         }
-        debug_assert_eq!(MANIFEST.directory, HOME);
         report.bytes_read = source.bytes_read;
         Ok((engine, report))
     }

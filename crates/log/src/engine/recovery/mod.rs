@@ -174,6 +174,8 @@ impl<K: Keys> Engine<K> {
             sealing: None,
             stranded: Vec::new(),
             failed_tickets: Vec::new(),
+            rewritten_below: 0,
+            good_ends: BTreeMap::new(),
             failures: 0,
             buffers,
             spare: Spare::default(),
