@@ -271,4 +271,11 @@ pub(super) const MUTANTS: [Mutant; 36] = [
         filter: "what_nobody_writes_is_shown_once",
         symptoms: &["a key was shown twice"],
     },
+    Mutant {
+        name: "log_sealed_taken_for_free",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_an_open_without_end_has_sealed",
+        symptoms: &["what came after a clean stop is lost"],
+    },
 ];

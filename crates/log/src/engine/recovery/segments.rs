@@ -278,7 +278,8 @@ pub(super) fn are_clean(source: &mut Source<'_>, manifest: &Manifest, found: &Fo
             .all(|row| base::mutant!("log_clean_unlooked") || is_free(source, manifest, row, found))
 }
 
-/// Whether the segment is of the row's generation, and no record is where the first would be.
+/// Whether the segment is of the row's generation, no record is where the first would be, and no
+/// trailer says where records end: an open that came to no end may have sealed it.
 fn is_free(source: &mut Source<'_>, manifest: &Manifest, row: &Row, found: &Found) -> bool {
     let Some((directory, _)) = found.segments.get(&row.segment) else { return false };
     let file = File { directory: *directory, name: FileName::Segment(row.segment) };
@@ -304,7 +305,13 @@ fn is_free(source: &mut Source<'_>, manifest: &Manifest, row: &Row, found: &Foun
         true => records.len() >= block && records.iter().all(|byte| *byte == 0),
         false => Record::decode(records, seed, begin as u64).is_err(),
     };
-    is_empty && headers.chunks_exact(block).all(is_as_was)
+    if !is_empty || !headers.chunks_exact(block).all(is_as_was) {
+        return false;
+    }
+    let offset = shape.segment_bytes - u64::from(shape.block_bytes);
+    let trailer = source.read(file, offset, block);
+    base::mutant!("log_sealed_taken_for_free")
+        || trailer.is_ok_and(|bytes| Trailer::decode(bytes, seed, offset).is_none())
 }
 
 fn note_size(file: File, got: u64, shape: &Shape, report: &mut Report) {

@@ -102,7 +102,8 @@ fn after_a_stop_in_order_no_used_segment_is_read_and_nothing_differs() {
     segment_reads(&mut disk);
     let (engine, report) = open(&mut disk, &store);
     assert!(report.is_clean);
-    assert_eq!(segment_reads(&mut disk), engine.free.len(), "one read of each that is free");
+    let reads = segment_reads(&mut disk);
+    assert_eq!(reads, 2 * engine.free.len(), "both ends of each that is free are read");
     assert_eq!(live(&engine), closed);
     let entries = engine.index.entries.lock().unwrap().clone();
     // The same without the clean stop, from footers: the run has changed.
@@ -133,6 +134,36 @@ fn a_clean_stop_whose_segments_are_not_all_there_is_none() {
     let (mut engine, report) = open(&mut disk, &store);
     assert!(!report.is_clean);
     assert!(matches!(engine.get(&[0], 0).unwrap(), Get::Read(_)));
+}
+
+#[test]
+fn what_an_open_without_end_has_sealed_is_not_empty() {
+    let (mut disk, store) = (MemoryDisk::default(), Store::default());
+    let (mut engine, _) = open(&mut disk, &store);
+    put(&mut disk, &mut engine, 1);
+    engine.close(&mut disk, 0).unwrap();
+    let free = engine.free.clone();
+    drop(engine);
+    // What was there in an earlier generation.
+    for id in &free {
+        disk.files.get_mut(&segment(id.0)).unwrap()[3000] = 1;
+    }
+    // It cannot read one segment, so it reads all of them and seals what is open, and ends before
+    // its manifest.
+    let unread = segment(free.last().unwrap().0);
+    disk.fail(move |action| match action {
+        Action::Read { file, .. } => *file == unread,
+        Action::Rename { .. } => true,
+        _ => false,
+    });
+    assert!(open_in(&mut disk, 1, shape(), Mode::Safe, store.clone()).is_err());
+    disk.fault = None;
+    let (mut engine, _) = open(&mut disk, &store);
+    put(&mut disk, &mut engine, 2);
+    drop(engine);
+    let (mut engine, _) = open(&mut disk, &store);
+    let got = engine.get(&[2], 0).unwrap();
+    assert!(matches!(got, Get::Read(_)), "what came after a clean stop is lost: {got:?}");
 }
 
 #[test]
