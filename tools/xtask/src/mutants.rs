@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn each_mutant_is_tried_by_tests_that_pass_without_it() {
-        for mutant in &MUTANTS {
+        for mutant in MUTANTS {
             let name = mutant.name;
             assert!(mutant.suite.packages().contains(&mutant.package), "{name}: package");
             assert!(mutant.filter.contains(mutant.suite.prefix()), "{name}: filter");

@@ -14,7 +14,7 @@ pub(super) struct Mutant {
     pub(super) symptoms: &'static [&'static str],
 }
 
-pub(super) const MUTANTS: [Mutant; 36] = [
+pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no_fence",
         suite: Suite::Loom,
