@@ -8,8 +8,6 @@ use super::{
 };
 use crate::position::{Position, SizeClass, UNIT_BYTES};
 
-const MAGIC: [u8; 2] = *b"Kr";
-
 /// Bytes of a record in front of what only some have.
 pub const HEADER_BYTES: usize = 24;
 
@@ -175,7 +173,7 @@ impl<'a> Record<'a> {
         let of = |length: usize| u32::try_from(length).expect("invariant: lengths are limited");
         let half = |length: usize| u16::try_from(length).expect("invariant: lengths are limited");
         let marks = self.marks();
-        bytes[..2].copy_from_slice(&MAGIC);
+        bytes[..2].copy_from_slice(&seed.mark());
         bytes[2] = self.kind as u8;
         bytes[3] = marks;
         bytes[8..10].copy_from_slice(&half(self.key.len()).to_le_bytes());
@@ -209,7 +207,7 @@ impl<'a> Record<'a> {
     /// # Errors
     /// Why there is none.
     pub fn decode(bytes: &'a [u8], seed: Seed, offset: u64) -> Result<(Self, usize), Flaw> {
-        let shape = Shape::read(bytes)?;
+        let shape = Shape::read(bytes, seed)?;
         let whole = bytes.get(..shape.bytes).ok_or(Flaw::Short)?;
         // What believes a header without its checksum believes a damaged one.
         let is_checked = !base::mutant!("log_checksum_without_header");
@@ -259,8 +257,8 @@ struct Shape {
 }
 
 impl Shape {
-    fn read(bytes: &[u8]) -> Result<Self, Flaw> {
-        if !bytes.starts_with(&MAGIC) {
+    fn read(bytes: &[u8], seed: Seed) -> Result<Self, Flaw> {
+        if !bytes.starts_with(&seed.mark()) {
             return Err(Flaw::NoRecord);
         }
         let header = bytes.get(..HEADER_BYTES).ok_or(Flaw::Short)?;

@@ -123,7 +123,8 @@ fn with_batch(values: [&[u8]; 3]) -> (Log, std::ops::Range<usize>) {
     log.write(&[put(b"a", a), put(b"b", b), put(b"c", c)]).unwrap();
     log.settle();
     let held = &log.disk.files[&segment(0)];
-    let from = (0..held.len()).step_by(512).rfind(|at| &held[*at..*at + 3] == b"Kr\x06").unwrap();
+    let is_batch = |at: &usize| held[*at..*at + 2] == mark(0) && held[*at + 2] == 6;
+    let from = (0..held.len()).step_by(512).rfind(is_batch).unwrap();
     let end = held.iter().rposition(|byte| *byte != 0).unwrap() + 1;
     (log, from..end)
 }
@@ -169,7 +170,8 @@ fn a_batch_removes_again_what_a_crash_may_bring_back() {
     log.settle();
     // The crash loses the sector of the first removal, and keeps that of the batch.
     let held = log.disk.files.get_mut(&segment(0)).unwrap();
-    let is_removal = |at: &usize| held[*at..*at + 3] == [b'K', b'r', Kind::Tombstone as u8];
+    let is_removal =
+        |at: &usize| held[*at..*at + 2] == mark(0) && held[*at + 2] == Kind::Tombstone as u8;
     let sector = (0..held.len()).step_by(512).rfind(is_removal).unwrap();
     held[sector..sector + 512].fill(0);
     let mut log = Log::of(log.disk, Mode::Safe);
@@ -217,12 +219,12 @@ fn a_batch_that_could_not_be_flushed_is_written_again_as_one() {
     let id = log.engine.open.as_ref().unwrap().segment.0;
     assert_ne!(id, 0);
     let batch = log.disk.files[&segment(id)][2 * 512..].to_vec();
-    assert_eq!(&batch[..3], b"Kr\x06");
+    assert_eq!((&batch[..2], batch[2]), (&mark(id)[..], 6));
     let second = u32::from_le_bytes(batch[16..20].try_into().unwrap()) as usize + 32;
-    assert_eq!(&batch[second..second + 2], b"Kr", "the newer value follows");
+    assert_eq!(batch[second..second + 2], mark(id), "the newer value follows");
     let mut disk = MemoryDisk { files: log.disk.files, ..MemoryDisk::default() };
     let held = disk.files.get_mut(&segment(0)).unwrap();
-    let failed = (0..held.len() - 2).step_by(512).rfind(|at| held[*at..].starts_with(b"Kr"));
+    let failed = (0..held.len() - 2).step_by(512).rfind(|at| held[*at..].starts_with(&mark(0)));
     held[failed.unwrap()..].fill(0);
     let held = disk.files.get_mut(&segment(id)).unwrap();
     held[2 * 512 + second..].fill(0);

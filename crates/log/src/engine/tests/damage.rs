@@ -107,7 +107,7 @@ fn a_hole_below_what_was_flushed_is_damage_with_its_place() {
     let (mut disk, _) = sample();
     // The sixth record of the first segment: a block of header twice, two blocks a record.
     let offset = 2 * 512 + 5 * 2 * 512;
-    assert_eq!(&disk.files[&segment(0)][offset..offset + 2], b"Kr");
+    assert_eq!(disk.files[&segment(0)][offset..offset + 2], mark(0));
     disk.files.get_mut(&segment(0)).unwrap()[offset + 100] ^= 1;
     let mut log = Log::of(disk, Mode::Safe);
     // The segment is full and has a footer: the record is named when it is read.

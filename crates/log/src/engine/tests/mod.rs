@@ -25,7 +25,7 @@ use super::{
 use crate::{
     error::Error,
     format::{
-        LogId,
+        LogId, Seed,
         manifest::{IndexKind, Manifest, Shape},
         record,
     },
@@ -203,6 +203,11 @@ impl<K: Keys> Log<K> {
             }
         }
     }
+}
+
+/// What records of a segment begin with that is used for the first time.
+fn mark(id: u32) -> [u8; 2] {
+    Seed::new(LogId(5), id, 1).mark()
 }
 
 fn segment(id: u32) -> File {

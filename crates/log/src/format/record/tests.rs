@@ -27,9 +27,13 @@ fn sample() -> Record<'static> {
 
 #[test]
 fn a_record_lies_as_the_page_says() {
-    let bytes = encode(&sample(), Seed::new(LOG, 3, 1), 8192);
+    let seed = Seed::new(LOG, 3, 1);
+    let bytes = encode(&sample(), seed, 8192);
     assert_eq!(bytes.len(), 64);
-    assert_eq!(&bytes[..4], b"Kr\x01\x0f");
+    let front = [LOG.0.to_le_bytes(), (1_u128 << 64 | 3).to_le_bytes()].concat();
+    assert_eq!(bytes[..2], crc32c::crc32c(&front).to_le_bytes()[..2]);
+    assert_eq!(bytes[..2], seed.mark());
+    assert_eq!(bytes[2..4], [1, 0x0f]);
     assert_eq!(&bytes[8..16], &[3, 0, 1, 0, 5, 0, 0, 0]);
     assert_eq!(&bytes[16..24], &[8, 7, 6, 5, 4, 3, 2, 1]);
     assert_eq!(&bytes[24..32], &99u64.to_le_bytes());
@@ -47,12 +51,16 @@ fn only_its_own_place_makes_a_record_valid() {
     let bytes = encode(&sample(), seed, 8192);
     assert_eq!(Record::decode(&bytes, seed, 8192), Ok((sample(), 64)));
     let others = [
-        (Seed::new(LOG, 3, 2), 8192),
-        (Seed::new(LOG, 4, 1), 8192),
-        (Seed::new(LogId(LOG.0 + 1), 3, 1), 8192),
-        (seed, 8208),
+        (Seed::new(LOG, 3, 2), 8192, Flaw::NoRecord),
+        (Seed::new(LOG, 4, 1), 8192, Flaw::NoRecord),
+        (Seed::new(LogId(LOG.0 + 1), 3, 1), 8192, Flaw::NoRecord),
+        (seed, 8208, Flaw::Checksum),
     ];
-    for (seed, offset) in others {
+    for (seed, offset, flaw) in others {
+        assert_eq!(Record::decode(&bytes, seed, offset), Err(flaw));
+        // Also where the mark is the same, as that of one in 65,536 others is.
+        let mut bytes = bytes.clone();
+        bytes[..2].copy_from_slice(&seed.mark());
         assert_eq!(Record::decode(&bytes, seed, offset), Err(Flaw::Checksum));
     }
 }
@@ -114,7 +122,7 @@ fn a_batch_lies_as_the_page_says() {
     let batch = Record::batch(0x0102, 0x0304);
     let bytes = encode(&batch, seed, 8192);
     assert_eq!(bytes.len(), BATCH_BYTES);
-    assert_eq!(&bytes[..4], b"Kr\x06\0");
+    assert_eq!((&bytes[..2], &bytes[2..4]), (&seed.mark()[..], &[6, 0][..]));
     assert_eq!(
         &bytes[8..],
         &[0, 0, 2, 1, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]

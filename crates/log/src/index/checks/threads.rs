@@ -45,6 +45,16 @@ fn resident_bytes() -> u64 {
 }
 
 /// What a load of keys costs: bytes a key at every moment, and how long puts take.
+/// Longer than any put may take because the index grows.
+const LONG_NS: u64 = 1_000_000;
+
+/// How long this thread could have run and had no processor.
+fn waited_for_processor_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = text.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+    waited.unwrap_or(0)
+}
+
 #[test]
 #[ignore = "soak: a minute, 900 MB"]
 fn soak_index_load_of_50_million_strings() {
@@ -53,6 +63,7 @@ fn soak_index_load_of_50_million_strings() {
     let index = HashIndex::new(KEYS).expect("an index");
     let mut random = Random::new(1, 0);
     let (mut most, mut worst, mut above) = (0.0_f64, 0, 0_u32);
+    let mut waited_ns = waited_for_processor_ns();
     let began = Instant::now();
     let mut last = began;
     for number in 1..=KEYS {
@@ -63,10 +74,17 @@ fn soak_index_load_of_50_million_strings() {
         });
         drop(guard);
         let now = Instant::now();
-        let taken = now.duration_since(last).as_nanos();
+        let mut taken = now.duration_since(last).as_nanos() as u64;
         last = now;
+        // Other work of the machine is none of the index's. Asking costs two microseconds.
+        if taken > worst || taken > LONG_NS || number % 1024 == 0 {
+            let waited = waited_for_processor_ns();
+            taken = taken.saturating_sub(waited - waited_ns);
+            waited_ns = waited;
+            last = Instant::now();
+        }
         worst = worst.max(taken);
-        above += u32::from(taken > 1_000_000);
+        above += u32::from(taken > LONG_NS);
         if number >= 2_500_000 {
             most = most.max(index.bytes() as f64 / number as f64);
         }
@@ -82,6 +100,7 @@ fn soak_index_load_of_50_million_strings() {
     println!(
         "{each} ns a put, the longest {worst} ns, {above} above 1 ms; at most {most:.3} bytes"
     );
+    assert_eq!(above, 0, "growth has a put wait");
     assert!(most < 18.0, "{most} bytes a key");
     let mut random = Random::new(1, 0);
     let began = Instant::now();
