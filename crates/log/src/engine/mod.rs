@@ -186,7 +186,8 @@ pub struct Engine<K> {
     directories: u16,
     segments: Vec<Option<Segment>>,
     units_of_segment: u64,
-    /// Empty segments that the manifest has, in the order in which they are taken.
+    /// Empty segments that the manifest has. The first one is taken, but for values the first that
+    /// was written before, if there is one.
     free: Vec<SegmentId>,
     preparing: Option<Preparing>,
     chain: Chain,
