@@ -116,6 +116,14 @@ fn a_damaged_record_is_named_and_the_others_are_dumped() {
         assert_eq!(lines[49], "{\"records\":49}");
         assert!(said.contains(&format!("at offset {} of 00000000.segment", at - 32)), "{said}");
     }
+    // What an open after a stop in order does not look at.
+    let mut bytes = fs::read(&segment).expect("a segment");
+    bytes[4096 + 30] ^= 1;
+    fs::write(&segment, bytes).expect("is written");
+    let (out, _) = run(&["log", "verify", &log], 3);
+    let header = "00000000.segment: offset 4096, 4096 bytes: a copy of the header is damaged";
+    assert!(out.contains(&place) && out.contains(header), "{out}");
+    assert!(out.contains("; 2 places are damaged"), "{out}");
 }
 
 #[test]

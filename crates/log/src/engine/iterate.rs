@@ -47,8 +47,10 @@ pub struct Iteration {
     span: Span,
     /// Segments to visit, in their order, the first one being visited. All are pinned.
     visits: VecDeque<Visit>,
-    /// Segments that were visited and are still pinned.
+    /// Segments that were visited by what was taken last, and are pinned until that is shown.
     visited: Vec<SegmentId>,
+    /// Segments that were visited before, and are still pinned.
+    done: Vec<SegmentId>,
     /// Segments of the parts of the large value that was shown last, pinned.
     parts: Vec<SegmentId>,
 }
@@ -76,8 +78,9 @@ impl Iteration {
     }
 
     /// Takes what [`Iteration::window`] has asked for: the records in it, and what is damaged, in
-    /// their order. Which records count, the engine says.
+    /// their order. Which records count, the engine says. All that was taken before is shown.
     pub fn take(&mut self, bytes: &[u8]) -> Vec<Result<Found, Error>> {
+        self.done.append(&mut self.visited);
         let Some(visit) = self.visits.front_mut() else { return Vec::new() };
         let found = visit.take(bytes, self.span);
         if visit.window().is_none() {
@@ -135,7 +138,13 @@ impl<K: Keys> Engine<K> {
         visits.sort_unstable_by_key(|visit| (visit.begun, visit.segment));
         visits.iter().for_each(|visit| self.pins.pin(visit.segment));
         let span = Span { log: self.manifest.log, from, upto };
-        Ok(Iteration { span, visits: visits.into(), visited: Vec::new(), parts: Vec::new() })
+        Ok(Iteration {
+            span,
+            visits: visits.into(),
+            visited: Vec::new(),
+            done: Vec::new(),
+            parts: Vec::new(),
+        })
     }
 
     /// Below which sequence every value is flushed: those from it on are none of an iteration that
@@ -200,7 +209,7 @@ impl<K: Keys> Engine<K> {
         found: &mut Vec<Result<Found, Error>>,
         now_ms: u64,
     ) {
-        iteration.visited.drain(..).for_each(|segment| self.pins.unpin(segment));
+        iteration.done.drain(..).for_each(|segment| self.pins.unpin(segment));
         for item in found.iter_mut() {
             if let Ok(record) = item
                 && self.is_stranded(record.segment, record.offset)
@@ -252,7 +261,7 @@ impl<K: Keys> Engine<K> {
     /// Ends an iteration: what it kept from being freed may be freed.
     pub fn end_iteration(&mut self, iteration: Iteration) {
         let left = iteration.visits.into_iter().map(|visit| visit.segment);
-        for segment in left.chain(iteration.visited).chain(iteration.parts) {
+        for segment in left.chain(iteration.visited).chain(iteration.done).chain(iteration.parts) {
             self.pins.unpin(segment);
         }
     }

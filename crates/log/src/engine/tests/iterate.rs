@@ -31,6 +31,8 @@ impl Log {
         let Outcome::Read(buffer, bytes) = read else { panic!("a read answers with bytes") };
         let mut found = iteration.take(&buffer.as_slice()[..bytes]);
         self.engine.keep_newest(&mut iteration, &mut found, self.now_ms);
+        let places = found.iter().flatten().map(|found| found.segment);
+        assert!(places.into_iter().all(|segment| self.engine.is_pinned(segment)), "let go early");
         let count = found.len();
         for item in found.into_iter().take(most) {
             let item = item.expect("nothing is damaged");
@@ -95,7 +97,9 @@ fn what_nobody_writes_is_shown_once_and_going_on_from_the_end_shows_the_rest() {
         let mut iteration = log.engine.iterate(None).unwrap();
         let mut rounds = 0;
         let end = loop {
-            let most = if random.below(3) == 0 { 1 } else { usize::MAX };
+            // Whoever goes on from a cursor sees what was flushed since: some runs do not.
+            let pauses = seed % 2 == 1 && random.below(3) == 0;
+            let most = if pauses { 1 } else { usize::MAX };
             iteration = match log.show(iteration, &mut shown, most) {
                 Ok(iteration) => iteration,
                 Err(end) => break end,
