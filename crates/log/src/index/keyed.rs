@@ -143,6 +143,14 @@ impl Keys for Keyed {
     }
 
     fn prepare(&self, hash: KeyHash) -> Result<(), IndexFull> {
+        // A search may find room for more, but not for the same keys in any order: a recovery,
+        // which has another one, must have room for all.
+        if let Index::Hash(index) = &self.index
+            && !index.has_room_for(1)
+            && matches!(self.index.get(hash), Lookup::Absent)
+        {
+            return Err(IndexFull);
+        }
         match self.index.prepare(hash) {
             Ok(()) => Ok(()),
             Err(IndexError::Full { .. }) => Err(IndexFull),
@@ -165,9 +173,7 @@ impl Keys for Keyed {
     fn prepare_all(&self, hashes: &[KeyHash]) -> Result<(), IndexFull> {
         // One may take the place that was found for another: there has to be room for as many.
         match &self.index {
-            Index::Hash(index) if hashes.len() > 1 && !index.has_room_for(hashes.len()) => {
-                Err(IndexFull)
-            }
+            Index::Hash(index) if !index.has_room_for(hashes.len()) => Err(IndexFull),
             _ => hashes.iter().try_for_each(|hash| self.prepare(*hash)),
         }
     }
@@ -275,18 +281,25 @@ mod tests {
 
     #[test]
     fn a_full_index_has_no_room_for_a_new_key_but_for_an_old_one() {
-        let keys = Keyed::hash(HashIndex::new(1).expect("an index"), &[7; WIDE_SEED_BYTES]);
-        let mut last = None;
+        let make = || Keyed::hash(HashIndex::new(1).expect("an index"), &[7; WIDE_SEED_BYTES]);
+        let keys = make();
+        let mut taken = Vec::new();
         let full = (0_u64..).find_map(|number| {
             let hash = KeyHash::from(number).shortened(63);
             let prepared = keys.prepare(hash);
             if prepared.is_ok() {
                 keys.publish(hash, entry(number + 1));
-                last = Some(hash);
+                taken.push(hash);
             }
             prepared.err()
         });
         assert_eq!(full, Some(IndexFull));
-        assert_eq!(keys.prepare(last.expect("some fit")), Ok(()));
+        assert_eq!(keys.prepare(taken[0]), Ok(()));
+        // Nor do others that are asked for, one after the other, find a place by luck.
+        let others = (0..1000).map(|number| KeyHash::from(!number).shortened(63));
+        assert!(others.into_iter().all(|hash| keys.prepare(hash).is_err()));
+        // In whatever order they come, an index as large has room for all of them.
+        let again = make();
+        assert!(taken.iter().rev().all(|hash| again.insert(*hash, entry(1)) == Ok(None)));
     }
 }
