@@ -79,7 +79,7 @@ impl<K: Keys> Engine<K> {
                 (None, Role::Sealed) => self.manifest.shape.segment_bytes,
                 // Behind its last good flush there may be anything of what was written again.
                 (None, Role::Unlisted) => self.good_end(id),
-                (None, Role::Free | Role::Open) => continue,
+                (None, Role::Free | Role::Freeing | Role::Open) => continue,
             };
             rows.push(Row::of(id));
             copies.push(Copied { segment: id, file: segment.file(id), bytes });

@@ -63,6 +63,7 @@ impl<K: Keys> Engine<K> {
         self.open.as_ref().is_some_and(is_waiting)
             || self.closing.iter().any(|it| is_waiting(it) || is_unflushed(it) || is_unsealed(it))
             || self.wants_segment()
+            || self.wants_freeing()
             || self.wants_growth()
     }
 

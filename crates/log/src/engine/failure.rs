@@ -39,7 +39,9 @@ impl<K: Keys> Engine<K> {
         self.good_ends.insert(segment, tail.flushed_end());
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = Role::Unlisted;
+            // Also of what is not flushed: the disk may have it.
             segment.smallest_sequence = smallest;
+            segment.may_be_freed = false;
         }
         let unflushed = tail.into_unflushed(self.next_ticket);
         self.failed_tickets.push(unflushed.tickets.clone());
@@ -165,6 +167,8 @@ impl<K: Keys> Engine<K> {
                 self.larges.insert(entry.position, parts);
             }
         }
+        // Some of it was acknowledged long ago.
+        self.drain_below = self.drain_below.max(self.next_ticket);
         Some(())
     }
 

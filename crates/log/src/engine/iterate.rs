@@ -186,7 +186,7 @@ impl<K: Keys> Engine<K> {
                 let whole = records(shape.segment_bytes, Lacks::Known);
                 (segment.smallest_sequence, good.unwrap_or(whole))
             }
-            (None, Role::Free | Role::Open) => return None,
+            (None, Role::Free | Role::Freeing | Role::Open) => return None,
         };
         Some(Visit {
             begun,

@@ -3,8 +3,10 @@
 //! The parts are appended first, and found by nobody. The head, which names them, is appended when
 //! all of them are durable. A value that is never finished is dead bytes.
 
+use std::collections::BTreeMap;
+
 use super::{
-    Engine, Mark, Settled,
+    Engine, Mark, Pin, Settled,
     write::{Needed, Purpose, Put, Room, Wrote},
 };
 use crate::{
@@ -14,6 +16,7 @@ use crate::{
         record::{Kind, Parts, Record},
     },
     keys::Keys,
+    plan::SegmentId,
     position::{Position, SizeClass},
 };
 
@@ -25,6 +28,8 @@ pub struct Upload {
     value_bytes: u64,
     left: u64,
     parts: Vec<(Position, SizeClass)>,
+    /// Of the segments that parts lie in: a part without a head is not live.
+    pins: BTreeMap<SegmentId, Pin>,
     /// The first part's, and the last one's.
     marks: Option<(Mark, Mark)>,
 }
@@ -67,7 +72,15 @@ impl<K: Keys> Engine<K> {
             return Err(Error::ValueBytes { got: value_bytes, max });
         }
         let number = self.draw()?;
-        Ok(Upload { hash, number, value_bytes, left: value_bytes, parts: Vec::new(), marks: None })
+        Ok(Upload {
+            hash,
+            number,
+            value_bytes,
+            left: value_bytes,
+            parts: Vec::new(),
+            pins: BTreeMap::new(),
+            marks: None,
+        })
     }
 
     /// Appends the next part: as long as parts are, and the last one the rest. `Wait` as of a put.
@@ -99,6 +112,10 @@ impl<K: Keys> Engine<K> {
         let mark = Mark(self.next_ticket);
         let place = self.append_hidden(&record, upload.hash);
         upload.parts.push(place);
+        let (segment, _) = self.place(place.0);
+        if let Some(pin) = self.pin(segment).filter(|_| !base::mutant!("log_upload_unpinned")) {
+            upload.pins.insert(segment, pin);
+        }
         upload.left -= bytes;
         upload.marks = Some((upload.marks.map_or(mark, |(first, _)| first), mark));
         Ok(Wrote::Done { sequence: upload.number, mark })

@@ -17,10 +17,12 @@ mod batch;
 mod chain;
 mod commit;
 mod failure;
+mod freeing;
 mod growth;
 mod iterate;
 mod large;
 mod listing;
+mod pin;
 mod pins;
 mod read;
 mod recovery;
@@ -39,6 +41,7 @@ pub use self::{
     batch::{Batch, Change},
     iterate::{Found, Iteration},
     large::Upload,
+    pin::Pin,
     read::{Fetched, Get, Reading, Stored},
     recovery::{Damage, New, Opening, Progress, Report, Torn, Verified, Wrong},
     usage::Space,
@@ -47,6 +50,7 @@ pub use self::{
 };
 use self::{
     chain::Chain,
+    freeing::Freeing,
     listing::Spare,
     pins::Pins,
     sealing::Sealing,
@@ -175,6 +179,10 @@ pub struct Counts {
     pub rewritten: u64,
     /// Gets that found the record of another key: two keys have one hash.
     pub collisions: u64,
+    /// Segments that were freed, to be used again.
+    pub segments_freed: u64,
+    /// Segments whose files were removed.
+    pub files_removed: u64,
 }
 
 /// A log.
@@ -195,8 +203,11 @@ pub struct Engine<K> {
     retry_at_ms: u64,
     /// How many attempts have failed since one has succeeded.
     attempts: u32,
-    /// The next number of a segment.
+    /// No segment is made any more.
+    is_stopping: bool,
+    /// The first number that no segment has had.
     next_segment: u32,
+    freeing: Freeing,
     /// What the keys are to grow to.
     growth: Option<u64>,
     /// Why they have not.

@@ -1,6 +1,6 @@
 //! Gets: what memory has is answered at once, the rest by one read.
 
-use super::{Engine, Mark, failure::Seen, tail::Tail};
+use super::{Engine, Mark, Pin, failure::Seen, tail::Tail};
 use crate::{
     error::Error,
     format::{
@@ -56,7 +56,8 @@ pub enum Get {
     Wait,
 }
 
-/// A read that fetches a record.
+/// A read that fetches a record. As long as it is kept, what it leads to stays where it is, the
+/// parts of a large value included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     file: File,
@@ -67,6 +68,10 @@ pub struct Reading {
     from: u64,
     bytes: usize,
     wanted: Wanted,
+    /// Of the segment.
+    pin: Pin,
+    /// Of the segments that parts of the value lie in.
+    part_pins: Vec<Pin>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,6 +212,17 @@ impl<K: Keys> Engine<K> {
         Ok(Some(stored))
     }
 
+    /// Of the segments that the parts of the value lie in whose head is there.
+    fn part_pins(&self, head: Position) -> Vec<Pin> {
+        if self.larges.is_empty() {
+            return Vec::new();
+        }
+        let parts = self.larges.get(&head).map_or(&[][..], Vec::as_slice);
+        let mut segments: Vec<_> = parts.iter().map(|(part, _)| self.place(*part).0).collect();
+        segments.dedup();
+        segments.into_iter().filter_map(|segment| self.pin(segment)).collect()
+    }
+
     fn reading(
         &self,
         position: Position,
@@ -218,6 +234,8 @@ impl<K: Keys> Engine<K> {
         let segment = self.segment(id).ok_or(Error::Unreachable { segment: id })?;
         let block = u64::from(shape.block_bytes);
         let from = offset - offset % block;
+        let is_pinned = !base::mutant!("log_freed_under_readers");
+        let pin = if is_pinned { segment.pin.clone() } else { Pin::default() };
         let end = (offset + u64::from(class.bytes())).next_multiple_of(block);
         let bytes = end.min(shape.segment_bytes).saturating_sub(from);
         Ok(Reading {
@@ -227,6 +245,8 @@ impl<K: Keys> Engine<K> {
             from,
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
             wanted,
+            pin,
+            part_pins: self.part_pins(position),
         })
     }
 }

@@ -223,6 +223,8 @@ impl<K: Keys> Engine<K> {
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = role;
             segment.smallest_sequence = smallest;
+            segment.may_be_freed = role == Role::Sealed;
         }
+        self.note_if_empty(segment);
     }
 }

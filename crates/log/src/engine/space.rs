@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{
-    Engine, Job, Mode,
+    Engine, Job, Mode, Pin,
     chain::{Broken, Chain, Progress},
     tail::Tail,
     write::Purpose,
@@ -20,12 +20,11 @@ use crate::{
     },
     keys::Keys,
     plan::{Action, Buffer, DirectoryId, Failure, File, FileName, Outcome, Plan, SegmentId},
-    position::UNIT_BYTES,
 };
 
 /// Empty segments that values do not take: one for removes on a full disk, one for rewriting after
 /// a failed flush.
-const RESERVE: usize = 2;
+pub(super) const RESERVE: usize = 2;
 
 /// Empty segments beyond the reserve that are prepared ahead.
 const AHEAD: usize = 1;
@@ -50,12 +49,14 @@ pub(super) enum Role {
     Open,
     /// Its footer is flushed.
     Sealed,
+    /// Its next generation is being written.
+    Freeing,
     /// It has records and no footer: a flush of it failed, or it cannot be read in full.
     Unlisted,
 }
 
 /// A segment of the log.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Segment {
     pub(super) directory: DirectoryId,
     pub(super) generation: u64,
@@ -66,8 +67,13 @@ pub(super) struct Segment {
     pub(super) is_written: bool,
     /// Bytes of records that are the newest of their keys, by size classes.
     pub(super) live_bytes: u64,
-    /// The smallest sequence in it; 0 when there is none, or it is not sealed.
+    /// The smallest sequence in it; 0 when there is none, or it is still being written.
     pub(super) smallest_sequence: u64,
+    /// Whether it may be freed when nothing in it is live. What cannot be read may be read another
+    /// time; and after a failed flush the file is left alone before the next open.
+    pub(super) may_be_freed: bool,
+    /// Is held by all who read from it.
+    pub(super) pin: Pin,
 }
 
 /// A segment that is on its way.
@@ -78,6 +84,12 @@ pub(super) enum Preparing {
     Clearing(SegmentId),
     /// No segment: the manifest is written that has more keys.
     Growing(u64),
+    /// Its next generation is written.
+    Freeing(SegmentId),
+    /// The manifest is written that has no row of it.
+    Dropping(SegmentId),
+    /// Its file is removed.
+    Removing(SegmentId),
 }
 
 /// Whether zeros are written to a segment before it is used.
@@ -106,6 +118,8 @@ impl Segment {
             is_written: false,
             live_bytes: 0,
             smallest_sequence: 0,
+            may_be_freed: true,
+            pin: Pin::default(),
         }
     }
 
@@ -155,7 +169,12 @@ impl<K: Keys> Engine<K> {
     }
 
     /// Whether to wait for a segment.
-    fn no_segment(&self) -> Result<(), Error> {
+    fn no_segment(&mut self) -> Result<(), Error> {
+        if self.is_freeing() {
+            // What is in the way is on its way.
+            self.drain_below = self.drain_below.max(self.next_ticket);
+            return Ok(());
+        }
         if self.segments_left() == 0 && self.preparing.is_none() {
             return Err(Error::PositionsUsedUp { segments: self.segments_max() });
         }
@@ -170,13 +189,9 @@ impl<K: Keys> Engine<K> {
     }
 
     /// How many segments the index, and the manifest, can tell apart.
-    fn segments_max(&self) -> usize {
+    pub(super) fn segments_max(&self) -> usize {
         let reached = self.index.units_max() / self.units_of_segment;
         usize::try_from(reached).unwrap_or(usize::MAX).min(SEGMENTS_MAX)
-    }
-
-    fn segments_left(&self) -> usize {
-        self.segments_max().saturating_sub(self.next_segment as usize)
     }
 
     /// The next action that prepares a segment.
@@ -184,8 +199,12 @@ impl<K: Keys> Engine<K> {
         if self.wants_growth() {
             self.begin_growth();
         }
-        if self.wants_segment() {
+        // To free one is sooner done than to make one.
+        let has_begun = self.preparing.is_none() && self.begin_freeing();
+        if !has_begun && self.wants_segment() {
             self.prepare_segment();
+        } else if !has_begun {
+            self.begin_removal();
         }
         let action = self.chain.next()?;
         let token = self.token(Job::Chain);
@@ -196,11 +215,11 @@ impl<K: Keys> Engine<K> {
         let is_due = self.now_ms >= self.retry_at_ms && self.preparing.is_none();
         let written = if self.settings.mode == Mode::Safe { WRITTEN_AHEAD } else { 0 };
         let is_wanted = self.free.len() < RESERVE + AHEAD + written && self.segments_left() > 0;
-        is_wanted && is_due && !self.is_read_only()
+        is_wanted && is_due && !self.is_stopping && !self.is_read_only()
     }
 
     fn prepare_segment(&mut self) {
-        let id = SegmentId(self.next_segment);
+        let id = self.next_number();
         // In turn, and past a directory that has no room or fails.
         let turn = (u64::from(id.0) + u64::from(self.attempts)) % u64::from(self.directories);
         let directory = DirectoryId(u16::try_from(turn).unwrap_or(0));
@@ -234,7 +253,7 @@ impl<K: Keys> Engine<K> {
             chain.push(Action::FlushDirectory { directory });
         }
         let mut manifest = self.manifest.clone();
-        manifest.rows.push(Row::of(id));
+        push_row(&mut manifest.rows, id);
         chain.push_manifest(&manifest.encode());
         self.chain = chain;
         self.preparing = Some(Preparing::Making(id, directory, is_written));
@@ -246,15 +265,20 @@ impl<K: Keys> Engine<K> {
         match (progress, self.preparing.take()) {
             (Progress::More, preparing) => self.preparing = preparing,
             (Progress::Finished, Some(Preparing::Making(id, directory, is_written))) => {
-                self.manifest.rows.push(Row::of(id));
+                push_row(&mut self.manifest.rows, id);
                 self.add_segment(id, directory, is_written);
-                self.next_segment = id.0 + 1;
+                self.use_number(id);
                 self.retry_at_ms = 0;
                 self.attempts = 0;
             }
             (Progress::Finished, Some(Preparing::Growing(kmax))) => self.end_growth(kmax),
+            (Progress::Finished, Some(Preparing::Freeing(id))) => self.end_freeing(id),
+            (Progress::Finished, Some(Preparing::Dropping(id))) => self.end_removal(id),
+            (Progress::Finished, Some(Preparing::Removing(id))) => {
+                self.freeing.numbers.insert(id);
+            }
             // It is cleared away, and the number is free again.
-            (Progress::Finished, _) => {}
+            (Progress::Finished, Some(Preparing::Clearing(_)) | None) => {}
             (Progress::Broken(broken), preparing) => self.break_chain(broken, preparing),
         }
     }
@@ -272,9 +296,16 @@ impl<K: Keys> Engine<K> {
     fn break_chain(&mut self, broken: Broken, preparing: Option<Preparing>) {
         self.chain = Chain::default();
         self.is_manifest_unsure |= broken.is_unsure;
-        if let Some(Preparing::Growing(_)) = preparing {
-            self.growth_error = Some(broken.error);
-            return;
+        match preparing {
+            Some(Preparing::Growing(_)) => {
+                self.growth_error = Some(broken.error);
+                return;
+            }
+            Some(Preparing::Freeing(id)) => return self.leave_segment(id),
+            Some(Preparing::Dropping(id)) => return self.keep_segment(id),
+            // Its number is not used again before the next open.
+            Some(Preparing::Removing(_)) => return,
+            Some(Preparing::Making(..) | Preparing::Clearing(_)) | None => {}
         }
         self.attempts = self.attempts.saturating_add(1);
         let directories = u32::from(self.directories);
@@ -291,9 +322,9 @@ impl<K: Keys> Engine<K> {
         }
         match preparing {
             // Somebody else's file has the number: it is passed over.
-            Some(Preparing::Making(id, ..)) if is_taken(&broken, id) => {
-                self.next_segment = id.0 + 1;
-            }
+            Some(Preparing::Making(id, ..)) if is_taken(&broken, id) => self.use_number(id),
+            // There is nothing of it.
+            Some(Preparing::Making(id, ..)) if is_of_create(&broken, id) => {}
             Some(Preparing::Making(id, directory, _)) => {
                 let file = File { directory, name: FileName::Segment(id) };
                 let home = DirectoryId(0);
@@ -306,15 +337,16 @@ impl<K: Keys> Engine<K> {
                 self.preparing = Some(Preparing::Clearing(id));
             }
             // What is left of it is in the way of its number.
-            Some(Preparing::Clearing(id)) => self.next_segment = id.0 + 1,
-            Some(Preparing::Growing(_)) | None => {}
+            Some(Preparing::Clearing(id)) => self.use_number(id),
+            _ => {}
         }
     }
+}
 
-    /// The first unit of the log that no segment has reached yet.
-    pub fn units_end(&self) -> u64 {
-        u64::from(self.next_segment) * self.manifest.shape.segment_bytes / u64::from(UNIT_BYTES)
-    }
+/// Rows are in the order of their numbers.
+fn push_row(rows: &mut Vec<Row>, id: SegmentId) {
+    let at = rows.partition_point(|row| row.segment < id);
+    rows.insert(at, Row::of(id));
 }
 
 /// Writes zeros over all of a file: to write to a block that was only allocated takes the file
@@ -327,6 +359,14 @@ fn push_zeros(chain: &mut Chain, file: File, file_bytes: u64) {
         let (buffer, bytes) = (Arc::clone(&zeros), left.min(ZEROS_BYTES));
         chain.push(Action::Write { file, offset, buffer, from: 0, bytes });
     }
+}
+
+/// Whether the file of the segment could not be made, and so is not there.
+fn is_of_create(broken: &Broken, id: SegmentId) -> bool {
+    matches!(
+        &broken.error,
+        Error::Disk { doing: "create", file, .. } if file.name == FileName::Segment(id)
+    )
 }
 
 fn is_taken(broken: &Broken, id: SegmentId) -> bool {

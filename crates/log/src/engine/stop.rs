@@ -15,8 +15,7 @@ impl<K: Keys> Engine<K> {
     pub fn close(&mut self, disk: &mut dyn Disk, now_ms: u64) -> Result<(), Error> {
         assert!(self.jobs.is_empty(), "a log is stopped when nothing is out");
         self.settings.mode = Mode::Safe;
-        // No segment is made any more.
-        self.retry_at_ms = u64::MAX;
+        self.is_stopping = true;
         loop {
             while let Some(plan) = self.poll(now_ms) {
                 let outcome = disk.perform(plan.action);
@@ -51,7 +50,7 @@ impl<K: Keys> Engine<K> {
                 // One that was opened and not used.
                 Role::Free | Role::Open => CleanState::Free,
                 Role::Sealed => CleanState::Sealed,
-                Role::Unlisted => CleanState::Failed,
+                Role::Unlisted | Role::Freeing => CleanState::Failed,
             };
             row.generation = segment.generation;
             row.live_bytes = segment.live_bytes;

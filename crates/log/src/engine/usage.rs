@@ -48,7 +48,7 @@ impl<K: Keys> Engine<K> {
             let (count, used) = match segment.role {
                 Role::Sealed => (&mut space.sealed, shape.segment_bytes),
                 Role::Unlisted => (&mut space.unlisted, shape.segment_bytes),
-                Role::Free => (&mut space.free, 0),
+                Role::Free | Role::Freeing => (&mut space.free, 0),
                 Role::Open => (&mut space.open, self.open_bytes(row.segment)),
             };
             *count += 1;

@@ -468,8 +468,10 @@ impl<K: Keys> Engine<K> {
         let parts = self.larges.remove(&old.position).unwrap_or_default();
         for (position, class) in parts.into_iter().chain([(old.position, old.class)]) {
             let (segment, _) = self.place(position);
-            if let Some(segment) = self.segment_mut(segment) {
-                segment.live_bytes = segment.live_bytes.saturating_sub(class.bytes().into());
+            let Some(found) = self.segment_mut(segment) else { continue };
+            found.live_bytes = found.live_bytes.saturating_sub(class.bytes().into());
+            if found.live_bytes == 0 {
+                self.note_if_empty(segment);
             }
         }
     }

@@ -60,6 +60,28 @@ impl Header {
         stamp(0, block, 12);
     }
 
+    /// Whether `block` may be what a crash has left of copy `copy` while the segment was freed, and
+    /// the other copy is `self`: a mixture of a generation and the next, one of which is this.
+    #[must_use]
+    pub fn is_torn(&self, copy: u64, block: &[u8]) -> bool {
+        if copy != (self.generation + 1) % HEADER_COPIES || block.len() < 64 {
+            return false;
+        }
+        let mut encoded = vec![0; block.len()];
+        let mut of = |generation| {
+            Self { generation, ..*self }.encode(&mut encoded);
+            encoded.clone()
+        };
+        let earlier = self.generation.saturating_sub(1).max(1);
+        let (before, this, next) = (of(earlier), of(self.generation), of(self.generation + 1));
+        let is_mixture = |one: &[u8], other: &[u8]| {
+            let mut bytes = block.iter().zip(one.iter().zip(other));
+            bytes.all(|(byte, (one, other))| byte == one || byte == other)
+        };
+        // The copy that was written first, and the one that was written second.
+        is_mixture(&this, &next) || is_mixture(&before, &this)
+    }
+
     /// Reads a copy from a block.
     ///
     /// # Errors

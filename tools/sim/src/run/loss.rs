@@ -65,12 +65,22 @@ impl Run {
         let promised = self.promises.oldest(key).map_or(0, |version| version.number);
         let places = self.places.get(&promised).map_or(&[][..], Vec::as_slice);
         let is_named = places.iter().any(|place| self.unread.names(*place));
+        // Or what came after it was durable, although nobody was told, and has freed its segment.
+        let is_named = is_named || self.has_unread_after(key, promised);
         if !is_named && !self.promises.allows(key, seen, times) {
             return Err(format!("key {key}: version {promised} is not there, and is not named"));
         }
         self.count("keys hidden by what could not be read");
         self.unread.hide(key, newest.number, shown);
         Ok(())
+    }
+
+    /// Whether something could not be read where a version of the key is that came after this one.
+    fn has_unread_after(&self, key: u64, promised: Number) -> bool {
+        let ever = self.ever.get(&key).map_or(&[][..], Vec::as_slice);
+        let after = ever.iter().filter(|version| version.number > promised);
+        let mut places = after.filter_map(|version| self.places.get(&version.number)).flatten();
+        places.any(|place| self.unread.has_damage_at(*place))
     }
 
     /// The last version of all that the key ever had which looks like that.
@@ -166,6 +176,8 @@ impl Run {
 #[derive(Debug, Default)]
 pub(super) struct Unread {
     named: Vec<Named>,
+    /// Those of these that are no ends of tails.
+    damaged: Vec<Named>,
     /// By key: its newest version, and what the log shows.
     shown: BTreeMap<u64, (Number, Version)>,
     /// Keys of these that were written since.
@@ -173,8 +185,10 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    pub(super) fn new(named: Vec<Named>) -> Self {
-        Self { named, ..Self::default() }
+    pub(super) fn new(report: &Report) -> Self {
+        let damaged = report.damages.iter().map(|it| Named::new(it.file, it.offset, it.bytes));
+        let (named, damaged) = (named_by(report).collect(), damaged.collect());
+        Self { named, damaged, ..Self::default() }
     }
 
     /// Whether there is anything that could not be read.
@@ -184,6 +198,10 @@ impl Unread {
 
     fn names(&self, place: (u32, u64)) -> bool {
         self.named.iter().any(|named| named.covers(place))
+    }
+
+    fn has_damage_at(&self, place: (u32, u64)) -> bool {
+        self.damaged.iter().any(|damaged| damaged.covers(place))
     }
 
     /// Notes that a log which does not know the newest version of a key shows another one.

@@ -120,7 +120,7 @@ impl Run {
                 return Err(format!("damage is named where there is none: {:?}", report.damages));
             }
             self.count("openings that could not read all");
-            self.unread = Unread::new(named_by(report).collect());
+            self.unread = Unread::new(report);
             self.promises.forget_acknowledgements();
         }
         if report.is_clean {

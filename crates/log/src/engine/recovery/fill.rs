@@ -190,18 +190,18 @@ impl<K: Keys> Engine<K> {
         let segments = self.segments.len();
         let tally =
             || Tally { index, units_of_segment, live: vec![0; segments], heads: BTreeSet::new() };
-        let tallies = thread::scope(|scope| {
+        let (tallies, unknown) = thread::scope(|scope| {
             let mut fillers: Vec<Filler<'_, '_, K>> = match source.disk.shared() {
                 Some(_) => (0..THREADS).map(|_| Filler::there(scope, tally)).collect(),
                 None => vec![Filler::here(tally())],
             };
             let count = fillers.len();
-            self.merge(source, cursors, progress, report, |record| {
+            let unknown = self.merge(source, cursors, progress, report, |record| {
                 let of = (record.hash.0 >> SIDE_BY_SIDE_BITS) as usize % count;
                 fillers[of].put(record)
             })?;
             let tallies = fillers.into_iter().map(Filler::finish);
-            Ok::<_, Error>(tallies.collect::<Result<Vec<_>, _>>()?)
+            Ok::<_, Error>((tallies.collect::<Result<Vec<_>, _>>()?, unknown))
         })?;
         let (lives, heads): (Vec<_>, Vec<_>) =
             tallies.into_iter().map(|tally| (tally.live, tally.heads)).unzip();
@@ -211,12 +211,14 @@ impl<K: Keys> Engine<K> {
                 segment.live_bytes = u64::try_from(bytes).unwrap_or(0);
             }
         }
+        unknown.into_iter().for_each(|segment| self.forbid_freeing(segment));
         let mut heads: Vec<Position> = heads.into_iter().flatten().collect();
         heads.sort_unstable();
         Ok(heads)
     }
 
-    /// Hands every record that decides to `put`, in the order of their sequences.
+    /// Hands every record that decides to `put`, in the order of their sequences. Says of which
+    /// segments not everything is known.
     fn merge(
         &self,
         source: &mut Source<'_>,
@@ -224,9 +226,10 @@ impl<K: Keys> Engine<K> {
         progress: &mut dyn FnMut(Progress),
         report: &mut Report,
         mut put: impl FnMut(Newer) -> Result<(), IndexFull>,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<SegmentId>, Error> {
         let segments = self.manifest.rows.len();
         let index = &self.index;
+        let mut unknown = Vec::new();
         merge(source, cursors, index, |segment, listed| {
             report.records += 1;
             if report.records.is_multiple_of(PROGRESS_RECORDS) {
@@ -241,6 +244,7 @@ impl<K: Keys> Engine<K> {
                     let bytes = entry.class.bytes().into();
                     report.damage(Damage { file, offset, bytes, what });
                 }
+                unknown.push(segment);
                 return Ok(());
             }
             let entry = index.kept(entry);
@@ -248,9 +252,12 @@ impl<K: Keys> Engine<K> {
             Ok::<(), Error>(())
         })?;
         for cursor in cursors {
+            if !cursor.damages.is_empty() {
+                unknown.push(cursor.segment);
+            }
             cursor.damages.drain(..).for_each(|damage| report.damage(damage));
         }
-        Ok(())
+        Ok(unknown)
     }
 
     /// What the index shall have for a record; `None` when there can be no such record.

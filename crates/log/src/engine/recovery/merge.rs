@@ -107,6 +107,11 @@ impl Cursor {
         self.to_seal.take()
     }
 
+    /// Whether everything that is in the segment could be read.
+    pub(super) fn is_known(&self) -> bool {
+        !self.is_scanned || self.to_seal.is_some()
+    }
+
     /// The smallest sequence of what decides, before anything was handed out; 0 for none.
     pub(super) fn smallest_sequence(&self) -> u64 {
         let found = self.entries.iter().rev().find(|listed| listed.kind.decides());

@@ -6,6 +6,7 @@ mod fill;
 mod home;
 mod inspect;
 mod merge;
+mod parts;
 mod report;
 mod scan;
 mod segments;
@@ -22,9 +23,9 @@ pub use self::{
 use super::{
     Counts, Engine, Settings,
     chain::Chain,
+    freeing::Freeing,
     listing::{Listing, Spare},
     pins::Pins,
-    read::Fetched,
     sealing::Footer,
     space::Role,
     write::Needed,
@@ -37,7 +38,7 @@ use crate::{
     },
     keys::{Keys, MakeKeys},
     plan::{Action, Buffer, DirectoryId, Disk, File, FileName},
-    position::{Position, SizeClass, UNIT_BYTES},
+    position::UNIT_BYTES,
 };
 
 /// What a log is made with when there is none.
@@ -95,7 +96,8 @@ impl<K: Keys> Engine<K> {
         };
         report.is_clean = saved.is_some();
         let index = saved.map_or_else(|| make.empty(&manifest), Ok)?;
-        segments::remove_unlisted(&mut source, &found, &manifest, &index, &mut report)?;
+        let foreign =
+            segments::remove_unlisted(&mut source, &found, &manifest, &index, &mut report)?;
         if found.has_index_new {
             let file = File { directory: HOME, name: FileName::IndexNew };
             source.perform(Action::Remove { file })?;
@@ -125,6 +127,7 @@ impl<K: Keys> Engine<K> {
         report.bytes_read = source.bytes_read;
         engine.next_sequence = manifest.run * RUN_SEQUENCES;
         engine.manifest = manifest;
+        engine.note_empty(&foreign);
         Ok((engine, report))
     }
 
@@ -163,7 +166,9 @@ impl<K: Keys> Engine<K> {
             chain: Chain::default(),
             retry_at_ms: 0,
             attempts: 0,
+            is_stopping: false,
             next_segment: 0,
+            freeing: Freeing::default(),
             growth: None,
             growth_error: None,
             is_manifest_unsure: false,
@@ -193,40 +198,6 @@ impl<K: Keys> Engine<K> {
             pins: Pins::default(),
             counts: Counts::default(),
         }
-    }
-
-    /// Reads the heads of large values: they say where live parts lie.
-    fn find_parts(&mut self, source: &mut Source<'_>, heads: Vec<Position>, report: &mut Report) {
-        for position in heads {
-            match self.read_head(source, position) {
-                Ok(parts) => {
-                    for (position, class) in &parts {
-                        self.add_live(*position, *class);
-                    }
-                    self.larges.insert(position, parts);
-                }
-                Err(error) => {
-                    let (id, offset) = self.place(position);
-                    let file = self.segment(id).map_or(MANIFEST, |segment| segment.file(id));
-                    let what = Wrong::Named(error);
-                    report.damage(Damage { file, offset, bytes: 0, what });
-                }
-            }
-        }
-    }
-
-    fn read_head(
-        &self,
-        source: &mut Source<'_>,
-        position: Position,
-    ) -> Result<Vec<(Position, SizeClass)>, Error> {
-        let reading = self.head_reading(position)?;
-        let bytes = source
-            .read(reading.file(), reading.first_byte(), reading.bytes())
-            .map_err(|failure| reading.failed(failure))?;
-        let Fetched::Head(_, parts) = reading.finish(bytes)? else { return Ok(Vec::new()) };
-        let readings = parts.positions().zip(self.part_classes(&parts)).collect();
-        Ok(readings)
     }
 
     /// Gives the segments that were read in full their footers.

@@ -35,7 +35,8 @@ enum Headed {
     Damaged,
 }
 
-/// Removes the segments that were on their way when the log ended.
+/// Removes the segments that were on their way when the log ended, to it or from it. Says which are
+/// somebody else's.
 ///
 /// # Errors
 /// When one is not what such a segment is: it belongs to another log, or has records.
@@ -45,7 +46,8 @@ pub(super) fn remove_unlisted<K: Keys>(
     manifest: &Manifest,
     index: &K,
     report: &mut Report,
-) -> Result<(), Error> {
+) -> Result<BTreeSet<SegmentId>, Error> {
+    let mut foreign = BTreeSet::new();
     let listed: BTreeSet<SegmentId> = manifest.rows.iter().map(|row| row.segment).collect();
     let mut directories = BTreeSet::new();
     for (id, (directory, bytes)) in &found.segments {
@@ -53,15 +55,25 @@ pub(super) fn remove_unlisted<K: Keys>(
             continue;
         }
         let file = File { directory: *directory, name: FileName::Segment(*id) };
-        if let Headed::Whole(generation) = read_header(source, file, *id, manifest, None)?
-            && has_record(source, file, *id, (manifest, generation, *bytes), index)
-        {
-            return Err(Error::Unlisted { file });
-        }
-        // A segment is made under a number above all others: this file was passed over.
-        if listed.last().is_some_and(|last| id < last) {
+        let is_own = match read_header(source, file, *id, manifest, None)? {
+            Headed::Whole(generation) => {
+                if has_record(source, file, *id, (manifest, generation, *bytes), index) {
+                    return Err(Error::Unlisted { file });
+                }
+                true
+            }
+            // One that was being made has no header yet, and nothing else.
+            Headed::Damaged => is_blank(source, file, *bytes),
+        };
+        if !is_own && listed.last().is_some_and(|last| id < last) {
+            // It was passed over.
             report.foreign(format!("{} of directory {}", file.name, directory.0));
+            foreign.insert(*id);
             continue;
+        }
+        if directories.is_empty() {
+            // The manifest without its row may not be durable: only the process may have ended.
+            source.perform(Action::FlushDirectory { directory: DirectoryId(0) })?;
         }
         source.perform(Action::Remove { file })?;
         directories.insert(*directory);
@@ -69,7 +81,18 @@ pub(super) fn remove_unlisted<K: Keys>(
     for directory in directories {
         source.perform(Action::FlushDirectory { directory })?;
     }
-    Ok(())
+    Ok(foreign)
+}
+
+/// Bytes that are looked at at once.
+const BLANK_BYTES: u64 = 1 << 20;
+
+/// Whether there is nothing but zeros in a file.
+fn is_blank(source: &mut Source<'_>, file: File, bytes: u64) -> bool {
+    (0..bytes.div_ceil(BLANK_BYTES)).all(|at| {
+        let read = source.read(file, at * BLANK_BYTES, BLANK_BYTES as usize);
+        read.is_ok_and(|read| read.iter().all(|byte| *byte == 0))
+    })
 }
 
 /// Whether any record is in the segment: one that was on its way has none.
@@ -95,16 +118,17 @@ fn read_header(
     file: File,
     id: SegmentId,
     manifest: &Manifest,
-    mut report: Option<&mut Report>,
+    report: Option<&mut Report>,
 ) -> Result<Headed, Error> {
     let block = u64::from(manifest.shape.block_bytes);
-    let mut generation = None;
+    let (mut newest, mut flawed) = (None::<Header>, Vec::new());
     for copy in 0..HEADER_COPIES {
-        let offset = copy * block;
-        let decoded = match source.read(file, offset, block as usize) {
-            Ok(bytes) => Header::decode(bytes),
+        let (decoded, bytes) = match source.read(file, copy * block, block as usize) {
+            Ok(bytes) => (Header::decode(bytes), bytes.to_vec()),
             // A medium that is damaged, and not a system that has no descriptor or memory to spare.
-            Err(Failure::Io { code: EIO, .. }) if report.is_some() => Err(HeaderFlaw::Damaged),
+            Err(Failure::Io { code: EIO, .. }) if report.is_some() => {
+                (Err(HeaderFlaw::Damaged), Vec::new())
+            }
             Err(failure) => return Err(Error::Disk { doing: "read", file, failure }),
         };
         let is_of = |header: &Header| {
@@ -115,17 +139,23 @@ fn read_header(
         match decoded {
             Ok(header) if header.log != manifest.log => return Err(Error::OtherLog { file }),
             Ok(header) if is_of(&header) => {
-                generation = generation.max(Some(header.generation));
-            }
-            Err(HeaderFlaw::Version(version)) => return Err(Error::Version { file, version }),
-            Ok(_) | Err(HeaderFlaw::Damaged) => {
-                if let Some(report) = &mut report {
-                    let what = Wrong::HeaderCopy;
-                    report.damage(Damage { file, offset, bytes: block, what });
+                if newest.is_none_or(|newest| newest.generation < header.generation) {
+                    newest = Some(header);
                 }
             }
+            Err(HeaderFlaw::Version(version)) => return Err(Error::Version { file, version }),
+            Ok(_) | Err(HeaderFlaw::Damaged) => flawed.push((copy, bytes)),
         }
     }
+    // A crash while the segment was freed leaves one copy, and it is freed again.
+    flawed.retain(|(copy, bytes)| !newest.is_some_and(|newest| newest.is_torn(*copy, bytes)));
+    if let Some(report) = report {
+        for (copy, _) in flawed {
+            let (offset, what) = (copy * block, Wrong::HeaderCopy);
+            report.damage(Damage { file, offset, bytes: block, what });
+        }
+    }
+    let generation = newest.map(|newest| newest.generation);
     Ok(generation.map_or(Headed::Damaged, Headed::Whole))
 }
 
@@ -145,6 +175,14 @@ pub(super) fn flush_scanned(source: &mut Source<'_>, cursors: &[Cursor]) -> Resu
 }
 
 impl<K: Keys> Engine<K> {
+    /// Something in it could not be read: it may be read another time.
+    pub(super) fn forbid_freeing(&mut self, id: SegmentId) {
+        if let Some(segment) = self.segment_mut(id) {
+            segment.may_be_freed = false;
+            segment.smallest_sequence = 1;
+        }
+    }
+
     /// Takes the segments as a clean stop has left them.
     pub(super) fn take_clean(&mut self, found: &Found) {
         self.next_segment = self.manifest.rows.last().map_or(0, |row| row.segment.0 + 1);
@@ -209,6 +247,7 @@ impl<K: Keys> Engine<K> {
                     let (role, cursor) = self.look_into(source, id, span, report);
                     self.segments[id.0 as usize] = Some(Segment {
                         role,
+                        may_be_freed: cursor.as_ref().is_none_or(Cursor::is_known),
                         smallest_sequence: cursor.as_ref().map_or(0, Cursor::smallest_sequence),
                         ..Segment::empty(manifest.log, id, *directory, generation)
                     });

@@ -42,7 +42,8 @@ impl<K: Keys> Engine<K> {
         let segments = self.segments.len();
         for (at, segment) in self.segments.iter().enumerate() {
             progress(Progress { segments_done: at, segments, records: verified.records });
-            let Some(segment) = segment.filter(|segment| segment.role == Role::Sealed) else {
+            let Some(segment) = segment.as_ref().filter(|segment| segment.role == Role::Sealed)
+            else {
                 continue;
             };
             let id = SegmentId(u32::try_from(at).unwrap_or(u32::MAX));

@@ -79,11 +79,18 @@ fn a_full_disk_refuses_puts_and_takes_removes_until_there_is_room() {
     // What could not be had is removed again.
     assert!(!log.disk.files.contains_key(&segment(4)));
     // Each takes a block; the segment that is kept for removes has room for some 27.
-    for key in 0..keys.min(20) {
-        assert!(matches!(log.remove(&key.to_le_bytes()), Removed::Done { .. }));
-        log.settle();
-    }
+    let remove = |log: &mut Log, removed: std::ops::Range<u32>| {
+        for key in removed {
+            assert!(matches!(log.remove(&key.to_le_bytes()), Removed::Done { .. }));
+            log.settle();
+        }
+    };
+    remove(&mut log, 0..8);
     assert_eq!(log.put(b"key", &[1; 900]), Err(Error::NoRoom), "the reserve is for removes");
+    // A segment without live bytes makes room.
+    remove(&mut log, 8..20);
+    assert_eq!(log.engine.counts().segments_freed, 1);
+    log.put(b"key", &[1; 900]).unwrap();
     log.disk.fault = None;
     log.now_ms += 1000;
     log.settle();
@@ -145,14 +152,16 @@ fn positions_that_the_index_cannot_keep_are_a_named_limit() {
     let few = |_: &Manifest| Ok(MapKeys::new(4 * 1024));
     let mut log = open_with(MemoryDisk::default(), shape(), Mode::Safe, few).unwrap();
     log.settle();
+    let mut keys = 0u32;
     let error = loop {
-        if let Err(error) = log.put(b"key", &[1; 900]) {
+        if let Err(error) = log.put(&keys.to_le_bytes(), &[1; 900]) {
             break error;
         }
+        keys += 1;
         log.settle();
     };
     assert_eq!(error, Error::PositionsUsedUp { segments: 4 });
-    assert!(matches!(log.remove(b"key"), Removed::Done { .. }));
+    assert!(matches!(log.remove(&0u32.to_le_bytes()), Removed::Done { .. }));
 }
 
 #[test]
@@ -194,4 +203,25 @@ fn what_a_failed_flush_leaves_fits_into_the_segment_that_is_kept_for_it() {
     for key in 0..keys {
         assert_eq!(log.value(&key.to_le_bytes()), Some(Vec::new()));
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_made_uses_up_no_number() {
+    let mut log = Log::new(Mode::Safe);
+    log.settle();
+    let next = log.engine.next_number();
+    let before = log.engine.free.len();
+    log.disk.fail(|action| {
+        matches!(action, Action::Create { file } | Action::Truncate { file, .. }
+            if matches!(file.name, FileName::Segment(_)))
+    });
+    while log.engine.free.len() == before {
+        log.put(b"key", &[1; 900]).unwrap();
+        log.settle();
+    }
+    for _ in 0..10 {
+        log.now_ms += 200;
+        log.settle();
+    }
+    assert_eq!(log.engine.next_number(), next, "a number is used up");
 }

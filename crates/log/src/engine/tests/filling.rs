@@ -84,7 +84,7 @@ fn several_threads_find_what_one_finds() {
         let (files, keys) = crashed(shape);
         let one = recovered(&files, shape, false, &keys);
         assert!(one.0.iter().filter(|entry| entry.is_some()).count() > 250, "hardly a key");
-        assert!(one.2.len() > 5 && one.3.records > 2000, "{} larges", one.2.len());
+        assert!(one.2.len() > 5 && one.3.records > 300, "{:?}", one.3);
         assert!(one.3.damages.is_empty() && !one.3.is_clean);
         for _ in 0..5 {
             assert_eq!(recovered(&files, shape, true, &keys), one);

@@ -97,9 +97,8 @@ fn a_manifest_of_fewer_keys_that_was_put_back_loses_none_unnamed() {
         log.step();
     }
     // A whole segment, which gets a footer.
-    for _ in 0..40 {
-        log.put(&15u64.to_le_bytes(), &[1; 400]).unwrap();
-        log.put(&5u64.to_le_bytes(), &[2; 400]).unwrap();
+    for key in [15_u64, 5].into_iter().chain((0..30).map(|at| 16 + at % 4)) {
+        log.put(&key.to_le_bytes(), &[if key == 15 { 1 } else { 2 }; 400]).unwrap();
         log.settle();
     }
     *log.disk.manifest() = manifest;

@@ -7,6 +7,7 @@ mod commits;
 mod damage;
 mod failures;
 mod filling;
+mod freeing;
 mod growth;
 mod iterate;
 mod large;

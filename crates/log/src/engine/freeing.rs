@@ -1,0 +1,267 @@
+//! Freeing: a segment without live bytes becomes empty again.
+//!
+//! Invariants:
+//! 1. It is freed only when everything that has taken the place of its records is durable: a crash
+//!    must not take both. What was appended up to the moment when its last record died is noted,
+//!    wherever it is, and awaited. A flush that fails meanwhile has what it lost written again, and
+//!    everything up to there is noted anew.
+//! 2. It counts, with all its records, until its next generation is durable.
+//! 3. Whoever reads from it, or has put parts of a value that has no head yet, holds a [`Pin`].
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{
+    Engine, Pin,
+    chain::Chain,
+    space::{Preparing, RESERVE, Role, Segment},
+};
+use crate::{
+    format::segment::{HEADER_COPIES, Header},
+    keys::Keys,
+    plan::{Action, Buffer, SegmentId},
+    position::UNIT_BYTES,
+};
+
+/// Empty segments that are kept beyond the reserve; the files of more are removed.
+const FREE_MAX: usize = 4;
+
+/// Milliseconds before a segment's file is tried to be removed again.
+const REMOVE_RETRY_MS: u64 = 1000;
+
+/// How far everything must be flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    /// Every ticket below this one.
+    below: u64,
+    /// Flushes that had failed. When there are more, it is void.
+    failures: u32,
+}
+
+/// What is on its way to being free.
+#[derive(Debug, Default)]
+pub(super) struct Freeing {
+    /// Segments without live bytes, and what is awaited before they are freed.
+    pub(super) emptied: BTreeMap<SegmentId, Note>,
+    /// Numbers below the last that are free again.
+    pub(super) numbers: BTreeSet<SegmentId>,
+    /// No file is removed before this time: the last attempt failed.
+    remove_at_ms: u64,
+}
+
+impl Segment {
+    /// Whether it is one that may be freed when nothing of it is live.
+    fn is_done_with(&self) -> bool {
+        matches!(self.role, Role::Sealed | Role::Unlisted) && self.may_be_freed
+    }
+}
+
+impl<K: Keys> Engine<K> {
+    /// Keeps a segment from being freed as long as the pin is held; `None` when there is no such
+    /// segment, or it is being freed.
+    pub fn pin(&self, segment: SegmentId) -> Option<Pin> {
+        let segment = self.segment(segment).filter(|segment| segment.role != Role::Freeing);
+        segment.map(|segment| segment.pin.clone())
+    }
+
+    /// Whether somebody needs the segment as it is.
+    fn is_held(&self, id: SegmentId) -> bool {
+        self.is_pinned(id) || self.segment(id).is_none_or(|segment| segment.pin.is_held())
+    }
+
+    /// Up to where everything must be flushed for what was appended so far to be durable.
+    fn note(&self) -> Note {
+        Note { below: self.next_ticket, failures: self.failures }
+    }
+
+    /// The segment may have lost the last of its live bytes.
+    pub(super) fn note_if_empty(&mut self, id: SegmentId) {
+        let is_empty = self
+            .segment(id)
+            .is_some_and(|segment| segment.live_bytes == 0 && segment.is_done_with());
+        if is_empty {
+            // It may have been noted before a large value got its head, and parts in it lived.
+            let note = self.note();
+            self.freeing.emptied.insert(id, note);
+        }
+    }
+
+    /// Notes all segments that an open has found without live bytes, and the numbers below the last
+    /// that may be used again: somebody else's files are in the way of some.
+    pub(super) fn note_empty(&mut self, foreign: &BTreeSet<SegmentId>) {
+        let rows: BTreeSet<_> = self.manifest.rows.iter().map(|row| row.segment).collect();
+        let numbers = (0..self.next_segment).map(SegmentId);
+        self.freeing.numbers =
+            numbers.filter(|id| !rows.contains(id) && !foreign.contains(id)).collect();
+        rows.into_iter().for_each(|id| self.note_if_empty(id));
+    }
+
+    /// Whether everything is durable that the note is about.
+    fn is_durable(&self, note: Note) -> bool {
+        if base::mutant!("log_freed_before_replacers") {
+            return true;
+        }
+        let is_flushed = if base::mutant!("log_notes_skip_sealed") {
+            let first = self.open.as_ref().and_then(|tail| tail.first_unflushed());
+            first.is_none_or(|first| first >= note.below)
+        } else {
+            note.below <= self.durable_below()
+        };
+        is_flushed && (note.failures == self.failures || base::mutant!("log_failed_note_kept"))
+    }
+
+    /// A segment that can be freed now.
+    fn next_emptied(&mut self) -> Option<SegmentId> {
+        if self.freeing.emptied.is_empty() || self.is_read_only() || !self.stranded.is_empty() {
+            return None;
+        }
+        // What had taken the place of its records may have been lost, and be elsewhere now.
+        let now = self.note();
+        if !base::mutant!("log_failed_note_kept") {
+            let void =
+                self.freeing.emptied.values_mut().filter(|note| note.failures != now.failures);
+            void.for_each(|note| *note = now);
+        }
+        let segments = &self.segments;
+        let find = |id: &SegmentId| segments.get(id.0 as usize).and_then(Option::as_ref);
+        // A large value may have got its head since: its parts are live then.
+        self.freeing.emptied.retain(|id, _| find(id).is_some_and(|it| it.live_bytes == 0));
+        let mut emptied = self.freeing.emptied.iter();
+        let is_free = |id: &SegmentId| !self.is_held(*id);
+        let found = emptied.find(|(id, note)| is_free(id) && self.is_durable(**note));
+        found.map(|(id, _)| *id)
+    }
+
+    /// Whether a segment becomes empty without any call but reports.
+    pub(super) fn is_freeing(&self) -> bool {
+        matches!(self.preparing, Some(Preparing::Freeing(_)))
+            || !self.is_read_only() && self.freeing.emptied.keys().any(|id| !self.is_held(*id))
+    }
+
+    /// Whether a segment can be freed, or a file removed, now.
+    pub(super) fn wants_freeing(&self) -> bool {
+        let is_ready =
+            |(id, note): (&SegmentId, &Note)| self.is_durable(*note) && !self.is_held(*id);
+        let may_free = self.preparing.is_none() && self.stranded.is_empty();
+        may_free && !self.is_read_only() && self.freeing.emptied.iter().any(is_ready)
+            || self.wants_removal()
+    }
+
+    fn wants_removal(&self) -> bool {
+        let is_due = self.now_ms >= self.freeing.remove_at_ms && self.preparing.is_none();
+        self.free.len() > RESERVE + FREE_MAX && is_due && !self.is_read_only()
+    }
+
+    /// Begins to free a segment that can be. Says whether there is one.
+    pub(super) fn begin_freeing(&mut self) -> bool {
+        let Some(id) = self.next_emptied() else { return false };
+        self.freeing.emptied.remove(&id);
+        let shape = self.manifest.shape;
+        let Some(segment) = self.segment(id) else { return false };
+        let header = Header {
+            log: self.manifest.log,
+            segment: id.0,
+            block_bytes: shape.block_bytes,
+            generation: segment.generation + 1,
+            segment_bytes: shape.segment_bytes,
+        };
+        let (file, bytes) = (segment.file(id), shape.block_bytes as usize);
+        let mut buffer = Buffer::new(bytes);
+        header.encode(buffer.as_mut_slice());
+        let buffer = Arc::new(buffer);
+        let mut chain = Chain::default();
+        // One after the other: a torn write must leave one that is whole.
+        for copy in [header.generation, header.generation + 1] {
+            let offset = copy % HEADER_COPIES * u64::from(shape.block_bytes);
+            let buffer = Arc::clone(&buffer);
+            chain.push(Action::Write { file, offset, buffer, from: 0, bytes });
+            chain.push(Action::Flush { file });
+        }
+        if base::mutant!("log_freed_without_header") {
+            self.end_freeing(id);
+            return true;
+        }
+        self.chain = chain;
+        self.preparing = Some(Preparing::Freeing(id));
+        // Whoever asks for it now comes too late.
+        self.segment_mut(id).into_iter().for_each(|segment| segment.role = Role::Freeing);
+        true
+    }
+
+    /// The next generation is durable.
+    pub(super) fn end_freeing(&mut self, id: SegmentId) {
+        let log = self.manifest.log;
+        let Some(segment) = self.segment_mut(id) else { return };
+        let next = Segment::empty(log, id, segment.directory, segment.generation + 1);
+        *segment = Segment { is_written: true, ..next };
+        self.free.push(id);
+        self.counts.segments_freed += 1;
+    }
+
+    /// A header could not be written. Either generation counts, and nothing of it does.
+    pub(super) fn leave_segment(&mut self, id: SegmentId) {
+        if let Some(segment) = self.segment_mut(id) {
+            segment.role = Role::Unlisted;
+            segment.may_be_freed = false;
+        }
+    }
+
+    /// Begins to remove the file of an empty segment, the last one: its row first, so that the
+    /// manifest has none that is not there. Says whether there is one too many.
+    pub(super) fn begin_removal(&mut self) -> bool {
+        if !self.wants_removal() {
+            return false;
+        }
+        let Some(last) = self.free.iter().max().copied() else { return false };
+        self.free.retain(|id| *id != last);
+        let mut manifest = self.manifest.clone();
+        manifest.rows.retain(|row| row.segment != last);
+        let mut chain = Chain::default();
+        chain.push_manifest(&manifest.encode());
+        self.chain = chain;
+        self.preparing = Some(Preparing::Dropping(last));
+        true
+    }
+
+    /// The manifest without the row is durable: the file is removed.
+    pub(super) fn end_removal(&mut self, id: SegmentId) {
+        self.manifest.rows.retain(|row| row.segment != id);
+        let Some(segment) = self.segments.get_mut(id.0 as usize).and_then(Option::take) else {
+            return;
+        };
+        self.counts.files_removed += 1;
+        self.chain.push_tolerant(Action::Remove { file: segment.file(id) });
+        // Only then may another segment have its number.
+        self.chain.push(Action::FlushDirectory { directory: segment.directory });
+        self.preparing = Some(Preparing::Removing(id));
+    }
+
+    /// The manifest could not be written; the segment is as it was.
+    pub(super) fn keep_segment(&mut self, id: SegmentId) {
+        self.freeing.remove_at_ms = self.now_ms + REMOVE_RETRY_MS;
+        self.free.push(id);
+    }
+
+    /// The number of the next segment that is made: one that was used before, if there is one.
+    pub(super) fn next_number(&self) -> SegmentId {
+        self.freeing.numbers.first().copied().unwrap_or(SegmentId(self.next_segment))
+    }
+
+    /// The number is used, or something is in the way of it.
+    pub(super) fn use_number(&mut self, id: SegmentId) {
+        self.freeing.numbers.remove(&id);
+        self.next_segment = self.next_segment.max(id.0 + 1);
+    }
+
+    /// How many segments there may be yet.
+    pub(super) fn segments_left(&self) -> usize {
+        self.segments_max().saturating_sub(self.next_segment as usize) + self.freeing.numbers.len()
+    }
+
+    /// The first unit of the log that no segment has reached yet.
+    pub fn units_end(&self) -> u64 {
+        u64::from(self.next_segment) * self.manifest.shape.segment_bytes / u64::from(UNIT_BYTES)
+    }
+}

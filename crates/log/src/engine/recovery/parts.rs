@@ -1,0 +1,53 @@
+//! Where the parts of large values lie: their heads say so.
+
+use super::{Damage, MANIFEST, Report, Wrong, source::Source};
+use crate::{
+    engine::{Engine, read::Fetched},
+    error::Error,
+    keys::Keys,
+    plan::SegmentId,
+    position::{Position, SizeClass},
+};
+
+impl<K: Keys> Engine<K> {
+    /// Reads the heads of large values: they say where live parts lie.
+    pub(super) fn find_parts(
+        &mut self,
+        source: &mut Source<'_>,
+        heads: Vec<Position>,
+        report: &mut Report,
+    ) {
+        for position in heads {
+            match self.read_head(source, position) {
+                Ok(parts) => {
+                    for (position, class) in &parts {
+                        self.add_live(*position, *class);
+                    }
+                    self.larges.insert(position, parts);
+                }
+                Err(error) => {
+                    let (id, offset) = self.place(position);
+                    let file = self.segment(id).map_or(MANIFEST, |segment| segment.file(id));
+                    let what = Wrong::Named(error);
+                    report.damage(Damage { file, offset, bytes: 0, what });
+                    // Its parts may be anywhere.
+                    (0..self.next_segment).for_each(|id| self.forbid_freeing(SegmentId(id)));
+                }
+            }
+        }
+    }
+
+    fn read_head(
+        &self,
+        source: &mut Source<'_>,
+        position: Position,
+    ) -> Result<Vec<(Position, SizeClass)>, Error> {
+        let reading = self.head_reading(position)?;
+        let bytes = source
+            .read(reading.file(), reading.first_byte(), reading.bytes())
+            .map_err(|failure| reading.failed(failure))?;
+        let Fetched::Head(_, parts) = reading.finish(bytes)? else { return Ok(Vec::new()) };
+        let readings = parts.positions().zip(self.part_classes(&parts)).collect();
+        Ok(readings)
+    }
+}

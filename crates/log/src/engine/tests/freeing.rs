@@ -1,0 +1,286 @@
+//! Segments that become empty: when they are freed, and what keeps them.
+
+use super::*;
+use crate::engine::space::Role;
+
+/// Puts `rounds` rounds of the same four keys, so that all but the last segments are dead.
+fn churn(log: &mut Log, rounds: u8) {
+    for round in 0..rounds {
+        for key in 0..4 {
+            log.put(&[key], &[round; 900]).unwrap();
+            log.settle();
+        }
+    }
+}
+
+fn segments(log: &Log) -> usize {
+    log.disk.files.keys().filter(|file| matches!(file.name, FileName::Segment(_))).count()
+}
+
+fn in_role(log: &Log, role: Role) -> usize {
+    log.engine.segments.iter().flatten().filter(|segment| segment.role == role).count()
+}
+
+#[test]
+fn dead_segments_are_used_again_and_the_log_does_not_grow() {
+    let mut log = Log::new(Mode::Safe);
+    churn(&mut log, 10);
+    let few = segments(&log);
+    churn(&mut log, 100);
+    assert!(segments(&log) <= few, "{} segments", segments(&log));
+    assert!(log.engine.counts().segments_freed > 20);
+    let mut log = log.reopen();
+    assert_eq!(log.report.damages, []);
+    for key in 0..4 {
+        assert_eq!(log.value(&[key]), Some(vec![99; 900]));
+    }
+    churn(&mut log, 20);
+    assert!(segments(&log) <= few + 1, "{} segments", segments(&log));
+    log.engine.close(&mut log.disk, 0).unwrap();
+    let mut log = log.reopen();
+    assert_eq!(log.value(&[3]), Some(vec![19; 900]));
+}
+
+#[test]
+fn a_segment_is_freed_when_what_replaced_its_records_is_flushed() {
+    let mut log = Log::new(Mode::Async);
+    log.settle();
+    log.put(b"key", &[1; 900]).unwrap();
+    log.engine.drain();
+    log.settle();
+    log.engine.close_tail();
+    log.settle();
+    assert_eq!(in_role(&log, Role::Sealed), 1);
+    log.put(b"key", &[2; 900]).unwrap();
+    log.settle();
+    let freed = log.engine.counts().segments_freed;
+    assert!(log.engine.tails().any(|tail| tail.unflushed_bytes() > 0), "nothing is at risk");
+    assert!(
+        !log.engine.freeing.emptied.is_empty(),
+        "freed before what replaced its records is flushed"
+    );
+    let mut after =
+        Log::of(MemoryDisk { files: log.disk.files.clone(), ..MemoryDisk::default() }, Mode::Async);
+    assert!(after.value(b"key").is_some());
+    log.engine.drain();
+    log.settle();
+    assert!(log.engine.freeing.emptied.is_empty());
+    assert!(log.engine.counts().segments_freed > freed);
+}
+
+#[test]
+fn what_fills_a_closed_segment_is_awaited_too() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"old", &[1; 900]).unwrap();
+    log.settle();
+    log.engine.close_tail();
+    log.settle();
+    assert_eq!(in_role(&log, Role::Sealed), 1);
+    // What replaces it is in a segment that is full and not flushed.
+    log.put(b"old", &[2; 900]).unwrap();
+    log.engine.close_tail();
+    assert!(!log.engine.begin_freeing(), "freed before what replaced its record is flushed");
+    log.settle();
+    assert_eq!(log.engine.counts().segments_freed, 1);
+    assert_eq!(log.reopen().value(b"old"), Some(vec![2; 900]));
+}
+
+#[test]
+fn a_flush_that_fails_has_everything_noted_anew() {
+    let mut log = Log::new(Mode::Async);
+    log.put(b"key", &[1; 900]).unwrap();
+    log.engine.drain();
+    log.settle();
+    log.engine.close_tail();
+    log.settle();
+    log.put(b"key", &[2; 900]).unwrap();
+    let mut left = 1;
+    log.disk.fail(move |action| {
+        let fails = matches!(action, Action::Flush { .. }) && left > 0;
+        left -= u32::from(fails);
+        fails
+    });
+    log.engine.drain();
+    // Until the flush has failed and the record is written again, but not flushed.
+    while log.engine.failures == 0 || !log.engine.stranded.is_empty() {
+        assert!(log.step());
+    }
+    assert!(!log.engine.begin_freeing(), "freed before the copy is flushed");
+    assert_eq!(log.engine.counts().segments_freed, 0, "freed before the copy is flushed");
+    log.settle();
+    assert_eq!(log.engine.counts().segments_freed, 1);
+    assert_eq!(log.reopen().value(b"key"), Some(vec![2; 900]));
+}
+
+#[test]
+fn the_next_generation_is_durable_before_a_segment_is_used_again() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"key", &[1; 900]).unwrap();
+    log.settle();
+    log.engine.close_tail();
+    log.settle();
+    log.put(b"key", &[2; 900]).unwrap();
+    log.disk.done.clear();
+    log.settle();
+    let at = |words: &str| log.disk.done.iter().filter(|done| *done == words).count();
+    let times = (at("write 00000000.segment"), at("flush 00000000.segment"));
+    assert_eq!(times, (2, 2), "no generation was written");
+    assert_eq!(log.engine.segment(SegmentId(0)).unwrap().generation, 2);
+    // Each copy has a flush of its own.
+    let of = log.disk.done.iter().filter(|done| done.ends_with("00000000.segment"));
+    let of: Vec<_> = of.map(|done| &done[..5]).collect();
+    assert_eq!(of, ["write", "flush", "write", "flush"]);
+}
+
+#[test]
+fn a_segment_with_a_reader_stays() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"key", &[1; 900]).unwrap();
+    log.settle();
+    let Get::Read(reading) = log.engine.get(b"key", 0).unwrap() else { panic!("no read") };
+    log.engine.close_tail();
+    churn(&mut log, 30);
+    log.put(b"key", &[2; 900]).unwrap();
+    churn(&mut log, 30);
+    let bytes = log.read(&reading).unwrap();
+    let fetched = reading.finish(&bytes).expect("freed under a reader");
+    let Fetched::Value(record) = fetched else { panic!("no value") };
+    assert_eq!(record.value, [1; 900]);
+    let freed = log.engine.counts().segments_freed;
+    drop(reading);
+    log.settle();
+    assert_eq!(log.engine.counts().segments_freed, freed + 1);
+}
+
+#[test]
+fn a_large_value_that_is_read_stays_with_all_its_parts() {
+    let mut log = Log::new(Mode::Safe);
+    let value: Vec<u8> = (0..5000u32).map(|at| at as u8).collect();
+    log.put_large(b"large", &value);
+    log.settle();
+    log.engine.close_tail();
+    log.put(b"other", &[1; 900]).unwrap();
+    log.settle();
+    let Get::Read(reading) = log.engine.get(b"large", 0).unwrap() else { panic!("no read") };
+    let head = log.read(&reading).unwrap();
+    log.put(b"large", b"small").unwrap();
+    churn(&mut log, 40);
+    let Fetched::Head(_, parts) = reading.finish(&head).unwrap() else { panic!("no head") };
+    let mut read = Vec::new();
+    for reading in log.engine.parts(&reading, &parts).unwrap() {
+        let bytes = log.read(&reading).unwrap();
+        let Fetched::Part(part) = reading.finish(&bytes).unwrap() else { panic!("no part") };
+        read.extend_from_slice(part);
+    }
+    assert_eq!(read, value);
+}
+
+#[test]
+fn parts_that_have_no_head_yet_stay() {
+    let mut log = Log::new(Mode::Safe);
+    log.settle();
+    let mut upload = log.engine.begin_large(b"large", 1025).unwrap();
+    for part in [&[1; 1024][..], &[2]] {
+        while log.engine.put_part(&mut upload, part, 0).unwrap() == Wrote::Wait {
+            assert!(log.step());
+        }
+    }
+    log.settle();
+    log.engine.close_tail();
+    churn(&mut log, 60);
+    let put = Put { key: b"large", ..Put::default() };
+    while log.engine.put_head(&upload, &put, 0).unwrap() == Wrote::Wait {
+        assert!(log.step());
+    }
+    drop(upload);
+    churn(&mut log, 60);
+    let expected = [&[1; 1024][..], &[2]].concat();
+    let stored = log.stored(b"large").expect("the parts were freed").map(|stored| stored.value);
+    assert_eq!(stored, Some(expected.clone()));
+    assert_eq!(log.reopen().value(b"large"), Some(expected));
+}
+
+#[test]
+fn parts_that_died_after_all_are_noted_anew() {
+    let mut log = Log::new(Mode::Async);
+    log.settle();
+    let mut upload = log.engine.begin_large(b"large", 1025).unwrap();
+    for part in [&[1; 1024][..], &[2]] {
+        assert!(matches!(log.engine.put_part(&mut upload, part, 0), Ok(Wrote::Done { .. })));
+    }
+    log.engine.drain();
+    log.settle();
+    // The segment is sealed while nothing in it lives.
+    log.engine.close_tail();
+    log.settle();
+    assert_eq!(log.engine.freeing.emptied.len(), 1);
+    let put = Put { key: b"large", ..Put::default() };
+    assert!(matches!(log.engine.put_head(&upload, &put, 0), Ok(Wrote::Done { .. })));
+    drop(upload);
+    log.engine.drain();
+    log.settle();
+    log.put(b"large", b"small").unwrap();
+    log.settle();
+    assert!(log.engine.tails().any(|tail| tail.unflushed_bytes() > 0), "nothing is at risk");
+    assert_eq!(log.engine.counts().segments_freed, 0, "freed before the small value is flushed");
+    assert!(log.reopen().value(b"large").is_some());
+}
+
+#[test]
+fn files_of_more_than_a_few_free_segments_are_removed_and_their_numbers_used_again() {
+    let mut log = Log::new(Mode::Safe);
+    for key in 0..150u8 {
+        log.put(&[key], &[key; 900]).unwrap();
+        log.settle();
+    }
+    let many = segments(&log);
+    log.disk.done.clear();
+    for key in 0..150u8 {
+        log.put(&[key], b"").unwrap();
+        log.settle();
+    }
+    let few = segments(&log);
+    assert!(few < many, "{few} of {many} segments are left");
+    assert!(log.engine.free.len() <= 6, "{} are free", log.engine.free.len());
+    assert!(log.engine.counts().files_removed as usize >= many - few);
+    assert_eq!(log.engine.manifest().rows.len(), few);
+    let first = |words: &str| log.disk.done.iter().position(|done| done.starts_with(words));
+    assert!(first("rename manifest") < first("remove 000"), "a file is gone and its row is not");
+    let mut log = log.reopen();
+    assert_eq!(log.report.damages, []);
+    for key in 0..150u8 {
+        log.put(&[key], &[key; 900]).unwrap();
+        log.settle();
+    }
+    assert!(segments(&log) <= many + 2, "{} of {many}", segments(&log));
+    let greatest = log.disk.files.keys().filter_map(|file| match file.name {
+        FileName::Segment(id) => Some(id.0 as usize),
+        _ => None,
+    });
+    assert!(greatest.max() < Some(many + 3), "numbers are used up");
+}
+
+#[test]
+fn a_file_whose_row_is_gone_is_removed_by_the_next_open() {
+    let mut log = Log::new(Mode::Safe);
+    for key in 0..150u8 {
+        log.put(&[key], &[key; 900]).unwrap();
+        log.settle();
+    }
+    log.disk.fault = Some(Box::new(|action| {
+        let is_segment =
+            matches!(action, Action::Remove { file } if matches!(file.name, FileName::Segment(_)));
+        is_segment.then(io)
+    }));
+    for key in 0..150u8 {
+        log.put(&[key], b"").unwrap();
+        log.settle();
+    }
+    log.disk.fault = None;
+    let rows = log.engine.manifest().rows.len();
+    assert!(segments(&log) > rows, "no file was left");
+    let log = log.reopen();
+    assert_eq!(log.report.damages, []);
+    assert!(log.report.foreign.is_empty(), "{:?}", log.report.foreign);
+    assert_eq!(segments(&log), rows);
+}
