@@ -102,7 +102,9 @@ pub trait Keys: Sync {
     /// Makes `entry` the key's, and returns the one before. Room was made for it.
     fn publish(&self, hash: KeyHash, entry: Entry) -> Option<Entry>;
 
-    /// Makes room for `entry`, makes it the key's, and returns the one before.
+    /// Makes room for `entry`, makes it the key's, and returns the one before. Where a disk can be
+    /// shared, several threads do this for different keys: then it must be one step, and not two as
+    /// here, between which another key may take the room.
     ///
     /// # Errors
     /// When there is no room.

@@ -33,6 +33,9 @@ fn open(options: &Options, limits: IndexLimits) -> (Log<Keyed>, Report, Duration
     (log, report, begin.elapsed())
 }
 
+/// No segment reaches this far.
+const FAR_UNITS: u64 = 1 << 33;
+
 /// A log that was stopped in order and has an index of `keys` keys, and nothing else.
 fn with_index(path: &Path, index: IndexKind, entry_bytes: u8, keys: u64) -> (Options, IndexLimits) {
     let options = Options::new(path, index, entry_bytes);
@@ -48,7 +51,7 @@ fn with_index(path: &Path, index: IndexKind, entry_bytes: u8, keys: u64) -> (Opt
     let made = make.empty(&manifest).expect("an index");
     for key in 0..keys {
         let hash = made.hash(&key.to_le_bytes()).expect("a key");
-        let position = Position::new(key * 4 + 512).expect("not the first unit");
+        let position = Position::new(key * 4 + FAR_UNITS).expect("not the first unit");
         let class = SizeClass::of_bytes(48).expect("a class");
         made.prepare(hash).expect("room");
         made.publish(hash, Entry { position, class });

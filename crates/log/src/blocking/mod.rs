@@ -128,10 +128,10 @@ impl<K: Keys + Send + 'static> Log<K> {
                 .map_err(|_| Error::Settings { what: "the system gives no thread" })?;
             log.threads.push(thread);
         }
-        // To make the first segments takes some flushes each: no put is to wait for them. A log
-        // that was there has some, and serves at once.
+        // To make a segment takes some flushes: no put is to wait for the first. A log that was
+        // stopped, or ended while it had some, has them.
         let mut state = log.shared.lock();
-        while report.run == 1 && state.engine.awaits_segment() {
+        while state.engine.awaits_segment() {
             state = log.shared.wait_for_report(state);
         }
         drop(state);

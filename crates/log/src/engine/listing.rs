@@ -2,7 +2,9 @@
 //!
 //! Of the smallest records a segment lists as many bytes as it has, so the list grows piece by
 //! piece and is never copied, pieces go from one segment to the next, and what is asked about all
-//! of it is known while it grows: whoever puts waits for none of this.
+//! of it is known while it grows: whoever puts waits for none of this. Only where parts of large
+//! values have come between others, which have the sequence of their upload, or something was
+//! written again, the list is copied once to be sorted.
 //!
 //! Thread safety: plain values, of the engine's owner.
 
@@ -80,9 +82,14 @@ impl Listing {
     /// Puts them into the order of a footer.
     pub(super) fn sort(&mut self, block_bytes: u32) {
         if !self.is_sorted {
-            let mut all: Vec<Listed> = self.pieces.drain(..).flatten().collect();
+            let mut all = Vec::with_capacity(self.entries);
+            let mut spare = Spare::default();
+            for mut piece in std::mem::replace(self, Self::new(block_bytes)).pieces {
+                all.append(&mut piece);
+                spare.0.push(piece);
+            }
             all.sort_unstable_by_key(Listed::order);
-            *self = Self::of(block_bytes, all);
+            all.into_iter().for_each(|listed| self.push(listed, &mut spare));
         }
     }
 

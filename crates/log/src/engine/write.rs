@@ -330,16 +330,18 @@ impl<K: Keys> Engine<K> {
     /// Whether records of so many bytes can be put, and nothing is to be done before: what nearly
     /// every put finds, by a short look at what [`Engine::make_room`] looks at in full.
     #[inline]
-    fn is_ready(&self, bytes: usize) -> bool {
+    pub(super) fn is_ready(&self, bytes: usize) -> bool {
         let Some(tail) = self.open.as_ref().filter(|tail| tail.is_for_puts && tail.takes(bytes))
         else {
             return false;
         };
         // What is being sealed is flushed.
-        let is_alone = self.closing.is_empty() && self.stranded.is_empty() && self.heads.is_empty();
-        let is_held = tail.first_unflushed().is_some_and(|first| first < self.held_below);
+        let durable_below = tail.first_unflushed().unwrap_or(self.next_ticket);
+        let has_heads = self.heads.last().is_some_and(|(ticket, _)| *ticket >= durable_below);
+        let is_alone = self.closing.is_empty() && self.stranded.is_empty() && !has_heads;
+        let is_held = durable_below < self.held_below;
         let settings = &self.settings;
-        let is_within = settings.mode == Mode::Safe || {
+        let is_within = settings.mode == Mode::Safe || base::mutant!("log_ready_at_risk") || {
             let unflushed = tail.unflushed_bytes();
             let since_ms = tail.waits_since_ms().unwrap_or(self.now_ms);
             unflushed == 0

@@ -216,6 +216,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["what was written behind a stop was not looked for"],
     },
     Mutant {
+        name: "log_ready_at_risk",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_short_look_finds_what_a_long_one_finds",
+        symptoms: &["more than may be lost"],
+    },
+    Mutant {
+        name: "log_fill_by_turns",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "several_threads_find_what_one_finds",
+        symptoms: &["several threads found something else"],
+    },
+    Mutant {
         name: "log_rewrite_unbounded",
         suite: Suite::Test,
         package: "kelvin-log",

@@ -1,7 +1,7 @@
 //! What a crash may take in `Async`.
 
 use super::*;
-use crate::engine::Upload;
+use crate::engine::{Upload, write::Needed};
 
 #[test]
 fn with_the_head_of_a_large_value_all_of_it_is_at_risk() {
@@ -18,6 +18,48 @@ fn with_the_head_of_a_large_value_all_of_it_is_at_risk() {
     log.settle();
     assert_eq!(log.engine.durable(head), Settled::Done);
     assert_eq!(log.value(b"large"), Some(vec![1; 5000]));
+}
+
+#[test]
+fn a_short_look_finds_what_a_long_one_finds() {
+    // Segments that what waits for its flush can be written to again: else it is never short.
+    let shape = Shape { segment_bytes: 64 << 10, ..shape() };
+    for mode in [Mode::Async, Mode::Safe] {
+        let make = |_: &Manifest| Ok(MapKeys::new(UNITS_MAX));
+        let mut log = open_with(MemoryDisk::default(), shape, mode, make).unwrap();
+        let mut random = base::random::Random::new(5, 0);
+        let mut ready = [0; 2];
+        for turn in 0..6000 {
+            let bytes = 32 + 16 * random.below(60) as usize;
+            log.engine.now_ms = log.now_ms;
+            let is_ready = log.engine.is_ready(bytes);
+            ready[usize::from(is_ready)] += 1;
+            if is_ready {
+                let engine = &log.engine;
+                let tail = engine.open.as_ref().unwrap();
+                assert!(!engine.is_at_risk(bytes as u64), "more than may be lost");
+                assert!(engine.durable_below() >= engine.held_below, "it passes by what waits");
+                assert!(engine.stranded.is_empty() && tail.is_for_puts);
+                assert_eq!(tail.chunk_takes(bytes), Some(true));
+                assert!(tail.has_room(Needed::one(bytes)), "no room for its footer");
+            }
+            let put = Put { key: &[turn as u8], value: &vec![1; bytes - 32], ..Put::default() };
+            let wrote = log.engine.put(&put, log.now_ms).unwrap();
+            assert!(!is_ready || wrote != Wrote::Wait, "ready, and not taken");
+            match random.below(40) {
+                0 => _ = log.put_large(b"large", &[2; 5000]),
+                1 => _ = log.engine.drain(),
+                2 => log.now_ms += 700,
+                3 => log.settle(),
+                _ => _ = random.below(3) == 0 && log.step(),
+            }
+        }
+        assert!(ready.iter().all(|count| *count > 500), "{ready:?}");
+        log.put_large(b"large", &[2; 5000]);
+        log.settle();
+        log.put(b"small", &[]).unwrap();
+        assert!(log.engine.is_ready(32), "a large value that was flushed is still looked at");
+    }
 }
 
 #[test]

@@ -44,7 +44,6 @@ fn resident_bytes() -> u64 {
     pages.expect("a number") * 4096
 }
 
-/// What a load of keys costs: bytes a key at every moment, and how long puts take.
 /// Longer than any put may take because the index grows.
 const LONG_NS: u64 = 1_000_000;
 
@@ -55,6 +54,7 @@ fn waited_for_processor_ns() -> u64 {
     waited.unwrap_or(0)
 }
 
+/// What a load of keys costs: bytes a key at every moment, and how long puts take.
 #[test]
 #[ignore = "soak: a minute, 900 MB"]
 fn soak_index_load_of_50_million_strings() {
@@ -77,7 +77,7 @@ fn soak_index_load_of_50_million_strings() {
         let mut taken = now.duration_since(last).as_nanos() as u64;
         last = now;
         // Other work of the machine is none of the index's. Asking costs two microseconds.
-        if taken > worst || taken > LONG_NS || number % 1024 == 0 {
+        if taken > 20_000 || number % 1024 == 0 {
             let waited = waited_for_processor_ns();
             taken = taken.saturating_sub(waited - waited_ns);
             waited_ns = waited;
