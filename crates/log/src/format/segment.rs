@@ -60,8 +60,9 @@ impl Header {
         stamp(0, block, 12);
     }
 
-    /// Whether `block` may be what a crash has left of copy `copy` while the segment was freed, and
-    /// the other copy is `self`: a mixture of a generation and the next, one of which is this.
+    /// Whether `block` may be what crashes have left of copy `copy` while the segment was freed,
+    /// and the other copy is `self`: a mixture of this generation with the one before, where the
+    /// second copy of that freeing was torn, and with the next, for which it was written again.
     #[must_use]
     pub fn is_torn(&self, copy: u64, block: &[u8]) -> bool {
         if copy != (self.generation + 1) % HEADER_COPIES || block.len() < 64 {
@@ -74,12 +75,9 @@ impl Header {
         };
         let earlier = self.generation.saturating_sub(1).max(1);
         let (before, this, next) = (of(earlier), of(self.generation), of(self.generation + 1));
-        let is_mixture = |one: &[u8], other: &[u8]| {
-            let mut bytes = block.iter().zip(one.iter().zip(other));
-            bytes.all(|(byte, (one, other))| byte == one || byte == other)
-        };
-        // The copy that was written first, and the one that was written second.
-        is_mixture(&this, &next) || is_mixture(&before, &this)
+        let of_any =
+            |(at, byte): (usize, &u8)| [&before, &this, &next].iter().any(|it| it[at] == *byte);
+        block.iter().enumerate().all(of_any)
     }
 
     /// Reads a copy from a block.

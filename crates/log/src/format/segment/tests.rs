@@ -46,6 +46,25 @@ fn a_later_version_of_a_header_is_told_from_damage() {
     assert_eq!(Header::decode(&block), Err(HeaderFlaw::Version(2)));
 }
 
+#[test]
+fn a_copy_that_two_crashes_have_torn_is_told_from_damage() {
+    let mut encoded = [[0; 1024]; 3];
+    for (bytes, generation) in encoded.iter_mut().zip(7..) {
+        Header { generation, ..HEADER }.encode(bytes);
+    }
+    let [before, this, next] = encoded;
+    let header = Header { generation: 8, ..HEADER };
+    // The second copy of generation 8 was torn, and then the first one of generation 9.
+    let mut torn = before;
+    torn[12..14].copy_from_slice(&this[12..14]);
+    torn[14..16].copy_from_slice(&next[14..16]);
+    assert!(Header::decode(&torn).is_err());
+    assert!(header.is_torn(1, &torn));
+    assert!(!header.is_torn(0, &torn), "that copy is whole before the other is written");
+    torn[20] ^= 1;
+    assert!(!header.is_torn(1, &torn));
+}
+
 fn listed(sequence: u64) -> Listed {
     Listed {
         hash: KeyHash(u128::from(sequence) << 64 | 5),
