@@ -177,8 +177,9 @@ impl<E: External> Uring<E> {
             .as_ref()
             .is_some_and(|socket| socket.closed && !socket.is_busy())
         {
-            if self.socket(slot).kept {
-                self.ring.let_go(slot);
+            if self.socket(slot).kept && !self.ring.let_go(slot) {
+                // The kernel has it open still; the client is to hear of its end all the same.
+                let _ = shutdown(&self.socket(slot).fd, Shutdown::Both);
             }
             self.sockets[slot as usize] = None;
             self.vacant.push(slot);

@@ -175,9 +175,11 @@ impl<E: External> Ring<E> {
         self.files.keep(&self.queues, slot, socket)
     }
 
-    /// Has the kernel forget a socket that it knows by its slot. It stays open before that.
-    pub(super) fn let_go(&self, slot: u32) {
-        self.files.let_go(&self.queues, slot);
+    /// Has the kernel forget a socket that it knows by its slot. It stays open before that. Returns
+    /// whether it did.
+    #[must_use]
+    pub(super) fn let_go(&self, slot: u32) -> bool {
+        self.files.let_go(&self.queues, slot)
     }
 
     /// Sends the first bytes of a chain, as many as the socket takes at once; `None` is the socket
