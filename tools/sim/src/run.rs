@@ -6,9 +6,12 @@
 mod answer;
 mod batch;
 mod client;
+mod look;
 mod loss;
 mod reopen;
+mod walk;
 
+pub(crate) use look::value_of;
 pub(crate) use loss::{named_by, place_of};
 pub use reopen::open;
 pub(crate) use reopen::seeds_of_hash;
@@ -134,6 +137,8 @@ pub struct Run {
     now_ms: u64,
     next_number: Number,
     next_read: u64,
+    /// An iteration is under way: no other begins.
+    is_walking: bool,
     /// How many operations of clients there were.
     operation: u32,
     mode: Mode,
@@ -192,6 +197,7 @@ impl Run {
             now_ms: 1_000_000,
             next_number: 1,
             next_read: FIRST_READ,
+            is_walking: false,
             operation: 0,
             mode: scenario.settings.mode,
             crashed_ms: 0,
@@ -290,7 +296,7 @@ impl Run {
         if rewritten > 0 {
             let is_full = self.scenario.class == Class::Full;
             let deed = if is_full { "rewritten on a full disk" } else { "rewritten" };
-            *self.deeds.entry(deed).or_default() += rewritten;
+            self.count_many(deed, rewritten);
             self.note_places();
         }
     }
@@ -353,7 +359,11 @@ impl Run {
     }
 
     fn count(&mut self, deed: &'static str) {
-        *self.deeds.entry(deed).or_default() += 1;
+        self.count_many(deed, 1);
+    }
+
+    fn count_many(&mut self, deed: &'static str, count: u64) {
+        *self.deeds.entry(deed).or_default() += count;
     }
 
     fn tell(&self, what: impl FnOnce(&Self) -> String) {

@@ -71,7 +71,8 @@ impl Scenario {
             _ => Class::Lying,
         };
         let block_bytes = pick(&[512, 512, 1024, 4096]);
-        let segment_blocks = pick(&[16, 24, 40]) * (4096 / block_bytes).min(4);
+        // Small ones, of which a run fills dozens.
+        let segment_blocks = pick(&[16, 24, 40, 160]);
         let part_bytes = block_bytes * pick(&[1, 2]);
         let settings = Settings {
             mode: if pick(&[0, 0, 1]) == 0 { Mode::Safe } else { Mode::Async },

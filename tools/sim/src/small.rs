@@ -11,13 +11,11 @@ use std::{collections::BTreeMap, ops::Range};
 pub use specimen::{Left, Specimen, Verdict};
 
 use log::{
-    engine::{
-        Engine, Fetched, Get, Mark, Mode, Put, Reading, Removed, Report, Settings, Settled, Wrote,
-    },
+    engine::{Engine, Mark, Mode, Put, Removed, Report, Settings, Settled, Wrote},
     error::Error,
     index::Keyed,
     keys::Keys as _,
-    plan::{self, Action, Buffer, Disk as _, FileName, Outcome, SegmentId},
+    plan::{Action, Disk as _, FileName, SegmentId},
 };
 
 use crate::{
@@ -258,49 +256,17 @@ impl Player {
 
     /// What the log shows of a key.
     fn get(&mut self, key: u64) -> Result<Option<Vec<u8>>, Error> {
-        let name = key.to_le_bytes();
         let Some(log) = &mut self.log else { return Ok(None) };
-        let got = match log.get(&name, NOW_MS) {
-            // The range has not grown to such a key.
-            Err(Error::Key(_)) => return Ok(None),
-            got => got?,
-        };
-        let reading = match got {
-            Get::Absent { .. } | Get::Wait => return Ok(None),
-            Get::Memory { stored, .. } => return Ok(Some(stored.value)),
-            Get::Read(reading) => reading,
-        };
-        let bytes = self.read(&reading)?;
-        let parts = match reading.finish(&bytes)? {
-            Fetched::Value(record) => return Ok(Some(record.value.to_vec())),
-            Fetched::Head(_, parts) => match &mut self.log {
-                Some(log) => log.parts(&reading, &parts)?,
-                None => Vec::new(),
-            },
-            Fetched::Part(_) => Vec::new(),
-        };
-        let mut whole = Vec::new();
-        for reading in parts {
-            let bytes = self.read(&reading)?;
-            if let Fetched::Part(part) = reading.finish(&bytes)? {
-                whole.extend_from_slice(part);
+        let (machine, reads) = (&mut self.machine, &mut self.reads);
+        let mut perform = |action: Action| {
+            if let Action::Read { file, offset, bytes, .. } = &action
+                && let FileName::Segment(segment) = file.name
+            {
+                reads.push((segment, *offset..offset + *bytes as u64));
             }
-        }
-        Ok(Some(whole))
-    }
-
-    fn read(&mut self, reading: &Reading) -> Result<Vec<u8>, Error> {
-        let action = reading.action(Buffer::new(reading.bytes()));
-        if let Action::Read { file, offset, bytes, .. } = &action
-            && let FileName::Segment(segment) = file.name
-        {
-            self.reads.push((segment, *offset..offset + *bytes as u64));
-        }
-        match self.machine.perform(action) {
-            Outcome::Read(buffer, count) => Ok(buffer.as_slice()[..count].to_vec()),
-            Outcome::Failed(failure, _) => Err(reading.failed(failure)),
-            _ => Err(reading.failed(plan::Failure::NotFound)),
-        }
+            machine.perform(action)
+        };
+        run::value_of(log, key, NOW_MS, &mut perform)
     }
 
     /// Every key shows what a crash may bring back.

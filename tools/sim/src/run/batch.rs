@@ -201,7 +201,7 @@ impl Run {
             return Ok(());
         }
         let lost = self.batches.check()?;
-        *self.deeds.entry("batches lost whole").or_default() += lost;
+        self.count_many("batches lost whole", lost);
         Ok(())
     }
 }

@@ -32,6 +32,8 @@ impl Run {
             48..52 if self.scenario.has_large => self.begin_large(key),
             48..52 => self.put(key),
             52..66 => self.remove(key),
+            66 if !self.is_walking && self.random.below(4) == 0 => self.iterate(),
+            67 if !self.is_walking && self.random.below(8) == 0 => self.back_up(),
             66..97 => self.get(key),
             97..99 => self.drain(),
             _ => self.change_mode(),

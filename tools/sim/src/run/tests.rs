@@ -63,7 +63,10 @@ fn seeds_hold() {
 const FEWEST: u64 = 100;
 
 /// What must have happened, beside every kind of fault.
-const DEEDS: [&str; 20] = [
+const DEEDS: [&str; 23] = [
+    "iterations",
+    "records shown",
+    "copies",
     "batches",
     "large values in batches",
     "removes of what is not there in batches",

@@ -1,0 +1,56 @@
+//! One key of a log to which nothing else happens meanwhile.
+
+use log::{
+    engine::{Fetched, Get, Reading},
+    error::Error,
+    plan::{Action, Buffer, Failure, Outcome},
+};
+
+use super::{Log, client};
+
+/// What a log shows of a key; it is read with `perform`.
+pub(crate) fn value_of(
+    log: &mut Log,
+    key: u64,
+    now_ms: u64,
+    perform: &mut dyn FnMut(Action) -> Outcome,
+) -> Result<Option<Vec<u8>>, Error> {
+    let got = match log.get(&client::name(key), now_ms) {
+        // The range has not grown to such a key.
+        Err(Error::Key(_)) => return Ok(None),
+        got => got?,
+    };
+    let reading = match got {
+        Get::Absent { .. } | Get::Wait => return Ok(None),
+        Get::Memory { stored, .. } => return Ok(Some(stored.value)),
+        Get::Read(reading) => reading,
+    };
+    let bytes = read(&reading, perform)?;
+    let parts = match reading.finish(&bytes)? {
+        Fetched::Value(record) => {
+            let is_there = record.expiry_ms == 0 || record.expiry_ms > now_ms;
+            return Ok(is_there.then(|| record.value.to_vec()));
+        }
+        Fetched::Head(record, _) if record.expiry_ms != 0 && record.expiry_ms <= now_ms => {
+            return Ok(None);
+        }
+        Fetched::Head(_, parts) => log.parts(&reading, &parts)?,
+        Fetched::Part(_) => Vec::new(),
+    };
+    let mut whole = Vec::new();
+    for reading in parts {
+        let bytes = read(&reading, perform)?;
+        if let Fetched::Part(part) = reading.finish(&bytes)? {
+            whole.extend_from_slice(part);
+        }
+    }
+    Ok(Some(whole))
+}
+
+fn read(reading: &Reading, perform: &mut dyn FnMut(Action) -> Outcome) -> Result<Vec<u8>, Error> {
+    match perform(reading.action(Buffer::new(reading.bytes()))) {
+        Outcome::Read(buffer, count) => Ok(buffer.as_slice()[..count].to_vec()),
+        Outcome::Failed(failure, _) => Err(reading.failed(failure)),
+        _ => Err(reading.failed(Failure::NotFound)),
+    }
+}
