@@ -353,8 +353,19 @@ impl Run {
     /// The log is there no more, whatever the reason.
     fn end(&mut self) {
         if let Some(log) = self.log.take() {
+            self.count_freed(&log);
             self.crashed_ms = self.now_ms;
             self.was_read_only = log.is_read_only();
+        }
+    }
+
+    /// What the log has done behind the backs of its clients while it was open.
+    fn count_freed(&mut self, log: &Log) {
+        let counts = log.counts();
+        self.count_many("segments freed", counts.segments_freed);
+        self.count_many("files removed", counts.files_removed);
+        if self.scenario.class == Class::Full {
+            self.count_many("segments freed on a full disk", counts.segments_freed);
         }
     }
 

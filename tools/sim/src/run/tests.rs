@@ -63,7 +63,10 @@ fn seeds_hold() {
 const FEWEST: u64 = 100;
 
 /// What must have happened, beside every kind of fault.
-const DEEDS: [&str; 23] = [
+const DEEDS: [&str; 26] = [
+    "segments freed",
+    "segments freed on a full disk",
+    "files removed",
     "iterations",
     "records shown",
     "copies",

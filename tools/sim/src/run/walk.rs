@@ -23,6 +23,9 @@ const SHORT_READS_MAX: u32 = 8;
 /// What clients do between two reads of an iteration, at most.
 const OPERATIONS_BETWEEN: u32 = 3;
 
+/// A key and its value.
+type Pair = (Vec<u8>, Vec<u8>);
+
 /// What an iteration has shown, and what it was to show.
 struct Walk {
     begun_ms: u64,
@@ -117,7 +120,7 @@ impl Run {
         &mut self,
         iteration: &mut Iteration,
         found: Found,
-    ) -> Result<Option<(Vec<u8>, Vec<u8>)>, Error> {
+    ) -> Result<Option<Pair>, Error> {
         let shown = self.log_mut().find_shown(iteration, found)?;
         let Some((key, Stored { mut value, parts, .. })) = shown else { return Ok(None) };
         for reading in parts.map_or(Vec::new(), |(_, readings)| readings) {
