@@ -3,6 +3,7 @@
 use std::{
     fmt::Write as _,
     path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -44,6 +45,10 @@ pub(crate) const CHECK: [&str; 3] = ["fmt", "clippy", "tidy"];
 /// What runs code.
 pub(crate) const TEST: [&str; 7] = ["setup", "tests", "docs", "loom", "shuttle", "miri", "mutants"];
 
+/// Steps that run beside the ones before them that are here, too: loom has one thread, and no test
+/// of these measures time.
+const BESIDE: [&str; 3] = ["loom", "shuttle", "miri"];
+
 /// Everything.
 pub(crate) const CI: [&str; 11] = [
     "setup", "fmt", "clippy", "tidy", "licences", "tests", "docs", "loom", "shuttle", "miri",
@@ -58,28 +63,48 @@ pub(crate) fn describe() -> String {
     })
 }
 
-/// Runs the named steps, announces each, and prints how long each took.
+/// Runs the named steps, announces each, and prints how long each took and all of them together.
 ///
 /// # Errors
 /// On an unknown name before anything runs; else the first failure, which ends the run.
 pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
     let steps = select(names)?;
     let context = Context::new(root)?;
+    let start = Instant::now();
     let mut times: Vec<(&str, Duration)> = Vec::new();
-    for (step, number) in steps.iter().zip(1..) {
-        println!("\n=== {} ({number}/{}): {}", step.name, steps.len(), step.what);
-        let start = Instant::now();
-        let result = (step.run)(&context);
-        times.push((step.name, start.elapsed()));
-        if let Err(error) = result {
-            print!("\n{}", summary(&times, steps.len()));
-            let name = step.name;
-            return Err(error)
-                .with_context(|| format!("step `{name}` failed (again: cargo xtask ci {name})"));
+    let is_beside = |step: &&Step| BESIDE.contains(&step.name);
+    for group in steps.chunk_by(|step, next| is_beside(step) && is_beside(next)) {
+        let ended = run_group(&context, group);
+        times.extend(ended.iter().map(|(step, time, _)| (step.name, *time)));
+        for (step, _, result) in ended {
+            if let Err(error) = result {
+                print!("\n{}", summary(&times, steps.len(), start.elapsed()));
+                let name = step.name;
+                return Err(error).with_context(|| {
+                    format!("step `{name}` failed (again: cargo xtask ci {name})")
+                });
+            }
         }
     }
-    print!("\n{}", summary(&times, steps.len()));
+    print!("\n{}", summary(&times, steps.len(), start.elapsed()));
     Ok(())
+}
+
+/// What came of a step.
+type Ended = (&'static Step, Duration, Result<()>);
+
+/// Runs steps side by side.
+fn run_group(context: &Context, steps: &[&'static Step]) -> Vec<Ended> {
+    let run_one = |step: &'static Step| {
+        println!("\n=== {}: {}", step.name, step.what);
+        let start = Instant::now();
+        let result = (step.run)(context);
+        (step, start.elapsed(), result)
+    };
+    thread::scope(|scope| {
+        let running: Vec<_> = steps.iter().map(|step| scope.spawn(move || run_one(step))).collect();
+        running.into_iter().map(|step| step.join().expect("a step has panicked")).collect()
+    })
 }
 
 fn select(names: &[&str]) -> Result<Vec<&'static Step>> {
@@ -94,8 +119,7 @@ fn select(names: &[&str]) -> Result<Vec<&'static Step>> {
         .collect()
 }
 
-fn summary(times: &[(&str, Duration)], planned: usize) -> String {
-    let total: Duration = times.iter().map(|(_, time)| *time).sum();
+fn summary(times: &[(&str, Duration)], planned: usize, total: Duration) -> String {
     let mut text = String::from("step        seconds\n");
     for (name, time) in times {
         let _ = writeln!(text, "{name:10} {:8.1}", time.as_secs_f64());
@@ -135,7 +159,7 @@ fn docs(context: &Context) -> Result<()> {
 mod tests {
     use std::time::Duration;
 
-    use super::{CHECK, CI, STEPS, TEST, select, summary};
+    use super::{BESIDE, CHECK, CI, STEPS, TEST, select, summary};
 
     #[test]
     fn ci_is_every_step_in_order() {
@@ -143,6 +167,7 @@ mod tests {
         assert_eq!(names, CI);
         assert_eq!(select(&CHECK).expect("known").len(), CHECK.len());
         assert_eq!(select(&TEST).expect("known").len(), TEST.len());
+        assert_eq!(select(&BESIDE).expect("known").len(), BESIDE.len());
     }
 
     #[test]
@@ -152,12 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_adds_up_and_says_what_was_not_reached() {
+    fn the_summary_says_what_took_how_long_and_what_was_not_reached() {
         let times = [("fmt", Duration::from_millis(1500)), ("tidy", Duration::from_millis(250))];
-        let text = summary(&times, 4);
+        let total = Duration::from_millis(1800);
+        let text = summary(&times, 4, total);
         assert!(text.contains("fmt             1.5\n"), "{text}");
         assert!(text.contains("total           1.8\n"), "{text}");
         assert!(text.ends_with("2 of 4 steps were not reached\n"), "{text}");
-        assert!(!summary(&times, 2).contains("not reached"));
+        assert!(!summary(&times, 2, total).contains("not reached"));
     }
 }
