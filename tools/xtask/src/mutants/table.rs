@@ -139,7 +139,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &["after a crash: Wrong"],
+        symptoms: &["after a crash: Wrong", "in a copy: Wrong"],
     },
     Mutant {
         name: "log_head_before_parts",
@@ -178,7 +178,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &["what: Missing"],
+        symptoms: &["what: Missing", "after a crash: Wrong"],
     },
     Mutant {
         name: "log_checksum_without_header",
@@ -262,7 +262,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &["failed without a reason: damaged record"],
+        symptoms: &["failed without a reason: damaged record", "after a crash: Wrong"],
     },
     Mutant {
         name: "log_backup_any_cut",

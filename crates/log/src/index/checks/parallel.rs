@@ -101,7 +101,7 @@ fn work(index: &Index, known: &Known, scenario: Scenario, mut random: Random) {
             1 if !is_kept => {
                 if let Some(mut guard) = index.lock_present(key).expect("loaded") {
                     let entry = guard.entry();
-                    assert_eq!(guard.clear(), entry);
+                    assert_eq!(guard.clear(), entry, "out of turn: another entry");
                     assert_eq!(guard.entry(), None, "out of turn: locked by two");
                 }
             }
@@ -109,7 +109,8 @@ fn work(index: &Index, known: &Known, scenario: Scenario, mut random: Random) {
                 let mut guard = index.lock(key).expect("room");
                 let before = guard.entry().map_or(0, number_of);
                 let next = if is_kept { before + 1 } else { 1 };
-                assert_eq!(guard.publish(stamped(next)).map_or(0, number_of), before);
+                let old = guard.publish(stamped(next)).map_or(0, number_of);
+                assert_eq!(old, before, "out of turn: key {number} is locked by two");
                 assert_eq!(guard.entry().map(number_of), Some(next), "out of turn: locked by two");
                 if is_kept {
                     let held = count.swap(next, Ordering::Release);
