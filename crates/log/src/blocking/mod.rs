@@ -81,8 +81,7 @@ impl Options {
 }
 
 /// Threads behind a log: two or three keep the device writing while one waits for a flush, or for
-/// the flushes that make a segment. With two in all, puts of 100 KB in `async` came to 0.73 of what
-/// fio appends with four writes on their way; with four, to all of it.
+/// the flushes that make a segment. With two in all the device waits: `docs/performance.md`.
 const THREADS_BEHIND: usize = 4;
 
 /// A log in files.
