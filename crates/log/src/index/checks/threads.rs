@@ -63,6 +63,7 @@ fn soak_index_load_of_50_million_strings() {
     let index = HashIndex::new(KEYS).expect("an index");
     let mut random = Random::new(1, 0);
     let (mut most, mut worst, mut above, mut above_grown) = (0.0_f64, 0, 0_u32, 0_u32);
+    let mut grown = 0;
     let mut waited_ns = waited_for_processor_ns();
     let began = Instant::now();
     let mut last = began;
@@ -86,6 +87,7 @@ fn soak_index_load_of_50_million_strings() {
         }
         worst = worst.max(taken);
         above += u32::from(taken > LONG_NS);
+        grown = grown.max(index.buckets() - buckets);
         above_grown += u32::from(taken > LONG_NS && index.buckets() != buckets);
         if number >= 2_500_000 {
             most = most.max(index.bytes() as f64 / number as f64);
