@@ -4,7 +4,7 @@
 //! What such an engine shows is what an open would find now. It takes no writes. What it has read
 //! from a segment without a footer may be lost with the machine; nothing is promised on it.
 
-use super::{Cursor, MANIFEST, Opening, Report, home, of_index, segments, source::Source};
+use super::{Cursor, MANIFEST, Opening, Report, home, saved_index, source::Source};
 use crate::{
     engine::Engine,
     error::Error,
@@ -31,14 +31,7 @@ impl<K: Keys> Engine<K> {
         let manifest = home::read_manifest(&mut source, bytes)?;
         opening.settings.check(&manifest)?;
         source.set_block_bytes(manifest.shape.block_bytes);
-        let saved = if segments::are_clean(&mut source, &manifest, &found) {
-            make.saved(&manifest, source.disk).unwrap_or_else(|error| {
-                report.damage(of_index(error));
-                None
-            })
-        } else {
-            None
-        };
+        let saved = saved_index(&mut make, &mut source, &manifest, &found, &mut report);
         report.is_clean = saved.is_some();
         report.run = manifest.run;
         let index = saved.map_or_else(|| make.empty(&manifest), Ok)?;

@@ -86,14 +86,7 @@ impl<K: Keys> Engine<K> {
         };
         opening.settings.check(&manifest)?;
         source.set_block_bytes(manifest.shape.block_bytes);
-        let saved = if segments::are_clean(&mut source, &manifest, &found) {
-            make.saved(&manifest, source.disk).unwrap_or_else(|error| {
-                report.damage(of_index(error));
-                None
-            })
-        } else {
-            None
-        };
+        let saved = saved_index(&mut make, &mut source, &manifest, &found, &mut report);
         report.is_clean = saved.is_some();
         let index = saved.map_or_else(|| make.empty(&manifest), Ok)?;
         let foreign =
@@ -231,6 +224,23 @@ impl<K: Keys> Engine<K> {
             }
         }
     }
+}
+
+/// The index that the last stop has saved, if that was a clean one.
+fn saved_index<K: Keys>(
+    make: &mut impl MakeKeys<K>,
+    source: &mut Source<'_>,
+    manifest: &Manifest,
+    found: &home::Found,
+    report: &mut Report,
+) -> Option<K> {
+    if !segments::are_clean(source, manifest, found) {
+        return None;
+    }
+    make.saved(manifest, source.disk).unwrap_or_else(|error| {
+        report.damage(of_index(error));
+        None
+    })
 }
 
 /// An index that cannot be loaded.
