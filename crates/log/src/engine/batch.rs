@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Engine, Mark, Mode, Settled, Upload,
     failure::{Seen, TOKEN_BYTES_MAX},
-    write::{Needed, Purpose, Put, Room},
+    room::{Needed, Purpose, Room},
+    write::Put,
 };
 use crate::{
     error::Error,

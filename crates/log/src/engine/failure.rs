@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::{
     Engine, FAILURES_MAX, Mark,
+    room::{Needed, Purpose, Room},
     space::Role,
     tail::Unflushed,
-    write::{Needed, Purpose, Room},
 };
 use crate::{
     error::Error,

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use super::{
     Engine, Mark, Pin, Settled,
-    write::{Needed, Purpose, Put, Room, Wrote},
+    room::{Needed, Purpose, Room},
+    write::{Put, Wrote},
 };
 use crate::{
     error::Error,

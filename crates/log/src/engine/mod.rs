@@ -26,6 +26,7 @@ mod pin;
 mod pins;
 mod read;
 mod recovery;
+mod room;
 mod sealing;
 mod space;
 mod stop;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::{
     Engine, Job, Mode, Pin,
     chain::{Broken, Chain, Progress},
+    room::Purpose,
     tail::Tail,
-    write::Purpose,
 };
 use crate::{
     error::Error,

@@ -11,7 +11,7 @@ use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use super::{
     listing::Listing,
-    write::{Needed, RECORD_BYTES_MIN},
+    room::{Needed, RECORD_BYTES_MIN},
 };
 use crate::{
     format::{

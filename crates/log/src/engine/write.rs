@@ -1,17 +1,17 @@
-//! Puts and removes: room, sequence, record, entry.
+//! Puts and removes: sequence, record, entry.
 
 use super::{
-    Engine, Mark, Mode, REWRITE_CHUNKS, Settings,
+    Engine, Mark,
     failure::{Seen, TOKEN_BYTES_MAX},
-    space::Taken,
+    room::{Needed, Purpose, Room},
 };
 use crate::{
     error::Error,
     format::{
         KEY_BYTES_MAX, KeyHash, TAGS_MAX, VALUE_BYTES_MAX,
         manifest::RUN_SEQUENCES,
-        record::{HEADER_BYTES, Kind, Record},
-        segment::{HEADER_COPIES, Listed, footer_blocks},
+        record::{Kind, Record},
+        segment::Listed,
     },
     keys::Keys,
     position::{Entry, Position, SizeClass, UNIT_BYTES},
@@ -68,44 +68,6 @@ pub enum Removed {
         wait: Option<Mark>,
     },
     /// As of a put.
-    Wait,
-}
-
-/// What a record is written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    Put,
-    Remove,
-    Rewrite,
-}
-
-/// Bytes of the smallest record that decides: the header, and a key of a byte.
-pub(super) const RECORD_BYTES_MIN: usize = (HEADER_BYTES + 1).next_multiple_of(UNIT_BYTES as usize);
-
-/// What room is needed for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Needed {
-    pub(super) bytes: usize,
-    pub(super) records: usize,
-}
-
-impl Needed {
-    pub(super) fn one(bytes: usize) -> Self {
-        Self { bytes, records: 1 }
-    }
-
-    /// All that chunks can hold, in the smallest records.
-    pub(super) fn most(settings: &Settings) -> Self {
-        let chunks = usize::from(settings.chunks) - REWRITE_CHUNKS;
-        let bytes = chunks * settings.chunk_bytes as usize;
-        Self { bytes, records: bytes / RECORD_BYTES_MIN }
-    }
-}
-
-/// Whether a record can be appended now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
-    Ready,
     Wait,
 }
 
@@ -262,156 +224,8 @@ impl<K: Keys> Engine<K> {
     }
 
     /// The first sequence that is none of this run's.
-    fn sequence_end(&self) -> u64 {
+    pub(super) fn sequence_end(&self) -> u64 {
         (self.manifest.run + 1).saturating_mul(RUN_SEQUENCES)
-    }
-
-    /// Sees to it that records can be appended side by side.
-    pub(super) fn make_room(&mut self, needed: Needed, purpose: Purpose) -> Result<Room, Error> {
-        let is_rewrite = purpose == Purpose::Rewrite;
-        if self.next_sequence + needed.records as u64 > self.sequence_end() {
-            return Err(Error::SequencesUsedUp);
-        }
-        if purpose == Purpose::Put && self.is_ready(needed.bytes) {
-            return Ok(Room::Ready);
-        }
-        if !is_rewrite {
-            if !self.stranded.is_empty() {
-                return Ok(Room::Wait);
-            }
-            let is_held = self.durable_below() < self.held_below;
-            if is_held
-                || self.is_at_risk(needed.bytes as u64)
-                || self.is_too_much_to_rewrite(needed)
-            {
-                // Whatever the bounds are, what is in the way is on its way.
-                self.drain_below = self.drain_below.max(self.next_ticket);
-                if needed.bytes as u64 > self.settings.at_risk_bytes_max {
-                    self.held_below = self.next_ticket;
-                }
-                return Ok(Room::Wait);
-            }
-        }
-        if self.open.as_ref().is_some_and(|tail| !tail.has_room(needed)) && !self.close_tail() {
-            return Ok(Room::Wait);
-        }
-        if self.open.is_none() {
-            match self.take_segment(purpose)? {
-                Taken::Taken => {}
-                Taken::Wait => return Ok(Room::Wait),
-            }
-        }
-        if purpose == Purpose::Put && !self.is_open_for_puts()? {
-            return Ok(Room::Wait);
-        }
-        let next_ticket = self.next_ticket;
-        let Some(tail) = &mut self.open else { return Ok(Room::Wait) };
-        match tail.chunk_takes(needed.bytes) {
-            Some(true) => return Ok(Room::Ready),
-            Some(false) => self.close_chunk(),
-            None => {}
-        }
-        self.reclaim();
-        let kept = if is_rewrite { 0 } else { REWRITE_CHUNKS };
-        if self.buffers.len() <= kept {
-            return Ok(Room::Wait);
-        }
-        // The chunk that was closed may have taken the segment's last block.
-        if self.open.as_ref().is_some_and(|tail| !tail.has_room(needed)) {
-            return self.make_room(needed, purpose);
-        }
-        let now_ms = self.now_ms;
-        if let (Some(tail), Some(buffer)) = (&mut self.open, self.buffers.pop()) {
-            tail.fill(buffer, next_ticket, now_ms);
-        }
-        Ok(Room::Ready)
-    }
-
-    /// Whether records of so many bytes can be put, and nothing is to be done before: what nearly
-    /// every put finds, by a short look at what [`Engine::make_room`] looks at in full.
-    #[inline]
-    pub(super) fn is_ready(&self, bytes: usize) -> bool {
-        let Some(tail) = self.open.as_ref().filter(|tail| tail.is_for_puts && tail.takes(bytes))
-        else {
-            return false;
-        };
-        // What is being sealed is flushed.
-        let durable_below = tail.first_unflushed().unwrap_or(self.next_ticket);
-        let has_heads = self.heads.last().is_some_and(|(ticket, _)| *ticket >= durable_below);
-        let is_alone = self.closing.is_empty() && self.stranded.is_empty() && !has_heads;
-        let is_held = durable_below < self.held_below;
-        let settings = &self.settings;
-        let is_within = settings.mode == Mode::Safe || base::mutant!("log_ready_at_risk") || {
-            let unflushed = tail.unflushed_bytes();
-            let since_ms = tail.waits_since_ms().unwrap_or(self.now_ms);
-            unflushed == 0
-                || unflushed + bytes as u64 <= settings.at_risk_bytes_max
-                    && self.now_ms.saturating_sub(since_ms) < settings.at_risk_ms_max
-        };
-        is_alone && !is_held && is_within && !self.may_outgrow_segment
-    }
-
-    /// The most bytes of what lies side by side: it fits into a chunk, and into an empty segment.
-    pub(super) fn records_bytes_max(&self) -> usize {
-        let shape = &self.manifest.shape;
-        // Two blocks of header, one of footer, the trailer.
-        let segment = shape.segment_bytes - 4 * u64::from(shape.block_bytes);
-        let chunk = u64::from(self.settings.chunk_bytes);
-        usize::try_from(segment.min(chunk)).unwrap_or(usize::MAX)
-    }
-
-    /// Whether records, written again with their new tokens, fit into one empty segment with their
-    /// footer: on a full disk one is kept for that. Of two chunks that follow one another the
-    /// second is begun because what comes next does not fit into the first, so there are fewer
-    /// than twice as many as bytes for them and two, and each may end with a block that is not
-    /// full.
-    pub(super) fn fits_a_segment(&self, needed: Needed) -> bool {
-        let shape = &self.manifest.shape;
-        let block = u64::from(shape.block_bytes);
-        let bytes = (needed.bytes + needed.records * TOKEN_BYTES_MAX) as u64;
-        let chunks = 2 * (bytes / u64::from(self.settings.chunk_bytes)) + 2;
-        let footer = footer_blocks(needed.records, shape.block_bytes);
-        bytes + (HEADER_COPIES + chunks + footer + 1) * block <= shape.segment_bytes
-    }
-
-    /// Whether more would wait for its flush than can be written again if that fails.
-    fn is_too_much_to_rewrite(&self, needed: Needed) -> bool {
-        if !self.may_outgrow_segment || base::mutant!("log_rewrite_unbounded") {
-            return false;
-        }
-        let bytes: u64 = self.tails().map(|tail| tail.unflushed_bytes()).sum();
-        let records = self.next_ticket - self.durable_below();
-        let all = Needed {
-            bytes: usize::try_from(bytes).unwrap_or(usize::MAX / 2) + needed.bytes,
-            records: usize::try_from(records).unwrap_or(usize::MAX / 2) + needed.records,
-        };
-        bytes > 0 && !self.fits_a_segment(all)
-    }
-
-    /// Whether a record more would be more than may be lost.
-    pub(super) fn is_at_risk(&self, bytes: u64) -> bool {
-        if self.settings.mode == Mode::Safe {
-            return false;
-        }
-        let (mut unflushed, mut oldest_ms) = (0, u64::MAX);
-        for tail in self.tails() {
-            unflushed += tail.unflushed_bytes();
-            oldest_ms = oldest_ms.min(tail.waits_since_ms().unwrap_or(u64::MAX));
-        }
-        let at_risk = unflushed + self.large_bytes_at_risk();
-        let is_too_much = at_risk + bytes > self.settings.at_risk_bytes_max;
-        let is_too_old = self.now_ms.saturating_sub(oldest_ms) >= self.settings.at_risk_ms_max;
-        unflushed > 0 && (is_too_much || is_too_old)
-    }
-
-    pub(super) fn close_chunk(&mut self) {
-        let next_ticket = self.next_ticket;
-        if let Some(tail) = self.open.as_mut().filter(|tail| tail.is_filling()) {
-            let before = tail.end();
-            tail.close_chunk(next_ticket);
-            self.counts.commits += 1;
-            self.counts.commit_bytes += tail.end() - before;
-        }
     }
 
     /// Room was made: appends the record, and shows it to readers when it says what its key is.

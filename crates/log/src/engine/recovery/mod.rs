@@ -26,9 +26,9 @@ use super::{
     freeing::Freeing,
     listing::{Listing, Spare},
     pins::Pins,
+    room::Needed,
     sealing::Footer,
     space::Role,
-    write::Needed,
 };
 use crate::{
     error::Error,

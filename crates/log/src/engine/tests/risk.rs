@@ -1,7 +1,7 @@
 //! What a crash may take in `Async`.
 
 use super::*;
-use crate::engine::{Upload, write::Needed};
+use crate::engine::{Upload, room::Needed};
 
 #[test]
 fn with_the_head_of_a_large_value_all_of_it_is_at_risk() {
