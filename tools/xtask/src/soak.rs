@@ -89,7 +89,7 @@ fn soak_tests(context: &Context, package: &str, filter: &str) -> Result<()> {
 fn model(context: &Context, suite: Suite) -> Result<()> {
     for package in suite.packages() {
         let mut command = suite.command(context, package, suite.prefix());
-        command.env_remove("LOOM_MAX_PREEMPTIONS");
+        command.env_remove("LOOM_MAX_PREEMPTIONS").env_remove("SHUTTLE_RANDOM_SEED");
         command.args(["--", "--include-ignored", "--nocapture"]);
         process::run_tests(&mut command, Show::Always)?;
     }

@@ -29,6 +29,10 @@ pub(crate) enum Suite {
 /// Seeds of miri's scheduler and allocator that each test is run with.
 pub(crate) const MIRI_SEEDS: u32 = 16;
 
+/// Seed of every scheduler, so that a run is as good as the one before it, and a mutant fails as it
+/// did then. Other schedules are a soak run's.
+const SHUTTLE_SEED: &str = "1";
+
 impl Suite {
     /// The packages that must have tests in this suite.
     pub(crate) fn packages(self) -> &'static [&'static str] {
@@ -81,7 +85,10 @@ impl Suite {
         match self {
             Self::Test => {}
             Self::Loom => in_own_build(&mut command, context, "loom"),
-            Self::Shuttle => in_own_build(&mut command, context, "shuttle"),
+            Self::Shuttle => {
+                in_own_build(&mut command, context, "shuttle");
+                command.env("SHUTTLE_RANDOM_SEED", SHUTTLE_SEED);
+            }
             Self::Miri => {
                 command.env("CARGO_TARGET_DIR", context.target.join("miri"));
             }
