@@ -31,12 +31,15 @@ const FREE_MAX: usize = 4;
 /// Milliseconds before a segment's file is tried to be removed again.
 const REMOVE_RETRY_MS: u64 = 1000;
 
+/// Of a note that was made while records were not written again yet: no count of failures is this.
+const STRANDED: u32 = u32::MAX;
+
 /// How far everything must be flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Note {
     /// Every ticket below this one.
     below: u64,
-    /// Flushes that had failed. When there are more, it is void.
+    /// Flushes that had failed. When that is not their number, it is void.
     failures: u32,
 }
 
@@ -73,7 +76,9 @@ impl<K: Keys> Engine<K> {
 
     /// Up to where everything must be flushed for what was appended so far to be durable.
     fn note(&self) -> Note {
-        Note { below: self.next_ticket, failures: self.failures }
+        // What a failed flush has lost will have greater tickets than any that there are.
+        let is_all = self.stranded.is_empty() || base::mutant!("log_noted_while_stranded");
+        Note { below: self.next_ticket, failures: if is_all { self.failures } else { STRANDED } }
     }
 
     /// The segment may have lost the last of its live bytes.

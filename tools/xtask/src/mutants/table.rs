@@ -307,6 +307,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["freed before what replaced its record is flushed"],
     },
     Mutant {
+        name: "log_noted_while_stranded",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_is_not_written_again_yet_is_awaited",
+        symptoms: &["freed before the copy is flushed"],
+    },
+    Mutant {
         name: "log_failed_note_kept",
         suite: Suite::Test,
         package: "kelvin-log",

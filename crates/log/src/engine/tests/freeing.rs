@@ -1,7 +1,7 @@
 //! Segments that become empty: when they are freed, and what keeps them.
 
 use super::*;
-use crate::engine::space::Role;
+use crate::{engine::space::Role, plan::Plan};
 
 /// Puts `rounds` rounds of the same four keys, so that all but the last segments are dead.
 fn churn(log: &mut Log, rounds: u8) {
@@ -110,6 +110,53 @@ fn a_flush_that_fails_has_everything_noted_anew() {
     log.settle();
     assert_eq!(log.engine.counts().segments_freed, 1);
     assert_eq!(log.reopen().value(b"key"), Some(vec![2; 900]));
+}
+
+/// Performs an action and reports it.
+fn perform(log: &mut Log, plan: Plan) {
+    let outcome = log.disk.perform(plan.action);
+    log.engine.complete(plan.token, outcome);
+}
+
+/// So many actions of sealing are reported before a flush of records fails, and the others after.
+fn fail_while_sealing(reported: usize) -> Log {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"key", &[1; 900]).unwrap();
+    log.settle();
+    log.engine.close_tail();
+    log.put(b"key", &[2; 900]).unwrap();
+    for _ in 0..reported {
+        let plan = log.engine.poll_upkeep(0).expect("the segment is being sealed");
+        perform(&mut log, plan);
+    }
+    let mut late = log.engine.poll_upkeep(0);
+    log.disk.fail_next_flush();
+    while log.engine.failures == 0 {
+        let plan = log.engine.poll_records(0).expect("a write or a flush");
+        perform(&mut log, plan);
+    }
+    while let Some(plan) = late {
+        perform(&mut log, plan);
+        late = if in_role(&log, Role::Sealed) == 0 { log.engine.poll_upkeep(0) } else { None };
+    }
+    log
+}
+
+#[test]
+fn what_is_not_written_again_yet_is_awaited() {
+    // The footer is written in four actions, and the segment is sealed when the last is reported.
+    for reported in 0..4 {
+        let mut log = fail_while_sealing(reported);
+        assert_eq!(in_role(&log, Role::Sealed), 1);
+        assert!(!log.engine.stranded.is_empty(), "nothing waits to be written again");
+        let written_again = log.engine.poll_records(0).expect("a write");
+        assert!(log.engine.stranded.is_empty());
+        assert!(!log.engine.begin_freeing(), "freed before the copy is flushed");
+        perform(&mut log, written_again);
+        log.settle();
+        assert_eq!(log.engine.counts().segments_freed, 1);
+        assert_eq!(log.reopen().value(b"key"), Some(vec![2; 900]));
+    }
 }
 
 #[test]
