@@ -75,6 +75,10 @@ int64_t peers_get(Session *session, uint32_t key, char *out, size_t room) {
     return guarded(FAILED, [&] { return session->get(Key{key}, out, room); });
 }
 
+int peers_remove(Session *session, uint32_t key) {
+    return guarded(1, [&] { return session->remove(Key{key}), 0; });
+}
+
 const char *peers_error() { return last_error.c_str(); }
 
 }  // extern "C"

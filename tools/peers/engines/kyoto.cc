@@ -45,6 +45,11 @@ struct KyotoSession : Session {
         return ABSENT;
     }
 
+    void remove(Key key) override {
+        if (store.db.remove(key.data(), Key::bytes)) return;
+        store.check(store.db.error() == kyotocabinet::BasicDB::Error::NOREC);
+    }
+
     KyotoStore &store;
 };
 

@@ -72,6 +72,10 @@ struct LevelSession : Session {
         return copy(value.data(), value.size(), out, room);
     }
 
+    void remove(Key key) override {
+        check(store.db->Delete(store.write, {key.data(), Key::bytes}));
+    }
+
     LevelStore &store;
     std::string value;
 };

@@ -79,6 +79,14 @@ struct LmdbSession : Session {
         return bytes;
     }
 
+    void remove(Key key) override {
+        Txn txn = store.begin(0);
+        MDB_val name = {Key::bytes, const_cast<char *>(key.data())};
+        int status = mdb_del(txn.get(), store.records, &name, nullptr);
+        if (status != MDB_NOTFOUND) check(status);
+        check(mdb_txn_commit(txn.release()));
+    }
+
     LmdbStore &store;
     // Kept from get to get, and renewed.
     Txn reading;

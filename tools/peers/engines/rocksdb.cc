@@ -55,6 +55,10 @@ struct RocksSession : Session {
         return copy(value.data(), value.size(), out, room);
     }
 
+    void remove(Key key) override {
+        check(store.db->Delete(store.write, {key.data(), Key::bytes}));
+    }
+
     RocksStore &store;
     rocksdb::ReadOptions read;
     rocksdb::PinnableSlice value;

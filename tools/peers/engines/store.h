@@ -34,6 +34,8 @@ struct Session {
     virtual void put(Key key, const char *value, size_t bytes) = 0;
     // Copies to `out` what fits, and returns the length of the value, or ABSENT.
     virtual int64_t get(Key key, char *out, size_t room) = 0;
+    // It may be absent.
+    virtual void remove(Key key) = 0;
 };
 
 struct Store {

@@ -2,17 +2,20 @@
 //! the disk gives to a program without a store is measured in the same round.
 
 mod cell;
+mod chart;
+mod churn;
 mod device;
 mod engine;
 mod fio;
+mod latency;
 mod load;
 mod options;
 mod report;
+mod tables;
 mod work;
 
 use std::{io, path::Path, time::Duration};
 
-pub(crate) use self::options::{DiskOptions, parse};
 use self::{
     cell::{Cell, Size, Work},
     device::{Device, Place, Probe},
@@ -21,6 +24,11 @@ use self::{
     load::Load,
     report::{Bare, CellReport, Look, Report, Row, Sample},
     work::{Extent, Operation},
+};
+pub(crate) use self::{
+    churn::{ChurnOptions, parse as parse_churn, run as run_churn},
+    options::{DiskOptions, parse},
+    tables::{TablesOptions, parse as parse_tables, run as run_tables},
 };
 use crate::machine::Machine;
 
@@ -73,10 +81,7 @@ pub(crate) fn run(options: &DiskOptions) -> io::Result<()> {
 /// Prints a cell that is done, and writes what there is so far: a long run may be ended early.
 fn add(report: &mut Report, cell: CellReport, options: &DiskOptions) -> io::Result<()> {
     println!("{}", report.add(cell));
-    match &options.json {
-        Some(path) => std::fs::write(path, serde_json::to_string_pretty(report)?),
-        None => Ok(()),
-    }
+    options.files.write(report, String::new)
 }
 
 /// What all cells share.
@@ -99,16 +104,10 @@ impl Bench<'_> {
                     (all + 1, cell.size.records(self.options.records).into())
                 }
             };
-            let record_bytes = cell.size.value_bytes() as u64 + RECORD_BYTES_MAX;
-            stores * records * record_bytes * SPACE_FACTOR
+            stores * room_bytes(cell.size, records)
         };
         let needed = self.options.cells.iter().map(needed).max().unwrap_or(0);
-        let free = device::free_bytes(self.place.path())?;
-        if needed > free {
-            let (needed, free) = (needed >> 20, free >> 20);
-            return Err(io::Error::other(format!("{needed} MiB are needed, {free} are free")));
-        }
-        Ok(())
+        check_room(self.place.path(), needed)
     }
 
     /// Each store anew in each round.
@@ -116,10 +115,11 @@ impl Bench<'_> {
         let load = self.load(cell.size);
         let mut report = CellReport::new(cell, load.records(), &self.options.engines);
         for round in 0..self.options.rounds {
-            for (at, kind) in self.turns(round) {
+            for (at, kind) in turns(&self.options.engines, round) {
                 let place = Place::make(self.place.path(), kind.name)?;
                 let engine = open(kind, &load, place.path(), false)?;
-                let sample = self.measured(&*engine, &load, Operation::Put, (cell, Extent::All))?;
+                let sample =
+                    self.measured(&*engine, &load, Operation::Put, (cell, Extent::all(&load)))?;
                 self.say(&report.rows[at], round, cell, &sample);
                 report.rows[at].add(&*engine, sample);
                 engine.close()?;
@@ -146,7 +146,7 @@ impl Bench<'_> {
             places.push(place);
         }
         for round in 0..self.options.rounds {
-            for (at, _) in self.turns(round) {
+            for (at, _) in turns(&self.options.engines, round) {
                 let engine = &*engines[at];
                 let before_us = probe.flush_us(PROBE_TIME)?;
                 let extent = self.window(&load, round);
@@ -168,12 +168,12 @@ impl Bench<'_> {
             self.progress(&format!("{size:?}: loading {}", kind.name));
             let place = Place::make(self.place.path(), kind.name)?;
             let engine = open(*kind, &load, place.path(), false)?;
-            work::run(&*engine, &load, Operation::Put, 1, Extent::All)?;
-            work::settle();
+            work::run(&*engine, &load, Operation::Put, 1, Extent::all(&load))?;
+            work::settle(work::SETTLE_MAX);
             engine.close()?;
             // What a store does with its log when it is opened is not to be done in each round.
             let engine = open(*kind, &load, place.path(), false)?;
-            work::settle();
+            work::settle(work::SETTLE_MAX);
             engine.close()?;
             places.push(place);
         }
@@ -182,7 +182,7 @@ impl Bench<'_> {
         let mut reports: Vec<CellReport> = cells.iter().map(new).collect();
         for round in 0..self.options.rounds {
             for (cell, report) in cells.iter().zip(&mut reports) {
-                for (at, kind) in self.turns(round) {
+                for (at, kind) in turns(&self.options.engines, round) {
                     let row = &mut report.rows[at];
                     self.get(*cell, kind, &load, places[at].path(), (round, row))?;
                 }
@@ -257,16 +257,7 @@ impl Bench<'_> {
     /// Each round begins elsewhere.
     fn window(&self, load: &Load, round: u32) -> Extent {
         let from = load.records() / self.options.rounds * round;
-        Extent::Window { from, time: self.options.window, max: load.records() }
-    }
-
-    /// The engines in an order that rotates, so that none always follows the same one.
-    fn turns(&self, round: u32) -> impl Iterator<Item = (usize, Kind)> + use<'_> {
-        let engines = &self.options.engines;
-        (0..engines.len()).map(move |turn| {
-            let at = (turn + round as usize) % engines.len();
-            (at, engines[at])
-        })
+        Extent::window(load, from, self.options.window)
     }
 
     fn say(&self, row: &Row, round: u32, cell: Cell, sample: &Sample) {
@@ -282,8 +273,31 @@ impl Bench<'_> {
     }
 }
 
+/// What so many records may take in any of the stores.
+fn room_bytes(size: Size, records: u64) -> u64 {
+    records * (size.value_bytes() as u64 + RECORD_BYTES_MAX) * SPACE_FACTOR
+}
+
+fn check_room(place: &Path, needed: u64) -> io::Result<()> {
+    let free = device::free_bytes(place)?;
+    if needed > free {
+        let (needed, free) = (needed >> 20, free >> 20);
+        return Err(io::Error::other(format!("{needed} MiB are needed, {free} are free")));
+    }
+    Ok(())
+}
+
+/// The engines in an order that rotates, so that none always follows the same one.
+fn turns(engines: &[Kind], round: u32) -> impl Iterator<Item = (usize, Kind)> + use<'_> {
+    (0..engines.len()).map(move |turn| {
+        let at = (turn + round as usize) % engines.len();
+        (at, engines[at])
+    })
+}
+
 fn open(kind: Kind, load: &Load, path: &Path, is_safe: bool) -> io::Result<Box<dyn Engine>> {
-    (kind.open)(&Setup { directory: path, records: load.records(), is_safe })
+    let setup = Setup { is_safe, ..Setup::new(path, load.records()) };
+    (kind.open)(&setup)
 }
 
 impl CellReport {

@@ -41,6 +41,8 @@ fn main() -> ExitCode {
         Ok(Command::Wire(options)) => wire::run(&options),
         Ok(Command::Hits(options)) => hits::run(&options),
         Ok(Command::Disk(options)) => disk::run(&options),
+        Ok(Command::Tables(options)) => disk::run_tables(&options),
+        Ok(Command::Churn(options)) => disk::run_churn(&options),
         Ok(Command::Bare(options)) => bare::run(&options),
         Ok(Command::Help) => {
             print!("{USAGE}");

@@ -4,11 +4,15 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use crate::{
     contestant::ENGINES,
-    disk::{self, DiskOptions},
+    disk::{self, ChurnOptions, DiskOptions, TablesOptions},
     load::BURST,
     wire::{BLOCKS, Block},
     workload::Workload,
 };
+
+mod usage;
+
+pub(crate) use self::usage::USAGE;
 
 /// What the program is asked to do.
 #[derive(Debug, PartialEq)]
@@ -27,65 +31,13 @@ pub(crate) enum Command {
     Hits(HitsOptions),
     /// Compare stores on the disk.
     Disk(DiskOptions),
+    /// Draw rates of stores over the number of records.
+    Tables(TablesOptions),
+    /// Overwrite what stores have, again and again.
+    Churn(ChurnOptions),
     /// Print the usage.
     Help,
 }
-
-pub(crate) const USAGE: &str = "\
-peers speed [options]      compare speeds in one interleaved run
-  --rounds N               rounds, at most (7)
-  --seconds N              start no new round after this time (240)
-  --ops N                  measured operations a thread and sample (500000)
-  --warm N                 warm-up operations after filling (2000000)
-  --engines A,B            kelvin,moka,quick_cache,sharded_lru,quick_inline,empty (all)
-  --workloads A,B          get90,get30,batch32,insert,insert32 (all)
-  --threads A,B            1,2
-  --key-bytes A,B          4,16
-  --keys N                 keys of the Zipf distribution (5500000)
-  --capacity N             records that every engine may hold (2000000)
-  --exponent X             of the Zipf distribution (0.99)
-  --changed PERCENT        overwrites that change the value (12)
-  --seed N                 (1)
-  --json FILE              also write all samples
-peers overhead [options]   bytes a record beyond key and value
-  --records N              (2000000)
-  --engines A,B            (all but empty)
-  --json FILE
-peers wire [options]       compare servers on the wire, each on one thread
-  --cells A,B              tcp,unix,1k,100k,rate (all)
-  --rounds N               (10)
-  --duration-ms N          of a round (800)
-  --warm-up-ms N           before it (200)
-  --server-cpu N           where the servers run (0)
-  --generator-cpus A,B     where the generator's threads run (1)
-  --kelvin FILE            the program (built with cargo)
-  --out DIRECTORY          tables, JSON and charts (target/wire)
-peers disk [options]       compare stores on the disk, the log among them
-  --records N              of 1 KiB (1000000); 4 times as many of 4 B, 1.5 % as many of 100 KiB
-  --rounds N               (5)
-  --window-ms N            of gets and of `safe` puts (1000)
-  --cells A,B              (put,safe,cold,warm) all that begin so: put-1k is put-1k-1 and put-1k-4
-  --engines A,B            kelvin and those built in: kyoto,kyoto-tuned,leveldb,lmdb,rocksdb,fjall;
-                           only if named: kelvin-hash,kelvin-pages
-  --dir DIRECTORY          where the stores are made and removed again (target/disk)
-  --json FILE              also write all samples
-  --quiet yes              no progress on standard error
-peers trace [options]      compare what servers of equal resident bytes have of traces
-  --trace NAME             a file or generator, as `kelvin sim` reads it; repeatable
-  --sizes A,B              percent of what all keys would take (1,3,10,30)
-  --min-memory-mib N       of a cell; traces are repeated for it (64)
-  --requests-max N         leave out cells with more requests (30000000)
-  --seed N                 of sizes and generated traces (1)
-  --kelvin FILE            the program (built with cargo)
-  --json FILE
-peers bare [options]       be a server that does nothing but answer: the machine's limit
-  --listen ADDR            (127.0.0.1:0)
-  --unix PATH              a Unix socket instead
-  --io NAME                uring,epoll (uring)
-  --cpus LIST              CPUs that it runs on (any)
-  --value-bytes N          of the values (32)
-  --keys N                 values that lie in memory (1)
-";
 
 /// Options of `speed`.
 #[derive(Clone, Debug, PartialEq)]
@@ -221,6 +173,8 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
         "overhead" => overhead(&pairs).map(Command::Overhead),
         "resident" => resident(&pairs).map(Command::Resident),
         "disk" => disk::parse(&pairs).map(Command::Disk),
+        "tables" => disk::parse_tables(&pairs).map(Command::Tables),
+        "churn" => disk::parse_churn(&pairs).map(Command::Churn),
         "trace" => hits(&pairs).map(Command::Hits),
         "wire" => wire(&pairs).map(Command::Wire),
         "bare" => bare(&pairs).map(Command::Bare),

@@ -43,6 +43,19 @@ impl Size {
         }
     }
 
+    /// As cells have it in their names.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tiny => "4b",
+            Self::Kib => "1k",
+            Self::Large => "100k",
+        }
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|size| size.name() == name)
+    }
+
     /// How many are stored where `records` of a KiB are.
     pub(super) fn records(self, records: u32) -> u32 {
         match self {
@@ -95,7 +108,7 @@ mod tests {
     #[test]
     fn a_name_says_what_a_cell_is() {
         for cell in CELLS {
-            let size = ["4b", "1k", "100k"][cell.size as usize];
+            let size = cell.size.name();
             let work = format!("{:?}", cell.work).to_lowercase();
             assert_eq!(cell.name, format!("{work}-{size}-{}", cell.threads));
         }

@@ -80,8 +80,35 @@ impl Counts {
 /// Bytes that this process has had read from whatever device. `None` where the kernel does not
 /// count them.
 pub(super) fn read_bytes() -> Option<u64> {
+    own_count("read_bytes: ")
+}
+
+/// Bytes that this process has had written, or will: a page that it changes in memory counts
+/// at once, also when it is removed before it is written.
+pub(super) fn write_bytes() -> Option<u64> {
+    own_count("write_bytes: ")
+}
+
+fn own_count(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
-    text.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
+    text.lines().find_map(|line| line.strip_prefix(name)?.parse().ok())
+}
+
+/// Bytes that the file system has allocated to what is in `path`. Files may go meanwhile.
+pub(super) fn allocated_bytes(path: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let found = match entry.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            found => found?,
+        };
+        bytes += found.blocks() * SECTOR_BYTES;
+        if found.is_dir() {
+            bytes += allocated_bytes(&entry.path())?;
+        }
+    }
+    Ok(bytes)
 }
 
 /// Bytes that are free where `path` is.
@@ -219,7 +246,7 @@ impl Probe {
 mod tests {
     use std::{fs, time::Duration};
 
-    use super::{Counts, Place, Probe, counts, forget, warm};
+    use super::{BLOCK_BYTES, Counts, Place, Probe, allocated_bytes, counts, forget, warm};
 
     #[test]
     fn counters_are_read() {
@@ -240,6 +267,10 @@ mod tests {
         let holes = fs::File::create(inside.join("holes")).expect("a file");
         // So many that a test which read them would be noticed.
         holes.set_len(1 << 42).expect("it has no blocks");
+        fs::write(inside.join("blocks"), [7; 2 * BLOCK_BYTES]).expect("a file");
+        let bytes = allocated_bytes(place.path()).expect("it is counted");
+        let least = 2 * BLOCK_BYTES as u64;
+        assert!((least..least + (1 << 20)).contains(&bytes), "{bytes}");
         warm(place.path()).expect("it is read");
         forget(place.path()).expect("it is forgotten");
         let mut probe = Probe::new(place.path()).expect("a probe");

@@ -27,6 +27,15 @@ pub(super) struct Setup<'a> {
     pub(super) records: u32,
     /// Whether every put is to be durable when it returns.
     pub(super) is_safe: bool,
+    /// Of a log of segments, where that is not as it comes.
+    pub(super) segment_bytes: Option<u64>,
+}
+
+impl<'a> Setup<'a> {
+    /// As it comes, and no put waits for the disk.
+    pub(super) fn new(directory: &'a Path, records: u32) -> Self {
+        Self { directory, records, is_safe: false, segment_bytes: None }
+    }
 }
 
 /// What an engine says that it has asked the disk for.
@@ -36,6 +45,19 @@ pub(super) struct OwnCounts {
     pub(super) reads: u64,
     /// Flushes of records.
     pub(super) flushes: u64,
+}
+
+/// What an engine of segments says that it takes of the disk, and what was moved in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub(super) struct OwnSpace {
+    pub(super) segment_bytes: u64,
+    /// Of records that are the newest of their keys.
+    pub(super) live_bytes: u64,
+    /// Of segments that are not free.
+    pub(super) used_bytes: u64,
+    /// Segments that are written to, and that are free, those that are kept for a need included.
+    pub(super) open: u64,
+    pub(super) free: u64,
 }
 
 /// A store, shared by all threads. One that is not closed may stay open till the program ends.
@@ -48,6 +70,11 @@ pub(super) trait Engine: Send + Sync {
 
     /// What it has counted since it was opened, if it counts.
     fn counts(&self) -> Option<OwnCounts> {
+        None
+    }
+
+    /// What it takes, if it says so.
+    fn space(&self) -> Option<OwnSpace> {
         None
     }
 
@@ -65,6 +92,9 @@ pub(super) trait Session {
 
     /// Copies a value to the start of `out`, which has room, and returns its length.
     fn get(&mut self, key: u32, out: &mut [u8]) -> io::Result<Option<usize>>;
+
+    /// Removes what may be there.
+    fn remove(&mut self, key: u32) -> io::Result<()>;
 }
 
 /// Bytes of puts that returned, in `async`, and that a crash may take; `None` is all of them.

@@ -1,6 +1,6 @@
 //! Options of `disk`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fs, io, path::PathBuf, time::Duration};
 
 use super::{
     cell::{CELLS, Cell},
@@ -26,8 +26,32 @@ pub(crate) struct DiskOptions {
     pub(super) cells: Vec<Cell>,
     pub(super) engines: Vec<Kind>,
     pub(super) directory: PathBuf,
-    pub(super) json: Option<PathBuf>,
+    pub(super) files: Files,
     pub(super) is_quiet: bool,
+}
+
+/// What is written beside what is printed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Files {
+    pub(super) json: Option<PathBuf>,
+    pub(super) svg: Option<PathBuf>,
+}
+
+impl Files {
+    /// Writes a report, and what is drawn of it, where they are asked for.
+    pub(super) fn write(
+        &self,
+        report: &impl serde::Serialize,
+        drawn: impl FnOnce() -> String,
+    ) -> io::Result<()> {
+        if let Some(path) = &self.json {
+            fs::write(path, serde_json::to_string_pretty(report)?)?;
+        }
+        match &self.svg {
+            Some(path) => fs::write(path, drawn()),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Default for DiskOptions {
@@ -37,9 +61,9 @@ impl Default for DiskOptions {
             rounds: 5,
             window: Duration::from_secs(1),
             cells: CELLS.to_vec(),
-            engines: KINDS.iter().filter(|kind| kind.is_default).copied().collect(),
+            engines: default_engines(),
             directory: "target/disk".into(),
-            json: None,
+            files: Files::default(),
             is_quiet: false,
         }
     }
@@ -59,7 +83,7 @@ pub(crate) fn parse(pairs: &[(&str, &str)]) -> Result<DiskOptions, String> {
             "--cells" => options.cells = cells(value)?,
             "--engines" => options.engines = each(value, engine)?,
             "--dir" => options.directory = value.into(),
-            "--json" => options.json = Some(value.into()),
+            "--json" => options.files.json = Some(value.into()),
             "--quiet" => options.is_quiet = value == "yes",
             _ => return Err(format!("disk has no option {name:?}")),
         }
@@ -81,7 +105,11 @@ fn cells(list: &str) -> Result<Vec<Cell>, String> {
     Ok(CELLS.iter().filter(is_asked).copied().collect())
 }
 
-fn engine(name: &str) -> Result<Kind, String> {
+pub(super) fn default_engines() -> Vec<Kind> {
+    KINDS.iter().filter(|kind| kind.is_default).copied().collect()
+}
+
+pub(super) fn engine(name: &str) -> Result<Kind, String> {
     let known = KINDS.iter().find(|kind| kind.name == name);
     known.copied().ok_or_else(|| format!("no engine {name:?}, or it was not built in"))
 }

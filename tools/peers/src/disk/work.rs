@@ -25,7 +25,7 @@ const PARTS: usize = 10;
 const LOOK_TIME: Duration = Duration::from_millis(100);
 const QUIET_SHARE: u32 = 50;
 const QUIET_LOOKS: u32 = 4;
-const SETTLE_MAX: Duration = Duration::from_secs(60);
+pub(super) const SETTLE_MAX: Duration = Duration::from_secs(60);
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +37,31 @@ pub(super) enum Operation {
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Extent {
-    /// Every record once, and a flush in the end, all of which is timed.
-    All,
-    /// From a place of the order on, for a time; at most so many.
-    Window { from: u32, time: Duration, max: u32 },
+pub(super) struct Extent {
+    /// From a place of the order on,
+    pub(super) from: u32,
+    /// at most so many,
+    pub(super) count: u32,
+    /// and none is begun after this time.
+    pub(super) time: Option<Duration>,
+    /// What of the order is stored, for gets.
+    pub(super) stored: u32,
+    /// Whether everything is flushed in the end, and that is timed, too.
+    pub(super) flushes: bool,
+}
+
+impl Extent {
+    /// Every record once.
+    pub(super) fn all(load: &Load) -> Self {
+        let records = load.records();
+        Self { from: 0, count: records, time: None, stored: records, flushes: true }
+    }
+
+    /// For a time, when all are stored.
+    pub(super) fn window(load: &Load, from: u32, time: Duration) -> Self {
+        let records = load.records();
+        Self { from, count: records, time: Some(time), stored: records, flushes: false }
+    }
 }
 
 /// What a run took.
@@ -95,7 +115,7 @@ pub(super) fn run(
     let start = trails.iter().map(|trail| trail.start).min().expect("there is a thread");
     let mut end = trails.iter().map(|trail| trail.end).max().expect("there is a thread");
     let mut flush_s = 0.0;
-    if matches!((operation, extent), (Operation::Put, Extent::All)) {
+    if operation == Operation::Put && extent.flushes {
         engine.flush()?;
         flush_s = end.elapsed().as_secs_f64();
         end = Instant::now();
@@ -117,11 +137,12 @@ pub(super) fn run(
     })
 }
 
-/// Waits until nothing goes on behind the calls: the process takes next to no processor time.
-pub(super) fn settle() {
+/// Waits until nothing goes on behind the calls, but no longer than that: the process takes next to
+/// no processor time.
+pub(super) fn settle(time_max: Duration) {
     let begun = Instant::now();
     let mut quiet = 0;
-    while quiet < QUIET_LOOKS && begun.elapsed() < SETTLE_MAX {
+    while quiet < QUIET_LOOKS && begun.elapsed() < time_max {
         let cpu = process_time();
         std::thread::sleep(LOOK_TIME);
         let is_quiet = process_time() - cpu < LOOK_TIME / QUIET_SHARE;
@@ -168,15 +189,12 @@ struct Thread<'a> {
 
 impl Thread<'_> {
     fn run(&self, engine: &dyn Engine, barrier: &Barrier, extent: Extent) -> io::Result<Trail> {
-        let (from, count, time) = match extent {
-            Extent::All => (0, self.load.records(), Duration::MAX),
-            Extent::Window { from, time, max } => (from, max, time),
-        };
         let session = engine.session();
-        let mine = (count.saturating_sub(self.thread)).div_ceil(self.threads);
+        let mine = (extent.count.saturating_sub(self.thread)).div_ceil(self.threads);
         let ops_a_step = ops_a_step(self.load);
         // Memory that is touched before the clock starts, where it is known how much.
-        let mut steps_ns = vec![0; if time == Duration::MAX { mine as usize } else { 0 }];
+        let steps = if extent.flushes { mine as usize / ops_a_step } else { 0 };
+        let mut steps_ns = vec![0; steps];
         steps_ns.clear();
         let mut out = vec![0; self.load.value_bytes()];
         barrier.wait();
@@ -184,8 +202,12 @@ impl Thread<'_> {
         let start = Instant::now();
         let (mut last, mut ops) = (start, 0);
         for turn in 0..mine {
-            let at = from.wrapping_add(turn * self.threads + self.thread);
-            self.operate(&mut *session, self.load.key(at), &mut out)?;
+            let at = extent.from.wrapping_add(turn * self.threads + self.thread);
+            let key = match self.operation {
+                Operation::Put => self.load.key(at),
+                Operation::Get => self.load.stored_key(at, extent.stored),
+            };
+            self.operate(&mut *session, key, &mut out)?;
             ops += 1;
             if !(turn as usize + 1).is_multiple_of(ops_a_step) {
                 continue;
@@ -193,7 +215,7 @@ impl Thread<'_> {
             let now = Instant::now();
             steps_ns.push((now - last).as_nanos() as u64);
             last = now;
-            if now - start >= time {
+            if extent.time.is_some_and(|time| now - start >= time) {
                 break;
             }
         }
@@ -270,24 +292,33 @@ mod tests {
                 value.len()
             }))
         }
+
+        fn remove(&mut self, key: u32) -> io::Result<()> {
+            self.records.lock().expect("sound").remove(&key);
+            Ok(())
+        }
     }
 
     #[test]
     fn every_record_is_put_once_and_flushed_and_a_wrong_value_ends_a_run() {
         let (engine, load) = (InMemory::default(), Load::new(1003, 300));
-        let taken = run(&engine, &load, Operation::Put, 4, Extent::All).expect("it runs");
+        let taken = run(&engine, &load, Operation::Put, 4, Extent::all(&load)).expect("it runs");
         let count = |engine: &InMemory| engine.records.lock().expect("sound").len();
         assert_eq!((taken.ops, count(&engine)), (1003, 1003));
         assert_eq!(engine.flushes.load(Ordering::Relaxed), 1);
-        let window = Extent::Window { from: 1000, time: Duration::from_secs(60), max: 50 };
-        let taken = run(&engine, &load, Operation::Get, 3, window).expect("all are right");
+        let window = Extent::window(&load, 1000, Duration::from_secs(60));
+        let some = Extent { count: 50, ..window };
+        let taken = run(&engine, &load, Operation::Get, 3, some).expect("all are right");
         assert_eq!(taken.ops, 50);
-        engine.records.lock().expect("sound").get_mut(&load.key(1001)).expect("it is there")[7] ^=
-            1;
+        let key = load.key(17);
+        engine.records.lock().expect("sound").get_mut(&key).expect("it is there")[7] ^= 1;
         let error = run(&engine, &load, Operation::Get, 3, window).expect_err("one is wrong");
-        assert_eq!(error.to_string(), format!("key {} has a wrong value", load.key(1001)));
-        engine.records.lock().expect("sound").remove(&load.key(1001));
+        assert_eq!(error.to_string(), format!("key {key} has a wrong value"));
+        engine.records.lock().expect("sound").remove(&key);
         assert!(run(&engine, &load, Operation::Get, 3, window).is_err());
+        // What is not stored yet is not asked for.
+        let stored = Extent { stored: 17, ..window };
+        assert_eq!(run(&engine, &load, Operation::Get, 2, stored).expect("it runs").ops, 1003);
     }
 
     #[test]

@@ -36,6 +36,15 @@ fn open(setup: &Setup<'_>) -> io::Result<Box<dyn Engine>> {
     Ok(Box::new(Fjall { database, records, is_safe: setup.is_safe }))
 }
 
+impl Fjall {
+    fn persist_if_safe(&self) -> io::Result<()> {
+        if !self.is_safe {
+            return Ok(());
+        }
+        self.database.persist(PersistMode::SyncData).map_err(failed)
+    }
+}
+
 fn failed(error: fjall::Error) -> io::Error {
     io::Error::other(format!("fjall: {error}"))
 }
@@ -61,10 +70,7 @@ impl Engine for Fjall {
 impl Session for FjallSession<'_> {
     fn put(&mut self, key: u32, value: &[u8]) -> io::Result<()> {
         self.0.records.insert(key.to_le_bytes(), value).map_err(failed)?;
-        if self.0.is_safe {
-            self.0.database.persist(PersistMode::SyncData).map_err(failed)?;
-        }
-        Ok(())
+        self.0.persist_if_safe()
     }
 
     fn get(&mut self, key: u32, out: &mut [u8]) -> io::Result<Option<usize>> {
@@ -74,5 +80,10 @@ impl Session for FjallSession<'_> {
             out[..kept].copy_from_slice(&value[..kept]);
             value.len()
         }))
+    }
+
+    fn remove(&mut self, key: u32) -> io::Result<()> {
+        self.0.records.remove(key.to_le_bytes()).map_err(failed)?;
+        self.0.persist_if_safe()
     }
 }

@@ -13,7 +13,7 @@ use kelvin_log::{
     index::{IndexLimits, Keyed},
 };
 
-use super::{AtRisk, Engine, Kind, OwnCounts, Session, Setup};
+use super::{AtRisk, Engine, Kind, OwnCounts, OwnSpace, Session, Setup};
 use crate::random::Random;
 
 /// Bytes of an entry of the flat index.
@@ -63,15 +63,19 @@ fn hash(setup: &Setup<'_>) -> io::Result<Box<dyn Engine>> {
 
 fn open(setup: &Setup<'_>, mut options: Options) -> io::Result<Box<dyn Engine>> {
     assert_eq!(Some(options.settings.at_risk_bytes_max), AT_RISK.by_kill, "what is printed");
+    if let Some(bytes) = setup.segment_bytes {
+        options.shape.segment_bytes = bytes;
+    }
     options.settings.mode = if setup.is_safe { Mode::Safe } else { Mode::Async };
     let limits =
         IndexLimits { kmax_limit: setup.records.into(), entries_max: setup.records.into() };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let (log, _) = Log::open(&options, LogId(now), limits, &mut |_| {}).map_err(failed)?;
     let settings = format!(
-        "{} chunks of {} KiB, {}, {}",
+        "{} chunks of {} KiB, segments of {} MiB, {}, {}",
         options.settings.chunks,
         options.settings.chunk_bytes >> 10,
+        options.shape.segment_bytes >> 20,
         match options.shape.index {
             IndexKind::Flat { .. } => "flat index of 5 bytes a key",
             IndexKind::Hash { .. } => "hash index of 16 bytes an entry",
@@ -106,6 +110,17 @@ impl Engine for Kelvin {
         Some(OwnCounts { reads: self.log.disk_reads(), flushes: self.log.counts().flushes })
     }
 
+    fn space(&self) -> Option<OwnSpace> {
+        let space = self.log.space();
+        Some(OwnSpace {
+            segment_bytes: self.log.shape().segment_bytes,
+            live_bytes: space.live_bytes,
+            used_bytes: space.used_bytes,
+            open: space.open,
+            free: space.free,
+        })
+    }
+
     fn settings(&self) -> String {
         self.settings.clone()
     }
@@ -131,5 +146,9 @@ impl Session for KelvinSession<'_> {
             out[..kept].copy_from_slice(&stored.value[..kept]);
             bytes
         }))
+    }
+
+    fn remove(&mut self, key: u32) -> io::Result<()> {
+        self.0.with_key(key, |key| self.0.log.remove(key)).map(|_| ()).map_err(failed)
     }
 }

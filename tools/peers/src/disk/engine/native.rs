@@ -70,6 +70,7 @@ unsafe extern "C" {
     fn peers_end(session: *mut c_void);
     fn peers_put(session: *mut c_void, key: u32, value: *const u8, bytes: usize) -> c_int;
     fn peers_get(session: *mut c_void, key: u32, out: *mut u8, room: usize) -> i64;
+    fn peers_remove(session: *mut c_void, key: u32) -> c_int;
     fn peers_error() -> *const c_char;
 }
 
@@ -158,6 +159,11 @@ impl Session for NativeSession<'_> {
             Err(_) if got == ABSENT => Ok(None),
             Err(_) => Err(failed()),
         }
+    }
+
+    fn remove(&mut self, key: u32) -> io::Result<()> {
+        // SAFETY: the store outlives the session, which is this thread's.
+        check(unsafe { peers_remove(self.session.as_ptr(), key) })
     }
 }
 

@@ -5,6 +5,8 @@ use crate::disk::load::Load;
 
 const RECORDS: u32 = 500;
 
+const REMOVED: u32 = 17;
+
 fn directory(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("kelvin-peers-{}-{name}", std::process::id()));
     fs::create_dir(&path).expect("a directory");
@@ -17,7 +19,7 @@ fn what_was_put_is_there_after_a_close_in_every_engine_and_mode() {
     for kind in KINDS {
         for is_safe in [false, true] {
             let path = directory(&format!("{}-{is_safe}", kind.name));
-            let setup = Setup { directory: &path, records: RECORDS, is_safe };
+            let setup = Setup { is_safe, ..Setup::new(&path, RECORDS) };
             let open = || (kind.open)(&setup).expect("it opens");
             let engine = open();
             {
@@ -25,6 +27,8 @@ fn what_was_put_is_there_after_a_close_in_every_engine_and_mode() {
                 for key in 0..RECORDS - 1 {
                     session.put(key, load.value(key)).expect("it is stored");
                 }
+                session.remove(REMOVED).expect("it is there");
+                session.remove(RECORDS - 1).expect("it may be absent");
             }
             engine.flush().expect("it is flushed");
             engine.close().expect("it closes");
@@ -32,12 +36,14 @@ fn what_was_put_is_there_after_a_close_in_every_engine_and_mode() {
             {
                 let mut session = engine.session().expect("a session");
                 let mut out = vec![0; 3000];
-                for key in 0..RECORDS - 1 {
+                for key in (0..RECORDS - 1).filter(|key| *key != REMOVED) {
                     let got = session.get(key, &mut out).expect("it can be read");
                     assert_eq!(got, Some(3000), "{} {key}", kind.name);
                     assert_eq!(out, load.value(key), "{} {key}", kind.name);
                 }
-                assert_eq!(session.get(RECORDS - 1, &mut out).expect("it is read"), None);
+                for key in [REMOVED, RECORDS - 1] {
+                    assert_eq!(session.get(key, &mut out).expect("it is read"), None);
+                }
             }
             engine.close().expect("it closes");
             fs::remove_dir_all(&path).expect("it was there");

@@ -1,0 +1,311 @@
+//! What stores take of the disk, and how long puts take, when everything is overwritten again and
+//! again, and when most of it is removed: one store after the other, one on the disk at a time.
+
+mod ledger;
+mod options;
+mod pace;
+mod report;
+
+use std::{
+    io,
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+pub(crate) use self::options::{ChurnOptions, parse};
+use self::{
+    ledger::{Draws, Ledger, ONE_KEPT_OF},
+    pace::Pace,
+    report::{Report, Sample},
+};
+use super::{
+    cell::Size,
+    device::{self, Place},
+    engine::{Engine, Kind, OwnSpace, Setup},
+    latency::Latencies,
+    load::Load,
+    work::{self, Extent, Operation},
+};
+use crate::machine::Machine;
+
+/// Segments that a log may have beside what its space is measured by: one that is written to, one
+/// for survivors, four in reserve (for removes, for compaction, for a crash in the middle of it,
+/// for a failed flush), and four that are free.
+const KEPT_SEGMENTS_MAX: u64 = 1 + 1 + 4 + 4;
+
+/// Space has come back when it stays as it is for so long.
+const STILL_TIME: Duration = Duration::from_secs(2);
+
+/// Which keys are overwritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Popularity {
+    Uniform,
+    Zipf,
+}
+
+impl Popularity {
+    const ALL: [Self; 2] = [Self::Uniform, Self::Zipf];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Zipf => "zipf",
+        }
+    }
+}
+
+/// What a store took at a moment.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+struct Look {
+    at_s: f64,
+    overwrites: u64,
+    /// As the file system has it.
+    bytes: u64,
+    own: Option<OwnSpace>,
+}
+
+/// What a store may take.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+struct Bound {
+    /// What has to be kept, as the store says, or else keys and values.
+    data_bytes: u64,
+    /// That and the share above it.
+    space_bytes: u64,
+    /// Segments that are there whatever has to be kept.
+    kept_bytes: u64,
+}
+
+impl Bound {
+    fn new(data_bytes: u64, percent: u32, own: Option<OwnSpace>) -> Self {
+        let space_bytes = data_bytes * u64::from(percent) / 100;
+        let kept_bytes = own.map_or(0, |own| KEPT_SEGMENTS_MAX * own.segment_bytes);
+        Self { data_bytes, space_bytes, kept_bytes }
+    }
+
+    fn holds(&self, bytes: u64) -> bool {
+        bytes <= self.space_bytes + self.kept_bytes
+    }
+}
+
+/// How space came back after most was removed.
+#[derive(Clone, Debug, serde::Serialize)]
+struct Shrunk {
+    bound: Bound,
+    removes_per_s: f64,
+    /// From the last remove until the bound held.
+    held_after_s: Option<f64>,
+    looks: Vec<Look>,
+}
+
+/// Runs all of it and prints it.
+///
+/// # Errors
+/// When a store fails or says something wrong, there is no room, or a file cannot be written.
+pub(crate) fn run(options: &ChurnOptions) -> io::Result<()> {
+    let place = Place::make(&options.directory, "churn")?;
+    let bench = Bench { options, place: &place };
+    let largest = options.sizes.iter().map(|size| super::room_bytes(*size, bench.records(*size)));
+    super::check_room(place.path(), largest.max().unwrap_or(0))?;
+    let mut report = Report::new(Machine::read(), options);
+    for round in 0..options.rounds {
+        for &size in &options.sizes {
+            for &popularity in &options.popularities {
+                for (at, kind) in super::turns(&options.engines, round) {
+                    let sample = bench.sample(size, popularity, kind)?;
+                    eprintln!("{}", report.add((size, popularity), at, sample));
+                    report.write(options)?;
+                }
+            }
+        }
+    }
+    println!("{}", report.text());
+    Ok(())
+}
+
+struct Bench<'a> {
+    options: &'a ChurnOptions,
+    place: &'a Place,
+}
+
+impl Bench<'_> {
+    fn records(&self, size: Size) -> u64 {
+        match size {
+            Size::Tiny | Size::Kib => self.options.records.into(),
+            Size::Large => (self.options.records / 100).into(),
+        }
+    }
+
+    fn sample(&self, size: Size, popularity: Popularity, kind: Kind) -> io::Result<Sample> {
+        let options = self.options;
+        let load = Load::new(self.records(size) as u32, size.value_bytes());
+        let ledger = Ledger::new(&load);
+        let place = Place::make(self.place.path(), kind.name)?;
+        let open = || self.open(kind, &load, place.path());
+        let engine = open()?;
+        work::run(&*engine, &load, Operation::Put, 1, Extent::all(&load))?;
+        work::settle(options.settle_time_max);
+        let own = engine.space();
+        let user_bytes = u64::from(load.records()) * (load.value_bytes() as u64 + 4);
+        let data_bytes = own.map_or(user_bytes, |own| own.used_bytes);
+        let bound = Bound::new(data_bytes, options.space_percent, own);
+
+        let written = device::write_bytes();
+        let churn = Churn { options, load: &load, ledger: &ledger, popularity };
+        let (churned, looks) = churn.run(&*engine, place.path())?;
+        work::settle(options.settle_time_max);
+        let after = device::write_bytes();
+        let written = after.zip(written).map(|(after, before)| after - before);
+        let user_bytes = churned.count * load.value_bytes() as u64;
+        ledger.check(&*engine, false)?;
+        let half_per_s = churned.pace.per_s / 2.0;
+        let mut draws = Draws::new(&load, popularity, (0, 1));
+        let next = || {
+            let key = draws.key();
+            Some((key, ledger.next(key)))
+        };
+        let busy = pace::open(&mut *engine.session()?, next, half_per_s, options.window)?;
+        let shrunk = self.shrink(&*engine, &ledger, place.path(), bound)?;
+        let settings = engine.settings();
+        engine.close()?;
+        let engine = open()?;
+        ledger.check(&*engine, true)?;
+        engine.close()?;
+        drop(place);
+        Ok(Sample {
+            settings,
+            bound,
+            churned: churned.pace,
+            write_amplification: written.map(|bytes| bytes as f64 / user_bytes as f64),
+            looks,
+            busy,
+            quiet: self.quiet(&load, kind, half_per_s)?,
+            shrunk,
+        })
+    }
+
+    fn open(&self, kind: Kind, load: &Load, path: &Path) -> io::Result<Box<dyn Engine>> {
+        let segment_bytes = Some(self.options.segment_bytes);
+        (kind.open)(&Setup { segment_bytes, ..Setup::new(path, load.records()) })
+    }
+
+    /// Removes most records, and waits until what they took has come back, or does not.
+    fn shrink(
+        &self,
+        engine: &dyn Engine,
+        ledger: &Ledger<'_>,
+        place: &Path,
+        before: Bound,
+    ) -> io::Result<Shrunk> {
+        let options = self.options;
+        let data_bytes = before.data_bytes / u64::from(ONE_KEPT_OF);
+        let bound = Bound::new(data_bytes, options.space_percent, engine.space());
+        let begun = Instant::now();
+        let removed = ledger.remove_most(&mut *engine.session()?)?;
+        engine.flush()?;
+        let removes_per_s = f64::from(removed) / begun.elapsed().as_secs_f64();
+        let (begun, mut looks, mut changed) = (Instant::now(), Vec::<Look>::new(), Instant::now());
+        let mut held_after_s = None;
+        while begun.elapsed() < options.wait_max {
+            let look = look(engine, place, begun, 0)?;
+            if looks.last().is_none_or(|last| last.bytes != look.bytes) {
+                changed = Instant::now();
+            }
+            looks.push(look);
+            if bound.holds(look.bytes) {
+                held_after_s.get_or_insert(look.at_s);
+                if changed.elapsed() >= STILL_TIME {
+                    break;
+                }
+            }
+            std::thread::sleep(options.sample_time);
+        }
+        Ok(Shrunk { bound, removes_per_s, held_after_s, looks })
+    }
+
+    /// Puts at the same rate of which none overwrites anything, into a new store.
+    fn quiet(&self, load: &Load, kind: Kind, per_s: f64) -> io::Result<Pace> {
+        let place = Place::make(self.place.path(), kind.name)?;
+        let engine = self.open(kind, load, place.path())?;
+        let mut keys = (0..load.records()).map(|at| load.key(at));
+        let next = || keys.next().map(|key| (key, load.value(key)));
+        let pace = pace::open(&mut *engine.session()?, next, per_s, self.options.window)?;
+        engine.close()?;
+        Ok(pace)
+    }
+}
+
+fn look(engine: &dyn Engine, place: &Path, begun: Instant, overwrites: u64) -> io::Result<Look> {
+    let (bytes, own) = (device::allocated_bytes(place)?, engine.space());
+    Ok(Look { at_s: begun.elapsed().as_secs_f64(), overwrites, bytes, own })
+}
+
+/// Everything is overwritten as fast as it goes.
+struct Churn<'a> {
+    options: &'a ChurnOptions,
+    load: &'a Load,
+    ledger: &'a Ledger<'a>,
+    popularity: Popularity,
+}
+
+struct Churned {
+    pace: Pace,
+    count: u64,
+}
+
+impl Churn<'_> {
+    /// All writers, and somebody who looks how much space is taken meanwhile.
+    fn run(&self, engine: &dyn Engine, place: &Path) -> io::Result<(Churned, Vec<Look>)> {
+        let (done, is_over, begun) = (AtomicU64::new(0), AtomicBool::new(false), Instant::now());
+        let (latencies, looks) = std::thread::scope(|scope| {
+            let watch = || -> io::Result<Vec<Look>> {
+                let mut looks = Vec::new();
+                loop {
+                    let is_last = is_over.load(Ordering::Acquire);
+                    looks.push(look(engine, place, begun, done.load(Ordering::Relaxed))?);
+                    if is_last {
+                        return Ok(looks);
+                    }
+                    std::thread::sleep(self.options.sample_time);
+                }
+            };
+            let watch = scope.spawn(watch);
+            let write = |writer| {
+                let done = &done;
+                scope.spawn(move || self.write(engine, writer, done))
+            };
+            let writers: Vec<_> = (0..self.options.writers).map(write).collect();
+            let ends = writers.into_iter().map(|it| it.join().expect("a thread panicked"));
+            let latencies: Vec<io::Result<Latencies>> = ends.collect();
+            is_over.store(true, Ordering::Release);
+            (latencies, watch.join().expect("a thread panicked"))
+        });
+        engine.flush()?;
+        let time = begun.elapsed();
+        let mut all = Latencies::default();
+        for one in latencies {
+            all.merge(&one?);
+        }
+        let churned = Churned { pace: Pace::of(&all, time), count: all.count() };
+        Ok((churned, looks?))
+    }
+
+    fn write(&self, engine: &dyn Engine, writer: u32, done: &AtomicU64) -> io::Result<Latencies> {
+        let (options, writers) = (self.options, self.options.writers);
+        let mut draws = Draws::new(self.load, self.popularity, (writer, writers));
+        let all = u64::from(self.load.records()) * u64::from(options.times);
+        let limit = (all / u64::from(writers), options.put_time_max);
+        let next = || {
+            let key = draws.key();
+            (key, self.ledger.next(key))
+        };
+        let note = || {
+            done.fetch_add(1, Ordering::Relaxed);
+        };
+        pace::closed(&mut *engine.session()?, next, limit, note)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! What is stored under each key, and which key is overwritten next.
+
+use std::{
+    io,
+    sync::atomic::{AtomicU8, Ordering},
+};
+
+use super::Popularity;
+use crate::{
+    disk::{
+        engine::{Engine, Session},
+        load::Load,
+    },
+    random::{Random, Zipf},
+};
+
+const ZIPF_EXPONENT: f64 = 0.99;
+
+/// Of so many keys one is kept when most are removed.
+pub(super) const ONE_KEPT_OF: u32 = 10;
+
+/// Keys that are looked at to see whether their values are right.
+const CHECKS_MAX: u32 = 20_000;
+
+/// How often each key was overwritten, modulo 256. Each key is one writer's.
+#[derive(Debug)]
+pub(super) struct Ledger<'a> {
+    load: &'a Load,
+    versions: Vec<AtomicU8>,
+}
+
+impl<'a> Ledger<'a> {
+    /// Every key has its first value.
+    pub(super) fn new(load: &'a Load) -> Self {
+        let versions = (0..load.records()).map(|_| AtomicU8::new(0)).collect();
+        Self { load, versions }
+    }
+
+    fn version(&self, key: u32) -> u8 {
+        self.versions[key as usize].load(Ordering::Relaxed)
+    }
+
+    /// Notes that a key is overwritten once more, and says by what.
+    #[inline]
+    pub(super) fn next(&self, key: u32) -> &'a [u8] {
+        let version = self.version(key).wrapping_add(1);
+        self.versions[key as usize].store(version, Ordering::Relaxed);
+        self.load.later_value(key, version)
+    }
+
+    pub(super) fn is_kept(key: u32) -> bool {
+        key.is_multiple_of(ONE_KEPT_OF)
+    }
+
+    /// Compares what is stored under some keys, and when most were removed, whether they are gone.
+    ///
+    /// # Errors
+    /// When a key has another value than it had last.
+    pub(super) fn check(&self, engine: &dyn Engine, are_removed: bool) -> io::Result<()> {
+        let mut session = engine.session()?;
+        let mut out = vec![0; self.load.value_bytes()];
+        let records = self.load.records();
+        for key in (0..records.min(CHECKS_MAX)).map(|at| self.load.key(at)) {
+            let got = session.get(key, &mut out)?;
+            let wrong = if are_removed && !Self::is_kept(key) {
+                got.is_some().then_some("is there again")
+            } else if got != Some(out.len()) {
+                Some("is absent, or as long as it never was")
+            } else {
+                let value = self.load.later_value(key, self.version(key));
+                (out != value).then_some("has a value that is not its last one")
+            };
+            if let Some(wrong) = wrong {
+                return Err(io::Error::other(format!("key {key} {wrong}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes nine keys of ten, and says how many.
+    pub(super) fn remove_most(&self, session: &mut dyn Session) -> io::Result<u32> {
+        let mut removed = 0;
+        for key in (0..self.load.records()).map(|at| self.load.key(at)) {
+            if !Self::is_kept(key) {
+                session.remove(key)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Which keys one of the writers overwrites.
+#[derive(Debug)]
+pub(super) struct Draws<'a> {
+    load: &'a Load,
+    random: Random,
+    zipf: Option<Zipf>,
+    writer: u32,
+    writers: u32,
+}
+
+impl<'a> Draws<'a> {
+    pub(super) fn new(
+        load: &'a Load,
+        popularity: Popularity,
+        (writer, writers): (u32, u32),
+    ) -> Self {
+        let count = load.records() / writers;
+        let zipf = (popularity == Popularity::Zipf).then(|| Zipf::new(count, ZIPF_EXPONENT));
+        Self { load, random: Random::new(u64::from(writer) + 1), zipf, writer, writers }
+    }
+
+    #[inline]
+    pub(super) fn key(&mut self) -> u32 {
+        let count = self.load.records() / self.writers;
+        let rank = match &self.zipf {
+            Some(zipf) => zipf.draw(&mut self.random),
+            None => (self.random.next() % u64::from(count)) as u32,
+        };
+        self.load.key(rank * self.writers + self.writer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::{Draws, Ledger};
+    use crate::disk::{churn::Popularity, load::Load};
+
+    #[test]
+    fn each_writer_has_its_own_keys_and_some_are_popular() {
+        let load = Load::new(1000, 8);
+        let keys = |popularity, writer| {
+            let mut draws = Draws::new(&load, popularity, (writer, 3));
+            (0..5000).map(|_| draws.key()).collect::<Vec<u32>>()
+        };
+        for popularity in Popularity::ALL {
+            let sets = [0, 1, 2].map(|writer| HashSet::<u32>::from_iter(keys(popularity, writer)));
+            assert!(sets[0].is_disjoint(&sets[1]) && sets[1].is_disjoint(&sets[2]));
+        }
+        let most = |keys: &[u32]| keys.iter().filter(|key| **key == load.key(0)).count();
+        let [uniform, zipf] = Popularity::ALL.map(|it| most(&keys(it, 0)));
+        assert!(uniform < 50 && zipf > 500, "{uniform} {zipf}");
+    }
+
+    #[test]
+    fn a_later_value_is_another_one() {
+        let load = Load::new(10, 8);
+        let ledger = Ledger::new(&load);
+        assert_eq!(ledger.next(3), load.later_value(3, 1));
+        assert_eq!(ledger.next(3), load.later_value(3, 2));
+        assert_ne!(load.later_value(3, 2), load.value(3));
+    }
+}

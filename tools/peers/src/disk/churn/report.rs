@@ -1,0 +1,249 @@
+//! What is printed and written: a table for each size of values and each choice of keys.
+
+use std::{fmt::Write, io};
+
+use super::{Bound, ChurnOptions, Look, Pace, Popularity, Shrunk, Size};
+use crate::{
+    disk::{
+        chart::{self, Line, Panel},
+        engine::Kind,
+    },
+    machine::{self, Machine},
+};
+
+/// The store that others are compared with.
+const RIVAL: &str = "leveldb";
+
+/// A whole run.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Report {
+    machine: Machine,
+    records: u32,
+    times: u32,
+    rounds: u32,
+    writers: u32,
+    space_percent: u32,
+    rows: Vec<Row>,
+    #[serde(skip)]
+    engines: Vec<Kind>,
+}
+
+/// A store with values of a size and a choice of keys.
+#[derive(Debug, serde::Serialize)]
+struct Row {
+    size: Size,
+    keys: Popularity,
+    engine: &'static str,
+    samples: Vec<Sample>,
+}
+
+/// A store from the first record to the last remove.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(super) struct Sample {
+    pub(super) settings: String,
+    pub(super) bound: Bound,
+    /// Overwrites as fast as they went, with the flush in the end.
+    pub(super) churned: Pace,
+    /// Bytes that the process had written for each byte of a value.
+    pub(super) write_amplification: Option<f64>,
+    pub(super) looks: Vec<Look>,
+    /// Overwrites at half that rate, and first puts into a new store.
+    pub(super) busy: Pace,
+    pub(super) quiet: Pace,
+    pub(super) shrunk: Shrunk,
+}
+
+impl Sample {
+    fn most_bytes(&self) -> u64 {
+        self.looks.iter().map(|look| look.bytes).max().unwrap_or(0)
+    }
+
+    /// How many looks there were, and at how many more was taken than may be.
+    fn looks_above(&self) -> (usize, usize) {
+        let above = self.looks.iter().filter(|look| !self.bound.holds(look.bytes)).count();
+        (self.looks.len(), above)
+    }
+
+    fn line(&self) -> String {
+        let (looks, above) = self.looks_above();
+        format!(
+            "{:.0} overwrites/s, {:.2} x written, at most {:.2} of the data, {above} of {looks} \
+             looks above, worst {:.1} ms; p99 {:.0} us at half the rate, {:.0} us quiet",
+            self.churned.per_s,
+            self.write_amplification.unwrap_or(f64::NAN),
+            share(self.most_bytes(), self.bound.data_bytes),
+            self.churned.worst_ms,
+            self.busy.p99_us,
+            self.quiet.p99_us,
+        )
+    }
+}
+
+fn share(bytes: u64, of: u64) -> f64 {
+    bytes as f64 / of.max(1) as f64
+}
+
+impl Report {
+    pub(super) fn new(machine: Machine, options: &ChurnOptions) -> Self {
+        let ChurnOptions { records, times, rounds, writers, space_percent, .. } = *options;
+        let (rows, engines) = (Vec::new(), options.engines.clone());
+        Self { machine, records, times, rounds, writers, space_percent, rows, engines }
+    }
+
+    /// Takes a sample of the engine at a place among all, and says it in a line.
+    pub(super) fn add(
+        &mut self,
+        (size, keys): (Size, Popularity),
+        engine: usize,
+        sample: Sample,
+    ) -> String {
+        let engine = self.engines[engine].name;
+        let line = format!("{} {} {engine}: {}", size.name(), keys.name(), sample.line());
+        let is_it = |it: &&mut Row| (it.size, it.keys, it.engine) == (size, keys, engine);
+        match self.rows.iter_mut().find(is_it) {
+            Some(row) => row.samples.push(sample),
+            None => self.rows.push(Row { size, keys, engine, samples: vec![sample] }),
+        }
+        line
+    }
+
+    /// Writes what there is so far: a long run may be ended early.
+    pub(super) fn write(&mut self, options: &ChurnOptions) -> io::Result<()> {
+        self.machine.load_average_after = machine::load_average();
+        options.files.write(self, || self.svg())
+    }
+
+    fn blocks(&self) -> Vec<(Size, Popularity)> {
+        let mut blocks: Vec<_> = self.rows.iter().map(|row| (row.size, row.keys)).collect();
+        blocks.dedup();
+        let mut seen = Vec::new();
+        blocks.retain(|block| {
+            let is_new = !seen.contains(block);
+            seen.push(*block);
+            is_new
+        });
+        blocks
+    }
+
+    /// Space over the data that it is for, over the overwrites a record.
+    fn svg(&self) -> String {
+        let panel = |(size, keys): (Size, Popularity)| {
+            let rows = self.rows.iter().filter(|row| (row.size, row.keys) == (size, keys));
+            let lines = rows.flat_map(|row| self.lines(row)).collect();
+            let name = format!("space / data, {}, {}", size.name(), keys.name());
+            Panel { name, below: "overwrites", lines }
+        };
+        let panels: Vec<Panel> = self.blocks().into_iter().map(panel).collect();
+        let names: Vec<&str> = self.engines.iter().map(|kind| kind.name).collect();
+        chart::svg("Space while everything is overwritten", &names, 2, &panels)
+    }
+
+    /// What a store took, and if it promises one, the bound.
+    fn lines(&self, row: &Row) -> Vec<Line> {
+        let name = self.engines.iter().position(|kind| kind.name == row.engine).unwrap_or(0);
+        let Some(sample) = row.samples.first() else { return Vec::new() };
+        let data_bytes = sample.bound.data_bytes;
+        let at = |look: &Look| look.overwrites as f64;
+        let points = sample.looks.iter().map(|it| (at(it), share(it.bytes, data_bytes)));
+        let mut lines = vec![Line { name, is_dashed: false, points: points.collect() }];
+        if sample.bound.kept_bytes > 0 {
+            let bytes = sample.bound.space_bytes + sample.bound.kept_bytes;
+            let bound = sample.looks.iter().map(|it| (at(it), share(bytes, data_bytes)));
+            lines.push(Line { name, is_dashed: true, points: bound.collect() });
+        }
+        lines
+    }
+
+    /// As Markdown.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        self.write_text(&mut text).expect("a string takes everything");
+        text
+    }
+
+    fn write_text(&self, out: &mut String) -> std::fmt::Result {
+        for (size, keys) in self.blocks() {
+            let rows = || self.rows.iter().filter(|row| (row.size, row.keys) == (size, keys));
+            let rival = rows().find(|row| row.engine == RIVAL);
+            writeln!(
+                out,
+                "### {} values, {} keys\n\n\
+                 | store | overwrites/s | of {RIVAL} | bytes written a byte | most space / data | \
+                 looks above the bound | p99.9 us | worst ms | p99 us at half the rate | quiet | \
+                 ratio |\n|---|---|---|---|---|---|---|---|---|---|---|",
+                size.name(),
+                keys.name()
+            )?;
+            rows().try_for_each(|row| write_churn(row, rival, out))?;
+            writeln!(
+                out,
+                "\n| 90 % removed | removes/s | space MiB | bound MiB | open, free segments | \
+                 held after s |\n|---|---|---|---|---|---|"
+            )?;
+            rows().try_for_each(|row| write_shrunk(row, out))?;
+            writeln!(out)?;
+        }
+        writeln!(out, "{}\n", self.machine.line())?;
+        writeln!(
+            out,
+            "{} records of 1 KiB, each overwritten {} times by {} writers; rounds: {}; medians, \
+             and of space and of the worst the most.",
+            self.records, self.times, self.writers, self.rounds
+        )?;
+        for kind in &self.engines {
+            let row = self.rows.iter().find(|row| row.engine == kind.name);
+            if let Some(sample) = row.and_then(|row| row.samples.first()) {
+                writeln!(out, "- {}: {}", kind.name, sample.settings)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    fn median(&self, of: impl Fn(&Sample) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.samples.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    fn most(&self, of: impl Fn(&Sample) -> f64) -> f64 {
+        self.samples.iter().map(of).fold(0.0, f64::max)
+    }
+}
+
+fn write_churn(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt::Result {
+    let per_s = row.median(|it| it.churned.per_s);
+    let of_rival = per_s / rival.map_or(f64::NAN, |rival| rival.median(|it| it.churned.per_s));
+    let most = row.most(|it| share(it.most_bytes(), it.bound.data_bytes));
+    let looks = row.samples.iter().map(Sample::looks_above);
+    let (looks, above) = looks.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    writeln!(
+        out,
+        "| {} | {per_s:.0} | {of_rival:.2} | {:.2} | {most:.2} | {above} of {looks} | {:.0} | \
+         {:.1} | {:.1} | {:.1} | {:.2} |",
+        row.engine,
+        row.median(|it| it.write_amplification.unwrap_or(f64::NAN)),
+        row.median(|it| it.churned.p999_us),
+        row.most(|it| it.churned.worst_ms),
+        row.median(|it| it.busy.p99_us),
+        row.median(|it| it.quiet.p99_us),
+        row.median(|it| it.busy.p99_us / it.quiet.p99_us),
+    )
+}
+
+fn write_shrunk(row: &Row, out: &mut String) -> std::fmt::Result {
+    for Shrunk { bound, removes_per_s, held_after_s, looks } in
+        row.samples.iter().map(|sample| &sample.shrunk)
+    {
+        let last = looks.last();
+        let mib = last.map_or(0, |look| look.bytes >> 20);
+        let bound_mib = (bound.space_bytes + bound.kept_bytes) >> 20;
+        let own = last.and_then(|look| look.own);
+        let own = own.map_or_else(String::new, |own| format!("{}, {}", own.open, own.free));
+        let held = held_after_s.map_or_else(|| "never".to_owned(), |time| format!("{time:.1}"));
+        let engine = row.engine;
+        writeln!(out, "| {engine} | {removes_per_s:.0} | {mib} | {bound_mib} | {own} | {held} |")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+use std::{fs, time::Duration};
+
+use super::{Bound, ChurnOptions, run};
+use crate::disk::{
+    engine::{KINDS, OwnSpace},
+    options::{Files, engine},
+};
+
+#[test]
+fn a_bound_is_what_is_kept_a_share_of_it_and_some_segments() {
+    let own = OwnSpace { segment_bytes: 64, ..OwnSpace::default() };
+    let bound = Bound::new(1000, 130, Some(own));
+    assert_eq!((bound.space_bytes, bound.kept_bytes), (1300, 640));
+    assert!(bound.holds(1940) && !bound.holds(1941));
+    assert!(!Bound::new(1000, 130, None).holds(1301));
+}
+
+#[test]
+fn a_tiny_run_says_what_every_store_took_and_when() {
+    let directory = std::env::temp_dir().join(format!("kelvin-peers-churn-{}", std::process::id()));
+    fs::create_dir(&directory).expect("a directory");
+    let (json, svg) = (directory.join("churn.json"), directory.join("churn.svg"));
+    let rival = KINDS.iter().find(|kind| kind.name == "leveldb").copied();
+    let options = ChurnOptions {
+        records: 4000,
+        times: 3,
+        writers: 2,
+        segment_bytes: 4 << 20,
+        window: Duration::from_millis(20),
+        settle_time_max: Duration::ZERO,
+        wait_max: Duration::from_millis(200),
+        sample_time: Duration::from_millis(1),
+        engines: engine("kelvin").into_iter().chain(rival).collect(),
+        directory: directory.join("stores"),
+        files: Files { json: Some(json.clone()), svg: Some(svg.clone()) },
+        ..ChurnOptions::default()
+    };
+    run(&options).expect("it runs");
+    let text = fs::read_to_string(json).expect("it was written");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let rows = report["rows"].as_array().expect("there are rows");
+    assert_eq!(rows.len(), 4 * options.engines.len());
+    for row in rows {
+        let sample = &row["samples"][0];
+        let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+        let looks = sample["looks"].as_array().expect("there are looks");
+        let data_bytes = number(&sample["bound"]["data_bytes"]);
+        // Of 1 KiB, or a hundredth of 100 KiB.
+        assert!(data_bytes >= f64::from(4000 * 1024), "{row}");
+        assert!(!looks.is_empty(), "{row}");
+        assert!(number(&looks[0]["bytes"]) > 0.0, "{row}");
+        for pace in ["churned", "busy", "quiet"] {
+            assert!(number(&sample[pace]["per_s"]) > 0.0, "{pace} {row}");
+            assert!(number(&sample[pace]["p99_us"]) > 0.0, "{pace} {row}");
+        }
+        assert!(number(&sample["shrunk"]["removes_per_s"]) > 0.0, "{row}");
+        if row["engine"] == "kelvin" {
+            assert!(number(&sample["write_amplification"]) >= 1.0, "{row}");
+        }
+    }
+    let svg = fs::read_to_string(svg).expect("it was written");
+    assert_eq!(svg.matches("stroke-dasharray").count(), 4, "a bound in every panel");
+    let left = fs::read_dir(directory.join("stores")).expect("it is there");
+    assert_eq!(left.count(), 0, "stores are removed");
+    fs::remove_dir_all(&directory).expect("it was there");
+}
