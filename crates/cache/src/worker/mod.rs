@@ -53,6 +53,8 @@ pub struct Worker {
     cache: Cache,
     place: usize,
     now_ms: u64,
+    /// It has been away since the time was taken.
+    has_been_away: bool,
     /// Why a read missed a record that was there.
     dead: Cell<Option<Dead>>,
     /// For values that are put together: the present one and what comes to it.
@@ -103,6 +105,7 @@ impl Cache {
             cache: self.clone(),
             place,
             now_ms: self.table.clock.now_ms(),
+            has_been_away: false,
             dead: Cell::new(None),
             scratch: vec![0; INLINE_VALUE_MAX_BYTES].into(),
             slot_need: SlotNeed::default(),
@@ -193,12 +196,14 @@ impl Worker {
         self.quiesce_at(self.cache.table.clock.now_ms());
     }
 
-    /// The same for a caller that has just read the time off the cache's clock.
+    /// The same for a caller that has just read the time off the cache's clock. The worker's own
+    /// time does not go back when the caller's is from before a [`Self::quiesce`].
     #[inline]
     pub fn quiesce_at(&mut self, now_ms: u64) {
         let table = &self.cache.table;
         table.memory.qsbr.quiesce(self.place);
-        self.now_ms = now_ms;
+        self.now_ms = self.now_ms.max(now_ms);
+        self.has_been_away = false;
         table.note_time(now_ms);
         if table.take_due_flush(now_ms) {
             self.begin_generation();
@@ -213,8 +218,9 @@ impl Worker {
     }
 
     /// The same for a caller that calls [`Self::quiesce_at`] before its next command: until then
-    /// the time is what it was before.
+    /// the time is what it was before, and in a debug build [`Self::key`] panics.
     pub fn away<R>(&mut self, blocking: impl FnOnce() -> R) -> R {
+        self.has_been_away = true;
         self.table().memory.qsbr.offline(self.place);
         let result = blocking();
         self.table().memory.qsbr.online(self.place);
@@ -237,6 +243,7 @@ impl Worker {
     #[must_use]
     #[inline(always)]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        debug_assert!(!self.has_been_away, "the time is to be taken before the next command");
         let memory = &self.table().memory;
         let hash = memory.hasher.hash(bytes);
         Key::new(bytes, hash, memory.index.candidates(hash))

@@ -1,6 +1,7 @@
 mod memory;
 mod replacement;
 mod scarce;
+mod time;
 
 use std::collections::HashMap;
 

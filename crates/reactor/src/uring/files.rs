@@ -10,10 +10,11 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use io_uring::IoUring;
+use rustix::process::{Resource, getrlimit};
 
-/// Places: as many descriptors as a process mostly may have, which is the most that the kernel
-/// gives them. 8 KiB of its memory. Sockets in slots beyond go by their descriptors.
-const PLACES: u32 = 1024;
+/// Most places: as many descriptors as a process mostly may have. 8 KiB of the kernel's memory.
+/// Sockets in slots beyond go by their descriptors.
+const PLACES_MAX: u32 = 1024;
 
 /// An empty place.
 const NOBODY: i32 = -1;
@@ -27,8 +28,16 @@ pub(super) struct Files {
 impl Files {
     /// An empty table; without places if the kernel has none to give.
     pub(super) fn new(queues: &IoUring) -> Self {
-        let registered = queues.submitter().register_files_sparse(PLACES);
-        Self { places: if registered.is_ok() { PLACES } else { 0 } }
+        Self::for_descriptors(queues, getrlimit(Resource::Nofile).current)
+    }
+
+    /// The same in a process that may have so many descriptors. To one that wants more places than
+    /// these the kernel gives none at all.
+    fn for_descriptors(queues: &IoUring, descriptors: Option<u64>) -> Self {
+        let most = descriptors.and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX);
+        let places = PLACES_MAX.min(most);
+        let registered = queues.submitter().register_files_sparse(places);
+        Self { places: if registered.is_ok() { places } else { 0 } }
     }
 
     /// None at all.
@@ -49,14 +58,107 @@ impl Files {
     /// kernel that has no memory for that keeps the socket until another one takes the place.
     #[must_use]
     pub(super) fn let_go(&self, queues: &IoUring, slot: u32) -> bool {
+        if base::mutant!("uring_never_lets_go") {
+            return true;
+        }
         matches!(queues.submitter().register_files_update(slot, &[NOBODY]), Ok(1))
     }
 
     /// Empties all places.
     pub(super) fn clear(&self, queues: &IoUring) {
-        if self.places > 0 {
+        if self.places > 0 && !base::mutant!("uring_ends_with_files") {
             // Without it they are emptied a little after the ring has ended.
             let _ = queues.submitter().unregister_files();
         }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::{
+        convert::Infallible,
+        io::{ErrorKind, Read},
+        os::{fd::AsFd, unix::net::UnixStream},
+    };
+
+    use io_uring::IoUring;
+    use rustix::process::{Resource, getrlimit};
+
+    use super::{Files, PLACES_MAX};
+    use crate::uring::{Features, inbox::Inbox, ring::Ring};
+
+    /// A socket, and the end that its peer reads.
+    fn pair() -> (UnixStream, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().expect("two sockets");
+        theirs.set_nonblocking(true).expect("an open socket");
+        (ours, theirs)
+    }
+
+    /// Whether a socket is open, as its peer sees it.
+    fn is_open(mut peer: &UnixStream) -> bool {
+        match peer.read(&mut [0]) {
+            Ok(0) => false,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => true,
+            other => panic!("nobody has sent anything: {other:?}"),
+        }
+    }
+
+    fn descriptors_now() -> u32 {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        limit.try_into().unwrap_or(u32::MAX)
+    }
+
+    #[test]
+    fn a_socket_stays_open_in_its_place_until_it_is_let_go() {
+        let queues = IoUring::new(8).expect("an io_uring");
+        let files = Files::new(&queues);
+        for slot in [0, 7, files.places - 1, 7] {
+            let (ours, theirs) = pair();
+            assert!(files.keep(&queues, slot, ours.as_fd()), "place {slot}");
+            drop(ours);
+            assert!(is_open(&theirs), "place {slot} holds nothing");
+            assert!(files.let_go(&queues, slot), "place {slot}");
+            assert!(!is_open(&theirs), "place {slot} was not emptied");
+        }
+    }
+
+    #[test]
+    fn there_are_as_many_places_as_descriptors_up_to_a_limit() {
+        for (descriptors, places) in [
+            (None, PLACES_MAX),
+            (Some(u64::MAX), PLACES_MAX),
+            (Some(1 << 32), PLACES_MAX),
+            (Some(u64::from(PLACES_MAX)), PLACES_MAX),
+            (Some(100), 100),
+            (Some(0), 0),
+        ] {
+            // A run under a low limit gets no more than that.
+            if places > descriptors_now() {
+                continue;
+            }
+            let queues = IoUring::new(8).expect("an io_uring");
+            let files = Files::for_descriptors(&queues, descriptors);
+            assert_eq!(files.places, places, "{descriptors:?}");
+            let (ours, _theirs) = pair();
+            let kept = [places.wrapping_sub(1), places, u32::MAX]
+                .map(|slot| files.keep(&queues, slot, ours.as_fd()));
+            assert_eq!(kept, [places > 0, false, false], "{descriptors:?}");
+        }
+    }
+
+    #[test]
+    fn a_ring_that_ends_closes_what_is_in_its_table() {
+        let inbox = Inbox::new(8, 2048).expect("memory");
+        let ring = Ring::<Infallible>::new(inbox, Features::All).expect("an io_uring");
+        let peers: Vec<UnixStream> = (0..3)
+            .map(|slot| {
+                let (ours, theirs) = pair();
+                assert!(ring.keep(slot, ours.as_fd()), "place {slot}");
+                theirs
+            })
+            .collect();
+        assert!(peers.iter().all(is_open), "a place holds nothing");
+        drop(ring);
+        assert!(!peers.iter().any(is_open), "a socket outlived its ring");
     }
 }

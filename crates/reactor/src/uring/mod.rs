@@ -30,6 +30,8 @@ mod receiving;
 mod ring;
 mod sending;
 mod socket;
+#[cfg(all(test, not(miri)))]
+mod tests;
 mod token;
 
 use std::{

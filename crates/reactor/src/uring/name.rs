@@ -4,12 +4,13 @@
 //! of it. The number leads to the ring at once, but it is the thread's own, and it keeps the ring
 //! alive until it is given back or the thread ends.
 //!
-//! Thread safety: none; a name is of use to the thread that made it.
+//! Thread safety: none. In another thread the number is of another ring or of none, so a name, and
+//! what has one, stays in the thread that made it.
 //!
 //! Source: io_uring_enter(2) and io_uring_register(2), IORING_REGISTER_RING_FDS.
 #![expect(unsafe_code, reason = "system calls that nobody offers with such a number")]
 
-use std::{ffi::c_int, os::fd::AsRawFd};
+use std::{ffi::c_int, marker::PhantomData, os::fd::AsRawFd};
 
 use io_uring::{EnterFlags, IoUring, types::SubmitArgs};
 use rustix::io::Errno;
@@ -26,6 +27,8 @@ const ANY: u32 = u32::MAX;
 pub(super) struct Name {
     number: c_int,
     is_registered: bool,
+    /// Neither `Send` nor `Sync`.
+    of_this_thread: PhantomData<*const ()>,
 }
 
 /// What is registered: `struct io_uring_rsrc_update`.
@@ -39,7 +42,7 @@ struct Update {
 impl Name {
     /// The descriptor.
     pub(super) fn descriptor(queues: &IoUring) -> Self {
-        Self { number: queues.as_raw_fd(), is_registered: false }
+        Self { number: queues.as_raw_fd(), is_registered: false, of_this_thread: PhantomData }
     }
 
     /// A number, or the descriptor if the kernel gives none.
@@ -47,7 +50,11 @@ impl Name {
         let descriptor = queues.as_raw_fd();
         let mut update = Update { number: ANY, reserved: 0, descriptor: descriptor as u64 };
         match register(queues, REGISTER_RING_FDS, &mut update) {
-            true => Self { number: update.number as c_int, is_registered: true },
+            true => Self {
+                number: update.number as c_int,
+                is_registered: true,
+                of_this_thread: PhantomData,
+            },
             false => Self::descriptor(queues),
         }
     }

@@ -185,3 +185,18 @@ fn a_stop_closes_everything_at_once() {
     assert_eq!(report.reasons, [("Stopped".to_owned(), 1)].into());
     assert_eq!((report.pool.used_bytes, alive.count()), (0, 0));
 }
+
+#[test]
+fn a_stop_ends_connections_that_have_been_answered_often() {
+    let served = Served::start(Setup::default());
+    let mut streams: Vec<_> = (0..3).map(|_| served.connect()).collect();
+    for number in 0..200 {
+        for stream in &mut streams {
+            let reply = format!("{number}\n");
+            ask(stream, format!("echo {reply}").as_bytes(), reply.as_bytes());
+        }
+    }
+    let report = served.finish(Message::Stop);
+    assert_eq!(report.reasons, [("Stopped".to_owned(), 3)].into());
+    streams.iter_mut().for_each(expect_end);
+}

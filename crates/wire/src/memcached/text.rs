@@ -21,10 +21,6 @@ pub(super) fn step(line: &[u8], consumed: usize) -> Step<'_> {
             Some(get) => Step::Request { request: Request::Get(get), consumed },
             None => finish(bad_format(), consumed),
         },
-        [b's', b'e', b't', b' ', args @ ..] => match plain_store(args, Some(StoreVerb::Set)) {
-            Some(store) => Step::Request { request: Request::Store(store), consumed },
-            None => finish(any_store(args, Some(StoreVerb::Set)), consumed),
-        },
         [b'm', b'g', b' ', args @ ..] => match meta::keyed(args) {
             Ok(meta) => Step::Request { request: Request::MetaGet(meta), consumed },
             Err(refusal) => finish(Err(refusal), consumed),
@@ -56,11 +52,12 @@ fn request(line: &[u8]) -> Parsed<'_> {
     let args = args.strip_prefix(b" ").unwrap_or_default();
     match name {
         // Without arguments, or they were read before.
-        b"get" | b"set" | b"mg" | b"ms" | b"md" => bad_format(),
+        b"get" | b"mg" | b"ms" | b"md" => bad_format(),
         b"gets" => get(args, true).map_or_else(bad_format, |get| Ok(Request::Get(get))),
         b"ma" => meta::arithmetic(args),
         b"mn" => Ok(Request::MetaNoop),
         b"delete" => delete(args),
+        b"set" => store(args, Some(StoreVerb::Set)),
         b"add" => store(args, Some(StoreVerb::Add)),
         b"cas" => store(args, None),
         b"incr" => arithmetic(args, Direction::Up),

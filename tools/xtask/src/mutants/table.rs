@@ -341,4 +341,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "a_segment_with_a_reader_stays",
         symptoms: &["freed under a reader"],
     },
+    Mutant {
+        name: "uring_never_lets_go",
+        suite: Suite::Test,
+        package: "reactor",
+        filter: "stays_open_in_its_place",
+        symptoms: &["was not emptied"],
+    },
+    Mutant {
+        name: "uring_ends_with_files",
+        suite: Suite::Test,
+        package: "reactor",
+        filter: "a_ring_that_ends_closes",
+        symptoms: &["a socket outlived its ring"],
+    },
 ];
