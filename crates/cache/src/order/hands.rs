@@ -210,7 +210,10 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
             {
                 // Slots are not what is scarce: nobody goes for one.
                 walk.runs.relabel(run, Partition::Hot, false);
-            } else if spares_run(walk) && (is_bare || self.border(walk.runs) == Border::GrowHot) {
+            } else if walk.evictions_max.is_none()
+                && spares_run(walk)
+                && (is_bare || self.border(walk.runs) == Border::GrowHot)
+            {
                 let run = walk.runs.oldest(Partition::Temporary)?;
                 self.convert(walk, run);
             } else if is_bare {
@@ -218,7 +221,7 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
             } else if let Some(target) = self.step(walk, Partition::Hot) {
                 break target;
             }
-            if walk.steps == 0 {
+            if walk.steps == 0 || walk.is_over() {
                 return None;
             }
         };
@@ -320,12 +323,11 @@ where
     }
 
     fn turn_out(&mut self, runs: &mut Runs, slots: &mut S) -> Option<usize> {
-        let mut walk = Walk::new(runs, slots);
-        let before = walk.slots.evictions();
+        let mut walk = Walk::for_one_eviction(runs, slots);
         while walk.steps > 0 {
             let from = self.giver(&walk);
             let slot = self.step(&mut walk, from);
-            if walk.slots.evictions() > before {
+            if walk.is_over() {
                 return slot;
             }
             if let Some(slot) = slot {

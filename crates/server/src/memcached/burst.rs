@@ -131,7 +131,7 @@ impl<'i> Plan<'i> {
     ) -> Result<Taken, Partial> {
         // To move a request costs as much as to read it: the frequent ones are read where they go.
         if let Some((store, line_bytes)) = plain_set(input) {
-            let (body, bytes) = body_of(input, line_bytes, store.value_len)?;
+            let (body, bytes) = body_of(input, line_bytes, store.value_len, worker)?;
             let key = ahead_of_store(worker, store.key);
             self.push(Work::Store(StoreCommand::Text(store), body), bytes, Some(key));
             return Ok(Taken { bytes, goes_on: !matches!(body, StoreBody::Coming) });
@@ -150,7 +150,7 @@ impl<'i> Plan<'i> {
             Step::Request { request, consumed } => (request, consumed),
         };
         if let Some(command) = StoreCommand::of(&request) {
-            let (body, bytes) = body_of(input, bytes, command.value_len())?;
+            let (body, bytes) = body_of(input, bytes, command.value_len(), worker)?;
             let key = command.plain_key().map(|key| ahead_of_store(worker, key));
             self.push(Work::Store(command, body), bytes, key);
             return Ok(Taken { bytes, goes_on: !matches!(body, StoreBody::Coming) });
@@ -200,7 +200,7 @@ impl<'i> Plan<'i> {
                 let len = command.value_len() as usize;
                 let (body, body_bytes) = match input[at + consumed..].get(..len) {
                     Some(value) => (StoreBody::Whole(value), len),
-                    None if len <= INLINE_VALUE_MAX_BYTES => {
+                    None if is_waited_for(len, worker) => {
                         return End::Incomplete { needed: Some(at + consumed + len) };
                     }
                     None => (StoreBody::Coming, 0),
@@ -270,21 +270,32 @@ struct Partial {
 /// The body of `value_len` bytes behind the line of `line_bytes` that `input` starts with, and the
 /// bytes of both.
 #[inline]
-fn body_of(
-    input: &[u8],
+fn body_of<'i>(
+    input: &'i [u8],
     line_bytes: usize,
     value_len: u32,
-) -> Result<(StoreBody<'_>, usize), Partial> {
+    worker: &Worker,
+) -> Result<(StoreBody<'i>, usize), Partial> {
+    let len = value_len as usize;
     match body::split(&input[line_bytes..], value_len) {
         body::Body::Whole { value, consumed } => {
             Ok((StoreBody::Whole(value), line_bytes + consumed))
         }
-        body::Body::Malformed { consumed } => Ok((StoreBody::Malformed, line_bytes + consumed)),
-        body::Body::Partial if value_len as usize <= INLINE_VALUE_MAX_BYTES => {
-            Err(Partial { needed: Some(line_bytes + value_len as usize + TERMINATOR_LEN) })
+        // What is too large is refused for that, whatever follows it.
+        body::Body::Malformed { consumed } if len <= worker.cache().value_size_max() => {
+            Ok((StoreBody::Malformed, line_bytes + consumed))
         }
-        body::Body::Partial => Ok((StoreBody::Coming, line_bytes)),
+        body::Body::Partial if is_waited_for(len, worker) => {
+            Err(Partial { needed: Some(line_bytes + len + TERMINATOR_LEN) })
+        }
+        body::Body::Malformed { .. } | body::Body::Partial => Ok((StoreBody::Coming, line_bytes)),
     }
+}
+
+/// Whether a value of `len` bytes is executed when all of it is there. A longer one goes into the
+/// cache as it comes, and one that is too large is refused before.
+fn is_waited_for(len: usize, worker: &Worker) -> bool {
+    len <= INLINE_VALUE_MAX_BYTES.min(worker.cache().value_size_max())
 }
 
 /// Hashes a key, and asks memory for where it may be.

@@ -101,8 +101,10 @@ impl<'i> StoreCommand<'i> {
         });
     }
 
-    /// Says that the value was not followed by a line end.
-    pub(super) fn refuse_data(&self, replies: &mut Replies) {
+    /// Says that the value was not followed by a line end. It was a store all the same.
+    pub(super) fn refuse_data(&self, context: &Context, replies: &mut Replies) {
+        context.counters.cmd_set.add(1);
+        self.count_prefix(context);
         let noreply = match self {
             Self::Text(command) => command.noreply,
             Self::Meta(_) | Self::Binary(_) => false,
@@ -155,17 +157,25 @@ impl<'i> StoreCommand<'i> {
         let counters = &context.counters;
         let swaps = u64::from(matches!(order.condition, Condition::Matching { .. }));
         match outcome {
-            Outcome::TooLarge => return counters.store_too_large.add(1),
-            Outcome::NoMemory => return counters.store_no_memory.add(1),
+            Outcome::TooLarge => counters.store_too_large.add(1),
+            Outcome::NoMemory => counters.store_no_memory.add(1),
+            _ => counters.cmd_set.add(1),
+        }
+        match outcome {
             Outcome::Stored { .. } => {
                 counters.total_items.add(1);
                 counters.cas_hits.add(swaps);
             }
             Outcome::Exists => counters.cas_badval.add(swaps),
             Outcome::NotFound => counters.cas_misses.add(swaps),
-            Outcome::NotStored => {}
+            Outcome::TooLarge | Outcome::NoMemory | Outcome::NotStored => {}
         }
-        counters.cmd_set.add(1);
+        self.count_prefix(context);
+    }
+
+    /// Counts a store for the prefix of its key, whatever comes of it; meta commands are not
+    /// counted.
+    fn count_prefix(&self, context: &Context) {
         let key = match self {
             Self::Text(command) => command.key,
             Self::Binary(command) => command.key,

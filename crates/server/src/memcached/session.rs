@@ -394,7 +394,7 @@ impl Session {
             Work::Store(command, StoreBody::Whole(value)) => {
                 command.store(context, planned.key.as_ref(), value, replies);
             }
-            Work::Store(command, StoreBody::Malformed) => command.refuse_data(replies),
+            Work::Store(command, StoreBody::Malformed) => command.refuse_data(context, replies),
             Work::Store(command, StoreBody::Coming) => {
                 self.follow(upload::begin(context, line, command, replies));
             }

@@ -36,7 +36,8 @@ pub(super) enum Then {
 }
 
 /// Begins with the command that `line` is, of which no byte of the value has been taken. If the
-/// value cannot be stored, says so at once, as memcached does.
+/// value cannot be stored, the command fails at once, and says so; memcached, which fails at once,
+/// too, says so when it has dropped the value.
 pub(super) fn begin(
     context: &mut Context,
     line: &[u8],
@@ -78,7 +79,7 @@ pub(super) fn receive(
             Then::Swallow(0)
         }
         InflowState::Malformed => {
-            command_of(&receiving.line, &limits).refuse_data(replies);
+            command_of(&receiving.line, &limits).refuse_data(context, replies);
             Then::Swallow(0)
         }
     };

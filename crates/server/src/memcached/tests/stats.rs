@@ -243,6 +243,20 @@ fn prefixes_are_counted_when_asked_for() {
 }
 
 #[test]
+fn a_store_counts_when_its_value_ends_wrong_and_for_its_prefix_when_it_is_too_large() {
+    let config = CacheConfig { value_size_max: 1024, ..CacheConfig::new(32 << 20) };
+    let mut server = Server::with(config, Settings::default());
+    let big = "x".repeat(1025);
+    ask(&mut server, &["stats detail on", "set u:1 0 0 1", "xyz", "ms u:2 1", "xyz"]);
+    ask(&mut server, &["set u:3 0 0 1025", &big, "cas u:3 0 0 1025 7", &big]);
+    ask(&mut server, &["ms u:4 1025", &big, "cas u:5 0 0 1 7", "x"]);
+    let totals = server.stats.totals();
+    assert_eq!((totals.cmd_set, totals.store_too_large, totals.total_items), (3, 3, 0));
+    let reply = ask(&mut server, &["stats detail dump"]);
+    assert_eq!(reply, "PREFIX u get 0 hit 0 set 4 del 0\nEND\n");
+}
+
+#[test]
 fn an_unknown_report_is_an_error() {
     let mut server = Server::new();
     assert_eq!(ask(&mut server, &["stats nonsense"]), "ERROR\n");

@@ -127,3 +127,29 @@ fn a_noreply_set_that_is_too_large_is_silent() {
     let reply = ask(&mut server, &["set a 0 0 100001 noreply", &big, "mn"]);
     assert_eq!(reply, "MN\n");
 }
+
+#[test]
+fn a_short_value_that_is_too_large_is_refused_before_it_comes() {
+    let config = CacheConfig { value_size_max: 1024, ..CacheConfig::new(32 << 20) };
+    let too_large = b"SERVER_ERROR object too large for cache\r\n";
+    for line in ["set a 0 0 2000\r\n", "ms a 2000\r\n", "set a 0 0 1025\r\n"] {
+        let mut server = Server::with(config.clone(), Settings::default());
+        ask(&mut server, &["set a 0 0 1", "o"]);
+        let mut client = server.client();
+        assert_eq!(server.send(&mut client, line.as_bytes()), too_large, "{line}");
+        assert_eq!(ask(&mut server, &["get a"]), "END\n", "{line}");
+        // What comes of it is dropped, whether it ends as it should or not.
+        let len = if line.contains("1025") { 1025 } else { 2000 };
+        let rest = [&vec![b'x'; len + 2][..], b"mn\r\n"].concat();
+        assert_eq!(server.send(&mut client, &rest), b"MN\r\n", "{line}");
+        let all = [line.as_bytes(), &rest].concat();
+        let expected = [&too_large[..], b"MN\r\n"].concat();
+        assert_eq!(server.send(&mut client, &all), expected, "{line}");
+        assert_eq!(server.stats.totals().store_too_large, 2, "{line}");
+    }
+    let mut server = Server::with(config, Settings::default());
+    let mut client = server.client();
+    assert_eq!(server.send(&mut client, b"set a 0 0 1024\r\n"), b"", "it may be stored");
+    let rest = [&[b'x'; 1024][..], b"\r\n"].concat();
+    assert_eq!(server.send(&mut client, &rest), b"STORED\r\n");
+}

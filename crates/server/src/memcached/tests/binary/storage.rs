@@ -1,6 +1,6 @@
 //! What brings a value.
 
-use super::{Ask, CacheConfig, Server, Settings, Status, ask, converse, failed, one};
+use super::{Ask, CacheConfig, Server, Settings, Status, answers, ask, converse, failed, one};
 
 fn value(server: &mut Server, key: &str) -> Vec<u8> {
     one(server, Ask::new(0x00, key)).value
@@ -135,4 +135,18 @@ fn a_value_beyond_the_limit_is_dropped_and_takes_the_old_one_with_it() {
         assert_eq!(one(&mut server, Ask::new(0x00, "k")).status, left, "{opcode:#x}");
         assert_eq!(server.stats.totals().store_too_large, 1);
     }
+}
+
+#[test]
+fn a_short_value_beyond_the_limit_is_refused_before_it_comes() {
+    let config = CacheConfig { value_size_max: 1024, ..CacheConfig::new(32 << 20) };
+    let mut server = Server::with(config, Settings::default());
+    let mut client = server.client();
+    let bytes = Ask::store(0x01, "k", &[b'x'; 1025]).bytes();
+    let (head, value) = bytes.split_at(bytes.len() - 1025);
+    let refused = answers(&server.send(&mut client, head));
+    assert_eq!(refused[0].short(), failed(0x01, Status::TooLarge));
+    assert_eq!(server.send(&mut client, value), b"", "it is dropped");
+    let (answers, _) = converse(&mut server, &mut client, &[Ask::new(0x0a, "")]);
+    assert_eq!(answers[0].short(), (0x0a, 0, ""));
 }
