@@ -26,7 +26,6 @@ mod cursor;
 mod error;
 mod evicted;
 mod extent;
-mod fit;
 mod geometry;
 mod ghosts;
 mod history;

@@ -2,9 +2,11 @@
 
 #[cfg(all(test, not(loom)))]
 pub(crate) mod checks;
+mod rings;
 
 use super::Slots;
 use crate::policy::{Partition, Sizes};
+use rings::Ring;
 
 /// No run.
 pub(crate) const NO_RUN: u32 = u32::MAX;
@@ -37,17 +39,6 @@ pub(crate) struct Run {
     pub(crate) draining: bool,
 }
 
-/// The runs of one partition: a ring in first-in-first-out order, and a hand in it.
-#[derive(Debug)]
-pub(crate) struct Ring {
-    hand: u32,
-    hand_slot: u16,
-    first_free: u32,
-    pub(crate) runs: usize,
-    /// Free slots of its runs.
-    free: usize,
-}
-
 /// All runs of a sub-table.
 #[derive(Debug)]
 pub(crate) struct Runs {
@@ -63,18 +54,9 @@ pub(crate) struct Runs {
     free_mask: usize,
 }
 
-#[inline]
-fn ring_of(partition: Partition) -> usize {
-    match partition {
-        Partition::Temporary => 0,
-        Partition::Hot | Partition::Recycle => 1,
-    }
-}
-
 impl Runs {
     /// No runs yet, of slots of `slot_words` each; a block has `block_words`.
     pub(crate) fn new(slot_words: usize, run_words: usize, block_words: usize) -> Self {
-        let ring = || Ring { hand: NO_RUN, hand_slot: 0, first_free: NO_RUN, runs: 0, free: 0 };
         Self {
             slot_words,
             run_words,
@@ -82,7 +64,7 @@ impl Runs {
             runs_per_block: block_words / run_words,
             table: Vec::new(),
             vacant: Vec::new(),
-            rings: [ring(), ring()],
+            rings: [Ring::empty(), Ring::empty()],
             free_mask: 0,
         }
     }
@@ -106,16 +88,6 @@ impl Runs {
     /// Slots that can be taken: those of draining blocks cannot.
     pub(crate) fn free_slots(&self) -> usize {
         self.rings[0].free + self.rings[1].free
-    }
-
-    #[inline]
-    pub(crate) fn ring(&self, partition: Partition) -> &Ring {
-        &self.rings[ring_of(partition)]
-    }
-
-    #[inline]
-    fn ring_mut(&mut self, partition: Partition) -> &mut Ring {
-        &mut self.rings[ring_of(partition)]
     }
 
     #[inline]
@@ -166,84 +138,6 @@ impl Runs {
             free: u16::try_from(self.slots_per_run).expect("invariant: at most 4096 slots"),
             partition,
             draining: false,
-        }
-    }
-
-    /// Puts a run into the ring of its partition, before one that is there: before the hand's, so
-    /// that the hand meets it last.
-    fn link_before(&mut self, run: u32, next: u32) {
-        let partition = self.table[run as usize].partition;
-        let hand = self.ring(partition).hand;
-        let (previous, next) =
-            if next == NO_RUN { (run, run) } else { (self.run(next).previous, next) };
-        let entry = &mut self.table[run as usize];
-        (entry.previous, entry.next) = (previous, next);
-        self.table[previous as usize].next = run;
-        self.table[next as usize].previous = run;
-        let ring = self.ring_mut(partition);
-        ring.runs += 1;
-        if hand == NO_RUN {
-            (ring.hand, ring.hand_slot) = (run, 0);
-        }
-    }
-
-    /// Takes a run out of its ring.
-    fn unlink(&mut self, run: u32) {
-        let Run { previous, next, partition, free, .. } = *self.run(run);
-        if free > 0 {
-            self.unlink_free(run);
-        }
-        self.table[previous as usize].next = next;
-        self.table[next as usize].previous = previous;
-        let ring = self.ring_mut(partition);
-        ring.runs -= 1;
-        ring.free -= usize::from(free);
-        if ring.hand == run {
-            (ring.hand, ring.hand_slot) = (if next == run { NO_RUN } else { next }, 0);
-        }
-    }
-
-    fn link_free(&mut self, run: u32) {
-        let partition = self.run(run).partition;
-        let head = self.ring(partition).first_free;
-        let entry = &mut self.table[run as usize];
-        (entry.free_previous, entry.free_next) = (NO_RUN, head);
-        if head != NO_RUN {
-            self.table[head as usize].free_previous = run;
-        }
-        self.ring_mut(partition).first_free = run;
-    }
-
-    fn unlink_free(&mut self, run: u32) {
-        let Run { free_previous, free_next, partition, .. } = *self.run(run);
-        if free_previous == NO_RUN {
-            self.ring_mut(partition).first_free = free_next;
-        } else {
-            self.table[free_previous as usize].free_next = free_next;
-        }
-        if free_next != NO_RUN {
-            self.table[free_next as usize].free_previous = free_previous;
-        }
-    }
-
-    /// Moves a run to another partition: behind all others there, so that its records are judged
-    /// after a whole lap, or behind the hand's run, so that they are judged when that is done.
-    pub(crate) fn relabel(&mut self, run: u32, partition: Partition, next_to_judge: bool) {
-        self.unlink(run);
-        self.table[run as usize].partition = partition;
-        let Ring { hand, hand_slot, .. } = *self.ring(partition);
-        if next_to_judge && hand != NO_RUN && hand_slot > 0 {
-            self.link_before(run, self.run(hand).next);
-        } else {
-            self.link_before(run, hand);
-            if next_to_judge {
-                self.ring_mut(partition).hand = run;
-            }
-        }
-        let free = self.run(run).free;
-        self.ring_mut(partition).free += usize::from(free);
-        if free > 0 {
-            self.link_free(run);
         }
     }
 
@@ -364,71 +258,6 @@ impl Runs {
     pub(crate) fn slots(&self, run: u32) -> impl Iterator<Item = usize> + use<> {
         let (start, words) = (self.run(run).start, self.slot_words);
         (0..usize::from(self.run(run).used)).map(move |slot| start + slot * words)
-    }
-
-    /// Moves the hand over one slot and returns it. `None` when the partition has no runs.
-    #[inline]
-    pub(crate) fn advance(&mut self, partition: Partition) -> Option<usize> {
-        for _ in 0..=self.ring(partition).runs {
-            let Ring { hand, hand_slot, .. } = *self.ring(partition);
-            if hand == NO_RUN {
-                return None;
-            }
-            let run = self.run(hand);
-            if hand_slot < run.used {
-                let location = run.start + usize::from(hand_slot) * self.slot_words;
-                self.ring_mut(partition).hand_slot += 1;
-                return Some(location);
-            }
-            let next = run.next;
-            let ring = self.ring_mut(partition);
-            (ring.hand, ring.hand_slot) = (next, 0);
-        }
-        None
-    }
-
-    /// The slot that the hand will meet `ahead` slots from now, if it is in the same run or the
-    /// next.
-    #[inline]
-    pub(crate) fn peek(&self, partition: Partition, ahead: u16) -> Option<usize> {
-        let Ring { hand, hand_slot, .. } = *self.ring(partition);
-        if hand == NO_RUN {
-            return None;
-        }
-        let run = self.run(hand);
-        let slot = hand_slot + ahead;
-        if slot < run.used {
-            return Some(run.start + usize::from(slot) * self.slot_words);
-        }
-        let next = self.run(run.next);
-        let slot = slot - run.used;
-        (slot < next.used).then(|| next.start + usize::from(slot) * self.slot_words)
-    }
-
-    /// The run that has been in a partition longest without meeting the hand. Where the hand is,
-    /// records in front of it are new.
-    pub(crate) fn oldest(&self, partition: Partition) -> Option<u32> {
-        let Ring { hand, hand_slot, .. } = *self.ring(partition);
-        let behind = |hand: u32| if hand_slot == 0 { hand } else { self.run(hand).next };
-        (hand != NO_RUN).then(|| behind(hand))
-    }
-
-    /// Whether a partition has free slots.
-    #[inline]
-    pub(crate) fn has_free(&self, partition: Partition) -> bool {
-        self.ring(partition).first_free != NO_RUN
-    }
-
-    /// A run with free slots, if there are more than one, or all of its slots are free.
-    #[inline]
-    pub(crate) fn spare(&self, partition: Partition) -> Option<u32> {
-        let first = self.ring(partition).first_free;
-        if first == NO_RUN {
-            return None;
-        }
-        let run = self.run(first);
-        let is_spare = run.free_next != NO_RUN || usize::from(run.free) == self.slots_per_run;
-        is_spare.then_some(first)
     }
 
     /// Words of a slot.

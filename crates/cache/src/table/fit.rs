@@ -11,11 +11,11 @@ use base::sync::{
     lock,
 };
 
+use super::{Table, size::arena_blocks};
 use crate::{
     ConfigError,
     geometry::{ARENA_MIN_BLOCKS, BLOCK_BYTES, BLOCK_LINES},
     index::Merge,
-    table::{Table, arena_blocks},
 };
 
 /// Blocks by which the limit is lowered at a time: 1 MiB, whose records are evicted within some
@@ -30,7 +30,7 @@ const STEP_MERGES: usize = STEP_BLOCKS * BLOCK_LINES;
 
 /// What the memory of a table is to become.
 #[derive(Debug)]
-pub(crate) struct Fit {
+pub(super) struct Fit {
     /// Blocks that the arena is to have.
     target: AtomicUsize,
     /// Blocks that it had when that was asked for: a step that is taken back leads no higher.
@@ -42,7 +42,7 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    pub(crate) fn new(blocks: usize) -> Self {
+    pub(super) fn new(blocks: usize) -> Self {
         Self {
             target: AtomicUsize::new(blocks),
             ceiling: AtomicUsize::new(blocks),
