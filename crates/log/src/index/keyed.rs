@@ -153,7 +153,7 @@ impl Keys for Keyed {
         }
         match self.index.prepare(hash) {
             Ok(()) => Ok(()),
-            Err(IndexError::Full { .. }) => Err(IndexFull),
+            Err(IndexError::Full { .. } | IndexError::Crowded { .. }) => Err(IndexFull),
             // A footer may list a key from which the range has been taken away.
             Err(IndexError::OutOfRange { .. }) => Err(IndexFull),
             Err(error) => panic!("a key that was hashed has its place: {error}"),
@@ -207,7 +207,11 @@ impl Keys for Keyed {
         // Under one lock: a recovery does this for every record.
         match self.index.lock(hash) {
             Ok(mut guard) => Ok(guard.publish(entry)),
-            Err(IndexError::Full { .. } | IndexError::OutOfRange { .. }) => Err(IndexFull),
+            Err(
+                IndexError::Full { .. }
+                | IndexError::Crowded { .. }
+                | IndexError::OutOfRange { .. },
+            ) => Err(IndexFull),
             Err(error) => panic!("a key that was hashed has its place: {error}"),
         }
     }

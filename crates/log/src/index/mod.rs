@@ -78,6 +78,15 @@ pub enum IndexError {
         /// Buckets that it has, of eight entries each.
         buckets: u64,
     },
+    /// No room for a key in an index that is not full: every bucket that slots could be moved to
+    /// from its two is full. Of keys whose hash has a secret seed no such have been seen.
+    #[error("no room near a key's buckets in an index of {entries} entries in {buckets} buckets")]
+    Crowded {
+        /// Entries that it has.
+        entries: u64,
+        /// Buckets that it has, of eight entries each.
+        buckets: u64,
+    },
     /// A block of the checkpoint has to be loaded first.
     #[error("block {} of the index is not loaded yet", .0.block)]
     Loading(Loading),

@@ -107,6 +107,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["out of turn"],
     },
     Mutant {
+        name: "index_near_search_only",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_key_whose_neighbourhood_is_full",
+        symptoms: &["room: Crowded"],
+    },
+    Mutant {
         name: "index_block_unchecked",
         suite: Suite::Test,
         package: "kelvin-log",

@@ -3,7 +3,7 @@
 use base::sync::atomic::Ordering;
 
 use super::{
-    BUCKETS_MAX, Bucket, HashIndex, Identity, Loading, Size,
+    BUCKETS_MAX, Bucket, HashIndex, Identity, Loading,
     bucket::{BUCKET_LINES, BUCKET_SLOTS},
     identity::BASE_BITS,
 };
@@ -15,6 +15,12 @@ const LOAD_MAX_PERCENT: u64 = 91;
 
 /// Buckets that one put adds at most: it fills one slot, and a bucket makes eight.
 const SPLITS_MAX: u32 = 2;
+
+/// Buckets that are added after each search that found no room, so at most
+/// `(SEARCHES_MAX - 1) * 16` by one put and two each time that it looks: far below 64, some
+/// microseconds. In an index of millions that hardly helps, as buckets are split in turn; in a
+/// small one it does.
+const SEARCH_SPLITS: u32 = 16;
 
 /// Buckets for so many entries.
 pub(super) fn buckets_for(entries: u64) -> u64 {
@@ -53,13 +59,10 @@ impl HashIndex {
         Ok(())
     }
 
-    /// Has the index be larger than `size`, waiting for a thread that is at it. Whether it is.
-    pub(super) fn grow_from(&self, size: Size) -> Result<bool, Loading> {
+    /// Adds some buckets after a search that found no room: they may make some.
+    pub(super) fn grow_for_search(&self) -> Result<(), Loading> {
         let _growth = base::sync::lock(&self.growth);
-        if self.size() == size {
-            self.split_next()?;
-        }
-        Ok(self.size() != size)
+        (0..SEARCH_SPLITS).try_for_each(|_| self.split_next())
     }
 
     /// Splits the next bucket, unless another thread is at it.

@@ -46,9 +46,9 @@ use crate::position::Entry;
 /// Looks at a key's buckets without their locks before those are taken; see the flat index.
 const LOOKS_MAX: u32 = 64;
 
-/// How often no room is found in an index that cannot grow, before it counts as full. More than
-/// once because slots that other threads move are missed by a search.
-const SEARCHES_MAX: u32 = 4;
+/// How often no room is found before there is none. More than once because slots that other threads
+/// move are missed by a search, and because the index grows in between.
+const SEARCHES_MAX: u32 = 3;
 
 /// The hash index of one log.
 #[derive(Debug)]
@@ -231,11 +231,12 @@ impl HashIndex {
     /// Locks a key, with room for its slot.
     ///
     /// # Errors
-    /// [`IndexError::Full`], or [`IndexError::Loading`] when a block has to be loaded first.
+    /// [`IndexError::Full`] or [`IndexError::Crowded`], or [`IndexError::Loading`] when a block has
+    /// to be loaded first.
     pub fn lock(&self, key: KeyHash) -> Result<HashGuard<'_>, IndexError> {
         let identity = Identity::of(key);
         let mut searches_failed = 0;
-        while searches_failed < SEARCHES_MAX {
+        loop {
             self.grow_if_full()?;
             let locked = self.lock_buckets(identity)?;
             let both = [locked[0].bucket(), locked[1].bucket()];
@@ -248,9 +249,23 @@ impl HashIndex {
                 return Ok(HashGuard { index: self, identity, locked, at, is_taken });
             }
             drop(locked);
-            searches_failed += u32::from(!self.make_room(identity)?);
+            if self.make_room(identity)? {
+                continue;
+            }
+            searches_failed += 1;
+            if searches_failed == SEARCHES_MAX {
+                return Err(self.no_room());
+            }
+            self.grow_for_search()?;
         }
-        Err(IndexError::Full { entries: self.len(), buckets: self.buckets() })
+    }
+
+    fn no_room(&self) -> IndexError {
+        let (entries, buckets) = (self.len(), self.buckets());
+        match buckets < self.buckets_max() {
+            true => IndexError::Crowded { entries, buckets },
+            false => IndexError::Full { entries, buckets },
+        }
     }
 
     /// Locks a key if it has an entry. Needs no room, so that it works in a full index.

@@ -5,14 +5,19 @@
 //! of its two buckets. Moves are made from the free end, so that each slot is in a bucket at all
 //! times.
 
-use super::{Bucket, HashIndex, Identity, Loading, bucket::BUCKET_SLOTS};
+use base::{prefetch, random};
 
-/// Buckets that a search knows of at most. At the worst moment of a round of growth and a load of
-/// 0.91 it looks at 10 on average, and the most that a simulation of a million puts saw was 190. A
-/// search that finds nothing makes the index grow by a bucket, and asks again.
-const SEARCH_BUCKETS_MAX: usize = 256;
+use super::{Bucket, HashIndex, Identity, Loading, Size, bucket::BUCKET_SLOTS};
 
-/// A bucket that the search has come to.
+/// Buckets that the first search knows of at most. At the worst moment of a round of growth and a
+/// load of 0.91 it looks at 10 on average, and the most that a simulation of a million puts saw was
+/// 190.
+const NEAR_BUCKETS_MAX: usize = 256;
+
+/// Buckets that the second one knows of at most, when the first has found none.
+const FAR_BUCKETS_MAX: usize = 4096;
+
+/// A bucket that a search has come to.
 #[derive(Clone, Copy)]
 struct Step {
     bucket: u64,
@@ -24,43 +29,108 @@ struct Step {
 
 const START: u16 = u16::MAX;
 
+/// Where a search has been.
+struct Search {
+    steps: Vec<Step>,
+    steps_max: usize,
+    /// By hash of a bucket: its step and one, or 0. Twice as many as there are steps. Without any
+    /// a bucket may be among the steps several times.
+    known: Vec<u16>,
+}
+
+impl Search {
+    /// Among few buckets: hardly any of them is met twice.
+    fn near() -> Self {
+        let steps = Vec::with_capacity(NEAR_BUCKETS_MAX);
+        Self { steps, steps_max: NEAR_BUCKETS_MAX, known: Vec::new() }
+    }
+
+    /// Among many, each of them once: where the same ones lead to each other, those behind them
+    /// are what matters.
+    fn far() -> Self {
+        let steps = Vec::with_capacity(FAR_BUCKETS_MAX);
+        Self { steps, steps_max: FAR_BUCKETS_MAX, known: vec![0; 2 * FAR_BUCKETS_MAX] }
+    }
+
+    fn is_far(&self) -> bool {
+        !self.known.is_empty()
+    }
+
+    fn is_full(&self) -> bool {
+        self.steps.len() == self.steps_max
+    }
+
+    /// Adds a step, unless its bucket is known. Whether it is new.
+    fn add(&mut self, step: Step) -> bool {
+        let Some(last) = self.known.len().checked_sub(1) else {
+            self.steps.push(step);
+            return true;
+        };
+        let mut at = random::mix(step.bucket) as usize & last;
+        while let Some(known) = usize::from(self.known[at]).checked_sub(1) {
+            if self.steps[known].bucket == step.bucket {
+                return false;
+            }
+            at = (at + 1) & last;
+        }
+        self.steps.push(step);
+        self.known[at] = self.steps.len() as u16;
+        true
+    }
+}
+
 impl HashIndex {
-    /// Tries to free a place in one of a key's buckets. If it cannot, the index grows. Look again
-    /// if anything has changed, here or by another thread: then this is true.
+    /// Frees a place in one of a key's buckets, if it can. Look again if it says so: it did, or
+    /// another thread was in the way.
     #[cold]
     pub(super) fn make_room(&self, identity: Identity) -> Result<bool, Loading> {
         let size = self.size();
-        let mut steps = [Step { bucket: 0, from: START, place: 0 }; SEARCH_BUCKETS_MAX];
-        let mut known = 0;
+        for search in [Search::near as fn() -> Search, Search::far] {
+            let mut search = search();
+            if search.is_far() && base::mutant!("index_near_search_only") {
+                break;
+            }
+            if let Some(at) = self.find_free(identity, size, &mut search) {
+                self.move_along(&search.steps, at)?;
+                return Ok(true);
+            }
+        }
+        // Meanwhile the key may have got other buckets.
+        Ok(self.size() != size)
+    }
+
+    /// The step of a search in breadth whose bucket has a free place.
+    fn find_free(&self, identity: Identity, size: Size, search: &mut Search) -> Option<usize> {
         for bucket in identity.buckets(size) {
-            steps[known].bucket = bucket;
-            known += 1;
+            search.add(Step { bucket, from: START, place: 0 });
         }
         let mut at = 0;
-        while at < known {
-            let number = steps[at].bucket;
+        while at < search.steps.len() {
+            let number = search.steps[at].bucket;
             // What is not loaded yet is passed over: there may be room elsewhere.
             let Some(bucket) = self.blocks.pair(number).unwrap_or_default().map(Bucket) else {
                 at += 1;
                 continue;
             };
             if bucket.free().is_some() {
-                self.move_along(&steps, at)?;
-                return Ok(true);
+                return Some(at);
             }
             for place in 0..BUCKET_SLOTS {
                 let Some(slot) = bucket.slot(place) else { continue };
-                if known == SEARCH_BUCKETS_MAX {
+                if search.is_full() {
                     break;
                 }
                 let owner = Identity::of_bucket(slot.fingerprint, number);
                 let other = owner.other_bucket(number, size);
-                steps[known] = Step { bucket: other, from: at as u16, place: place as u8 };
-                known += 1;
+                let step = Step { bucket: other, from: at as u16, place: place as u8 };
+                if search.add(step) && search.is_far() {
+                    let lines = self.blocks.pair_here(other).into_iter().flatten();
+                    lines.for_each(prefetch::to_write);
+                }
             }
             at += 1;
         }
-        self.grow_from(size)
+        None
     }
 
     /// Moves each slot on the way to step `at` one bucket on, the last one first.

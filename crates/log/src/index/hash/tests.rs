@@ -116,6 +116,48 @@ fn a_full_index_says_so_and_still_serves_and_clears() {
     assert_eq!(guard.expect("present").clear(), Some(entry(1)));
 }
 
+/// A key of two buckets, one of an even and one of an odd number, that stays there when they are
+/// split.
+fn between(one: u64, other: u64, number: u64) -> KeyHash {
+    let tag = (one ^ other) << 40 | (number & 0x1ff) << 55;
+    KeyHash(u128::from(one) << 113 | u128::from(number >> 9) << 64 | u128::from(tag))
+}
+
+/// A neighbourhood that fills up while there is room everywhere else: a row of buckets whose keys
+/// belong to one and the next. The last keys of its beginning find room at its end, hundreds of
+/// buckets away; the first one that finds none is refused before the index has grown by much.
+#[test]
+fn a_key_whose_neighbourhood_is_full_finds_room_far_away_or_is_refused_at_once() {
+    const ROW: u64 = 300;
+    let index = HashIndex::new(1_000_000).expect("an index");
+    let buckets = index.buckets();
+    // Buckets are split from the first on, which does not come near.
+    let first = buckets - ROW - 1;
+    let keys: Vec<KeyHash> = (0..ROW)
+        .flat_map(|at| (0..8).map(move |number| between(first + at, first + at + 1, number)))
+        .chain((8..16).map(|number| between(first, first + 1, number)))
+        .collect();
+    for (key, at) in keys.iter().zip(1..) {
+        publish(&index, *key, entry(at));
+    }
+    assert_eq!(index.buckets(), buckets, "room was there");
+
+    let refused = index.lock(between(first, first + 1, 16)).map(drop);
+    let grown = index.buckets() - buckets;
+    assert!((1..=64).contains(&grown), "grown by {grown} buckets");
+    let crowded = IndexError::Crowded { entries: keys.len() as u64, buckets: buckets + grown };
+    assert_eq!(refused, Err(crowded));
+
+    for (key, at) in keys.iter().zip(1..) {
+        assert_eq!(publish(&index, *key, entry(at + 1)), Some(entry(at)));
+    }
+    publish(&index, between(first - 2, first - 1, 0), entry(1));
+    let gone = index.lock_present(keys[0]).expect("loaded");
+    gone.expect("present").clear();
+    publish(&index, between(first, first + 1, 16), entry(1));
+    index.validate();
+}
+
 #[test]
 fn an_index_that_is_too_large_is_refused() {
     let entries_max = BUCKETS_MAX * 8;
