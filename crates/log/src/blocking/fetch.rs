@@ -98,6 +98,11 @@ impl<K: Keys> Shared<K> {
         wait.is_none_or(|mark| self.settle(state, mark, mark))
     }
 
+    /// What a read of a key fetches, whole.
+    pub(super) fn fetch(&self, reading: &Reading) -> Result<Option<Stored>, Error> {
+        self.read_stored(reading)?.map(|stored| self.with_parts(stored)).transpose()
+    }
+
     fn read_stored(&self, reading: &Reading) -> Result<Option<Stored>, Error> {
         let stored = self.read(reading, |fetched| match fetched {
             Fetched::Value(record) => Ok(Some(Stored::new(&record))),

@@ -89,10 +89,17 @@ fn what_is_stored_comes_back_in_both_modes_after_a_stop_and_from_two_directories
             assert_eq!(&log.get(key).unwrap().unwrap().value, value);
         }
         assert_eq!(log.disk_reads(), model.len() as u64, "one read a get");
+        let keys: Vec<&[u8]> = model.keys().map(|key| &key[..]).collect();
+        let got = log.multi_get(&keys).unwrap().into_iter().flatten();
+        assert!(got.map(|stored| stored.value).eq(model.values().cloned()));
+        assert_eq!(log.disk_reads(), 2 * model.len() as u64, "one read a key");
         assert_eq!(log.get(b"large").unwrap().unwrap().value, large);
         assert_eq!(log.get(&7u32.to_le_bytes()).unwrap(), None);
-        let got = log.multi_get(&[b"large", b"never"]).unwrap();
-        assert_eq!(got.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+        log.put(&put(b"new", b"here")).unwrap();
+        let got = log.multi_get(&[b"never", b"new", b"large", &7u32.to_le_bytes(), keys[0]]);
+        let got: Vec<_> = got.unwrap().into_iter().map(|it| it.map(|it| it.value)).collect();
+        let first = model.values().next().cloned();
+        assert_eq!(got, [None, Some(b"here".to_vec()), Some(large), None, first]);
     }
 }
 

@@ -127,6 +127,12 @@ impl<K: Keys> Engine<K> {
         self.reading(entry.position, entry.class, wanted).map(Get::Read)
     }
 
+    /// Asks the processor for what the index has of these keys, so that it comes side by side.
+    pub fn ask_for(&self, keys: &[&[u8]]) {
+        let hashes = keys.iter().filter_map(|key| self.index.hash(key).ok());
+        hashes.for_each(|hash| self.index.ask_for(hash));
+    }
+
     /// What a read has fetched that came of a get. Counts one that fetched another key's record.
     ///
     /// # Errors
