@@ -56,6 +56,8 @@ pub(super) struct Scan {
     batch: Option<Batch>,
     /// What is there of others, of which some are missing: the record, and its bytes.
     partial: Vec<(Listed, u64)>,
+    /// Those of them that do not count, for all that the padding records say.
+    pub(super) dropped: Vec<Listed>,
 }
 
 /// Records that take effect together.
@@ -206,6 +208,7 @@ impl Scan {
                 self.listed.push(listed);
             } else {
                 self.holes.push((listed.offset(), bytes));
+                self.dropped.push(listed);
             }
         }
     }

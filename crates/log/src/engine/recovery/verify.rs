@@ -77,21 +77,28 @@ impl<K: Keys> Engine<K> {
             return 0;
         };
         let mut scan = scan(source, Span { end: trailer.records_end, ..span }, &self.index);
+        // Of a batch with a damaged record the footer says whether the others count: if it was
+        // flushed, and not torn by a crash before the segment was sealed.
         scan.listed.sort_unstable_by_key(|listed| listed.unit);
+        scan.dropped.sort_unstable_by_key(|listed| listed.unit);
+        let mut counting = 0;
         let footer = read_footer(source, span, &trailer, |listed| {
-            let found = scan.listed.binary_search_by_key(&listed.unit, |found| found.unit);
-            if found.is_err() {
+            if let Some(found) = find(&scan.dropped, listed) {
+                counting += 1;
+                return found == listed;
+            }
+            let found = find(&scan.listed, listed);
+            if found.is_none() {
                 let class = SizeClass::from_bits(listed.class);
                 let bytes = class.map_or(0, |class| class.bytes().into());
                 damaged(Damage { file, offset: listed.offset(), bytes, what: Wrong::Records });
             }
-            found.is_ok_and(|at| scan.listed[at] == *listed)
+            found == Some(listed)
         });
-        let records = scan.listed.len() as u64;
+        let records = scan.listed.len() as u64 + counting;
         match footer {
-            Some(agreed) if agreed == records && agreed == trailer.entries => {}
             // Those that are missing were named one by one.
-            Some(agreed) if agreed == records && records < trailer.entries => {}
+            Some(agreed) if agreed == records && records <= trailer.entries => {}
             Some(_) => {
                 let bytes = span.end - trailer.records_end;
                 let offset = trailer.records_end;
@@ -110,6 +117,12 @@ impl<K: Keys> Engine<K> {
         scan.unreadable.drain(..).for_each(damaged);
         records
     }
+}
+
+/// What was found, in the order of places, where `listed` is.
+fn find<'a>(found: &'a [Listed], listed: &Listed) -> Option<&'a Listed> {
+    let at = found.binary_search_by_key(&listed.unit, |found| found.unit).ok()?;
+    found.get(at)
 }
 
 /// Stretches without a record, in a segment that was flushed as a whole.

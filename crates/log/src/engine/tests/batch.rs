@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    engine::Damage,
     format::record::Kind,
     index::{IndexLimits, Keyed},
     position::{Entry, Position, SizeClass},
@@ -195,6 +196,37 @@ fn of_a_flushed_batch_that_is_damaged_the_rest_is_served() {
         let lost = if damaged == range.start + 100 { b"a" } else { b"b" };
         assert_eq!(log.value(lost), Some(b"old".to_vec()));
     }
+}
+
+/// What of a log that was stopped is damaged, and how many records are not.
+fn verified(log: &mut Log) -> (u64, Vec<(u64, u64)>) {
+    let mut damages = Vec::new();
+    let mut note = |damage: Damage| {
+        assert_eq!(damage.what, Wrong::Records);
+        damages.push((damage.offset, damage.bytes));
+    };
+    let verified = log.engine.verify(&mut log.disk, &mut |_| {}, &mut note);
+    (verified.records, damages)
+}
+
+#[test]
+fn of_a_batch_in_a_sealed_segment_only_what_is_damaged_is_named() {
+    let (mut log, range) = with_batch([&[1; 500], &[2; 600], b"3"]);
+    log.engine.close(&mut log.disk, 0).unwrap();
+    assert_eq!(verified(&mut log), (5, Vec::new()));
+    let first = range.start + 32;
+    log.disk.files.get_mut(&segment(0)).unwrap()[first + 100] ^= 1;
+    assert_eq!(verified(&mut log), (4, vec![(first as u64, 640)]));
+}
+
+#[test]
+fn a_batch_that_a_crash_has_torn_is_no_damage_of_the_segment_that_an_open_has_sealed() {
+    let (mut log, range) = with_batch([&[1; 500], &[2; 600], b"3"]);
+    let held = log.disk.files.get_mut(&segment(0)).unwrap();
+    held[range.start + 512..range.start + 1024].fill(0);
+    let mut log = log.reopen();
+    log.engine.close(&mut log.disk, 0).unwrap();
+    assert_eq!(verified(&mut log), (2, Vec::new()));
 }
 
 #[test]
