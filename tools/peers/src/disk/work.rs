@@ -155,17 +155,27 @@ fn rank(len: usize, share: f64) -> usize {
     ((len as f64 * share).ceil() as usize).max(1) - 1
 }
 
-/// Operations a second in each tenth of every thread's, all threads together.
+/// Operations a second in each tenth of them, in the order in which all threads together did them.
 fn tenths_per_s(trails: &[Trail], ops_a_step: usize) -> Vec<f64> {
-    let mut tenths = vec![0.0; PARTS];
-    for steps in trails.iter().map(|trail| trail.steps_ns.as_slice()) {
-        let parts = steps.chunks_exact((steps.len() / PARTS).max(1));
-        for (tenth, part) in tenths.iter_mut().zip(parts) {
-            let ns = part.iter().sum::<u64>().max(1) as f64;
-            *tenth += (part.len() * ops_a_step) as f64 * 1e9 / ns;
-        }
-    }
-    tenths
+    let Some(start) = trails.iter().map(|trail| trail.start).min() else { return Vec::new() };
+    let ends = trails.iter().flat_map(|trail| {
+        let begun = (trail.start - start).as_nanos() as u64;
+        trail.steps_ns.iter().scan(begun, |end, ns| {
+            *end += ns;
+            Some(*end)
+        })
+    });
+    let mut ends: Vec<u64> = ends.collect();
+    ends.sort_unstable();
+    let (mut begun, mut done) = (0, 0);
+    let tenths = (1..=PARTS).map(|nth| {
+        let upto = ends.len() * nth / PARTS;
+        let (end, steps) = (upto.checked_sub(1).map_or(0, |at| ends[at]), upto - done);
+        let per_s = (steps * ops_a_step) as f64 * 1e9 / (end - begun).max(1) as f64;
+        (begun, done) = (end, upto);
+        per_s
+    });
+    tenths.collect()
 }
 
 /// Operations between looks at the clock.
@@ -328,7 +338,11 @@ mod tests {
         let trail = |slow| Trail { start: now, end: now, ops: 1600, steps_ns: steps(slow) };
         let tenths = tenths_per_s(&[trail(1000), trail(2000)], 16);
         assert_eq!(tenths[..9], [32e6; 9]);
-        assert_eq!(tenths[9..], [24e6]);
+        // The slower thread ends 10 us later.
+        assert_eq!(tenths[9..], [16e6]);
+        // What one does when the other has ended is not what both do.
+        let late = Trail { start: now + Duration::from_micros(100), ..trail(1000) };
+        assert_eq!(tenths_per_s(&[trail(1000), late], 16), [16e6; 10]);
         let none = Trail { steps_ns: Vec::new(), ..trail(1) };
         assert_eq!(tenths_per_s(&[none], 1), [0.0; 10]);
     }
