@@ -1,7 +1,9 @@
 //! One connection as a session sees it.
 
+use std::mem;
+
 use crate::{
-    input::Input,
+    input::{Input, Receive},
     output::{External, Output},
     pool::Pool,
 };
@@ -106,6 +108,20 @@ impl<S, E: External> Connection<S, E> {
             id,
             state,
         }
+    }
+
+    /// What the driver is to be asked for, unless it has been asked.
+    #[inline]
+    pub(crate) fn request(&mut self) -> Option<Receive> {
+        (!mem::replace(&mut self.state.receiving, true)).then(|| self.input.request())
+    }
+
+    /// Whether it waits for bytes that the driver has been asked for, and for nothing else.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.state.receiving
+            && self.next == Next::Read
+            && self.state.phase == Phase::Open
+            && self.output.is_empty()
     }
 
     /// Its name in the loop.

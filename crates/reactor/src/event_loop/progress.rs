@@ -79,6 +79,9 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         let Some(connection) = self.connection(conn) else { return };
         connection.state.sending = false;
         connection.output.landed(chain);
+        if connection.is_at_rest() {
+            return;
+        }
         if let Some(connection) = self.take(conn) {
             self.go_on(connection);
         }
@@ -116,19 +119,28 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         let has_room = next == Next::Blocked && connection.output.has_room();
         let full = connection.input.is_full();
         let queued = connection.state.queued;
+        if (phase, next, queued, full) == (Phase::Open, Next::Read, false, false) {
+            // What nearly every one goes on with.
+            let request = if below_bound { connection.request() } else { None };
+            self.slots[id.index as usize].connection = Some(connection);
+            if let Some(request) = request {
+                self.driver.receive(id, request);
+            }
+            return;
+        }
         self.slots[id.index as usize].connection = Some(connection);
         match (phase, next) {
             // Bytes have come since the session spoke: it speaks again first.
             (Phase::Open, _) if queued => {}
             (Phase::Finishing, _) if idle => self.linger(id),
             (Phase::Finishing | Phase::Lingering { .. }, _) => {}
-            (Phase::Open, Next::Read) if full => self.refuse(id, CloseReason::InputFull),
-            (Phase::Open, Next::Read) if below_bound => self.receive(id),
+            // It has no room for what it would read.
+            (Phase::Open, Next::Read) => self.refuse(id, CloseReason::InputFull),
             (Phase::Open, Next::Yield) => self.queue(id),
             (Phase::Open, Next::Retry) => self.retry.push(id),
             (Phase::Open, Next::Blocked) if has_room => self.queue(id),
             // What is on its way brings it on.
-            (Phase::Open, Next::Read | Next::Blocked) => {}
+            (Phase::Open, Next::Blocked) => {}
             (Phase::Open, Next::Finish | Next::Abort) => {
                 unreachable!("invariant: the phase follows from these")
             }
@@ -153,9 +165,9 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
 
     /// Asks the driver for bytes, unless it has been asked.
     pub(super) fn receive(&mut self, id: ConnId) {
-        let Some(connection) = self.connection(id) else { return };
-        if !mem::replace(&mut connection.state.receiving, true) {
-            let request = connection.input.request();
+        if let Some(connection) = self.connection(id)
+            && let Some(request) = connection.request()
+        {
             self.driver.receive(id, request);
         }
     }

@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::pool::{Appetite, BUFFER_BYTES_MAX, Buffer, Class, Pool, Share};
+use crate::pool::{Appetite, BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Buffer, Class, Pool, Share};
 
 /// Most bytes a connection's input can hold. A session that has so many and still cannot use any
 /// is closed.
@@ -23,7 +23,8 @@ const RECEIVE_CLASS_MAX: Class = Class::fixed(64 << 10);
 pub struct Input {
     buffer: Option<Buffer>,
     used: usize,
-    needed: usize,
+    /// At most [`INPUT_BYTES_MAX`].
+    needed: u32,
     ended: bool,
     appetite: Appetite,
 }
@@ -52,7 +53,7 @@ impl Input {
     /// are the first: the buffer grows to that in one step. Holds until bytes arrive; more than
     /// [`INPUT_BYTES_MAX`] is taken for that.
     pub fn need(&mut self, count: usize) {
-        self.needed = count.min(INPUT_BYTES_MAX);
+        self.needed = count.min(INPUT_BYTES_MAX) as u32;
     }
 
     /// Whether the peer has said that it sends no more: what is here is all.
@@ -98,6 +99,7 @@ impl Input {
     }
 
     /// Takes back the bytes of a request that received nothing.
+    #[inline]
     pub(crate) fn restore(&mut self, held: Option<Buffer>) {
         debug_assert!(self.buffer.is_none(), "a connection has one receive at a time");
         self.buffer = held.filter(|buffer| !buffer.bytes().is_empty());
@@ -151,7 +153,7 @@ impl Input {
 pub struct Receive {
     held: Option<Buffer>,
     class: Class,
-    needed: usize,
+    needed: u32,
 }
 
 impl Receive {
@@ -160,6 +162,16 @@ impl Receive {
     /// # Errors
     /// The request itself when the pool has no such buffer now.
     pub fn into_buffer(self, pool: &Pool) -> Result<Buffer, Self> {
+        let is_short = self.needed as usize <= BUFFER_BYTES_MIN;
+        if self.held.is_none() && self.class == Class::MIN && is_short {
+            // The usual case: a short request.
+            return Ok(pool.take_always(Class::MIN, Share::Own));
+        }
+        self.into_larger(pool)
+    }
+
+    #[inline(never)]
+    fn into_larger(self, pool: &Pool) -> Result<Buffer, Self> {
         let held_bytes = self.held.as_ref().map_or(0, |held| held.bytes().len());
         let least = needed_class(self.needed, held_bytes);
         let wanted = self.class.max(least);
@@ -202,8 +214,8 @@ impl Receive {
 }
 
 /// The smallest class that will do for `held` bytes and at least one more, or for `needed`.
-fn needed_class(needed: usize, held: usize) -> Class {
-    Class::for_bytes(needed.max(held + 1)).unwrap_or(Class::MAX)
+fn needed_class(needed: u32, held: usize) -> Class {
+    Class::for_bytes((needed as usize).max(held + 1)).unwrap_or(Class::MAX)
 }
 
 /// A buffer of `wanted`, or less if greed says so, but at least of `least`. The smallest is the

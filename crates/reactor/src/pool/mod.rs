@@ -117,10 +117,12 @@ pub struct Pool(Rc<Shelves>);
 
 struct Shelves {
     limit_bytes: usize,
+    used_bytes: Cell<usize>,
+    /// The part of that which is no connection's own.
     common_bytes: Cell<usize>,
-    own_bytes: Cell<usize>,
+    /// All buffers, in use and free: what comes and goes only with the system's allocator.
+    all_bytes: Cell<usize>,
     own_bytes_max: Cell<usize>,
-    free_bytes: Cell<usize>,
     used_bytes_max: Cell<usize>,
     allocations: Cell<u64>,
     refusals: Cell<u64>,
@@ -160,10 +162,10 @@ impl Pool {
     pub fn new(limit_bytes: usize) -> Self {
         Self(Rc::new(Shelves {
             limit_bytes,
+            used_bytes: Cell::new(0),
             common_bytes: Cell::new(0),
-            own_bytes: Cell::new(0),
+            all_bytes: Cell::new(0),
             own_bytes_max: Cell::new(0),
-            free_bytes: Cell::new(0),
             used_bytes_max: Cell::new(0),
             allocations: Cell::new(0),
             refusals: Cell::new(0),
@@ -178,9 +180,9 @@ impl Pool {
         PoolStats {
             limit_bytes: shelves.limit_bytes,
             common_bytes: shelves.common_bytes.get(),
-            used_bytes: shelves.used_bytes(),
+            used_bytes: shelves.used_bytes.get(),
             used_bytes_max: shelves.used_bytes_max.get(),
-            free_bytes: shelves.free_bytes.get(),
+            free_bytes: shelves.all_bytes.get() - shelves.used_bytes.get(),
             allocations: shelves.allocations.get(),
             refusals: shelves.refusals.get(),
         }
@@ -217,20 +219,8 @@ impl Pool {
     /// A buffer of `class`, whatever the limit says. The caller takes a bounded number.
     pub(crate) fn take_always(&self, class: Class, share: Share) -> Buffer {
         let shelves = &self.0;
-        let counter = shelves.counter(share);
-        counter.set(counter.get() + class.bytes());
-        // Of the two only what is new is written: mostly nothing is.
-        if shelves.own_bytes.get() > shelves.own_bytes_max.get() {
-            shelves.own_bytes_max.set(shelves.own_bytes.get());
-        }
-        if shelves.used_bytes() > shelves.used_bytes_max.get() {
-            shelves.used_bytes_max.set(shelves.used_bytes());
-        }
-        let memory = shelves.pop(class).unwrap_or_else(|| {
-            shelves.make_room(class);
-            shelves.allocations.set(shelves.allocations.get() + 1);
-            vec![0; class.bytes()].into_boxed_slice()
-        });
+        shelves.count_use(class, share);
+        let memory = shelves.pop(class).unwrap_or_else(|| shelves.make(class));
         Buffer { memory, len: 0, class, share, home: Rc::clone(shelves) }
     }
 
@@ -242,7 +232,7 @@ impl Pool {
             let surplus = shelf.idle.div_ceil(2);
             shelf.buffers.truncate(shelf.buffers.len() - surplus);
             shelf.idle = shelf.buffers.len();
-            self.0.free_bytes.set(self.0.free_bytes.get() - surplus * class.bytes());
+            self.0.all_bytes.set(self.0.all_bytes.get() - surplus * class.bytes());
         }
     }
 
@@ -258,33 +248,48 @@ impl fmt::Debug for Pool {
 }
 
 impl Shelves {
-    fn counter(&self, share: Share) -> &Cell<usize> {
+    /// Counts a buffer as in use.
+    fn count_use(&self, class: Class, share: Share) {
+        let used_bytes = self.used_bytes.get() + class.bytes();
+        self.used_bytes.set(used_bytes);
+        // Of the greatest so far only what is new is written: mostly nothing is.
+        if used_bytes > self.used_bytes_max.get() {
+            self.used_bytes_max.set(used_bytes);
+        }
         match share {
-            Share::Own => &self.own_bytes,
-            Share::Common => &self.common_bytes,
+            Share::Common => self.common_bytes.set(self.common_bytes.get() + class.bytes()),
+            Share::Own => {
+                let own_bytes = used_bytes - self.common_bytes.get();
+                if own_bytes > self.own_bytes_max.get() {
+                    self.own_bytes_max.set(own_bytes);
+                }
+            }
         }
     }
 
-    fn used_bytes(&self) -> usize {
-        self.own_bytes.get() + self.common_bytes.get()
-    }
-
-    /// Whether free buffers and those in use are more than may be kept.
+    /// Whether all buffers are more than may be kept.
     fn is_over_limit(&self) -> bool {
-        let kept_bytes = self.used_bytes() + self.free_bytes.get();
-        kept_bytes > self.limit_bytes + self.own_bytes_max.get()
+        self.all_bytes.get() > self.limit_bytes + self.own_bytes_max.get()
     }
 
     fn pop(&self, class: Class) -> Option<Box<[u8]>> {
         let shelf = &mut self.free.borrow_mut()[class.index()];
         let memory = shelf.buffers.pop()?;
         shelf.idle = shelf.idle.min(shelf.buffers.len());
-        self.free_bytes.set(self.free_bytes.get() - class.bytes());
         Some(memory)
     }
 
-    /// Gives free buffers of other sizes back to the system, the largest first, until `class`,
-    /// which is counted as used already, fits.
+    /// A buffer that there was not.
+    #[cold]
+    fn make(&self, class: Class) -> Box<[u8]> {
+        self.all_bytes.set(self.all_bytes.get() + class.bytes());
+        self.make_room(class);
+        self.allocations.set(self.allocations.get() + 1);
+        vec![0; class.bytes()].into_boxed_slice()
+    }
+
+    /// Gives free buffers of other sizes back to the system, the largest first, until one of
+    /// `class`, which is counted already, fits.
     fn make_room(&self, class: Class) {
         let mut free = self.free.borrow_mut();
         for from in (0..CLASSES).rev().filter(|from| *from != class.index()) {
@@ -293,21 +298,21 @@ impl Shelves {
                 if shelf.buffers.pop().is_none() {
                     break;
                 }
-                self.free_bytes.set(self.free_bytes.get() - bytes);
+                self.all_bytes.set(self.all_bytes.get() - bytes);
             }
             shelf.idle = shelf.idle.min(shelf.buffers.len());
         }
     }
 
     fn put_back(&self, class: Class, share: Share, memory: Box<[u8]>) {
-        let counter = self.counter(share);
-        // While it is counted as in use: a buffer that goes changes nothing for the others.
-        let is_kept = !self.is_over_limit();
-        counter.set(counter.get() - class.bytes());
-        if !is_kept {
+        self.used_bytes.set(self.used_bytes.get() - class.bytes());
+        if share == Share::Common {
+            self.common_bytes.set(self.common_bytes.get() - class.bytes());
+        }
+        if self.is_over_limit() {
+            self.all_bytes.set(self.all_bytes.get() - class.bytes());
             return;
         }
-        self.free_bytes.set(self.free_bytes.get() + class.bytes());
         self.free.borrow_mut()[class.index()].buffers.push(memory);
     }
 }
@@ -315,7 +320,8 @@ impl Shelves {
 /// Memory of a pool with some bytes in it. Dropped, it goes back to its pool.
 pub struct Buffer {
     memory: Box<[u8]>,
-    len: usize,
+    /// At most [`BUFFER_BYTES_MAX`]. Buffers are moved often, so they are kept short.
+    len: u32,
     class: Class,
     share: Share,
     home: Rc<Shelves>,
@@ -326,7 +332,12 @@ impl Buffer {
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.memory[..self.len]
+        &self.memory[..self.len()]
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.len as usize
     }
 
     /// Bytes it can hold.
@@ -339,7 +350,7 @@ impl Buffer {
     #[must_use]
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {
-        &mut self.memory[self.len..]
+        &mut self.memory[self.len as usize..]
     }
 
     /// Makes the first `count` bytes of the room part of the bytes.
@@ -356,27 +367,28 @@ impl Buffer {
     /// Panics when the room is smaller than both.
     #[inline]
     pub(crate) fn commit_with(&mut self, count: usize, tail: &[u8]) {
-        let behind = &mut self.memory[self.len..][count..];
+        let behind = &mut self.memory[self.len as usize..][count..];
         behind[..tail.len()].copy_from_slice(tail);
-        self.len += count + tail.len();
+        self.len += (count + tail.len()) as u32;
     }
 
     /// Appends as many of `bytes` as there is room for; returns how many.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
-        let count = bytes.len().min(self.memory.len() - self.len);
-        self.memory[self.len..self.len + count].copy_from_slice(&bytes[..count]);
-        self.len += count;
+        let room = self.room();
+        let count = bytes.len().min(room.len());
+        room[..count].copy_from_slice(&bytes[..count]);
+        self.len += count as u32;
         count
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
+        self.len = self.len().min(len) as u32;
     }
 
     /// Removes the first `count` bytes by moving the others to the front.
     pub(crate) fn remove_front(&mut self, count: usize) {
-        self.memory.copy_within(count..self.len, 0);
-        self.len -= count;
+        self.memory.copy_within(count..self.len(), 0);
+        self.len -= count as u32;
     }
 
     pub(crate) fn class(&self) -> Class {
