@@ -31,6 +31,7 @@ mod sealing;
 mod space;
 mod stop;
 mod tail;
+mod unread;
 mod usage;
 mod visit;
 mod write;
@@ -57,6 +58,7 @@ use self::{
     sealing::Sealing,
     space::{Preparing, Segment},
     tail::{Tail, Unflushed},
+    unread::Unread,
 };
 use crate::{
     error::Error,
@@ -249,6 +251,7 @@ pub struct Engine<K> {
     now_ms: u64,
     /// Where the parts of large values lie, by the position of the head.
     larges: BTreeMap<Position, Vec<(Position, SizeClass)>>,
+    unread: Unread,
     /// Heads of large values that may not be flushed: the ticket of each, and the value's bytes.
     heads: Vec<(u64, u64)>,
     /// Segments that somebody reads.

@@ -281,6 +281,7 @@ impl<K: Keys> Engine<K> {
 
     /// The record of an old entry is dead, and the parts of its value with it.
     pub(super) fn take_live(&mut self, old: Entry) {
+        self.forget_unread(old.position);
         let parts = self.larges.remove(&old.position).unwrap_or_default();
         for (position, class) in parts.into_iter().chain([(old.position, old.class)]) {
             let (segment, _) = self.place(position);

@@ -223,6 +223,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["what was written behind a stop was not looked for"],
     },
     Mutant {
+        name: "log_clean_generation_unlooked",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_sealed_segment_of_another_generation",
+        symptoms: &["an index was believed whose segments were used again"],
+    },
+    Mutant {
+        name: "log_parts_freed_without_heads",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "parts_are_kept_while_a_segment_is_missing",
+        symptoms: &["parts are freed whose head may come back"],
+    },
+    Mutant {
         name: "log_ready_at_risk",
         suite: Suite::Test,
         package: "kelvin-log",

@@ -261,11 +261,17 @@ impl<K: Keys> Engine<K> {
             put(Newer { hash: listed.hash, entry, is_head: listed.kind == Kind::Head })?;
             Ok::<(), Error>(())
         })?;
-        for cursor in cursors {
+        for cursor in cursors.iter_mut() {
             if !cursor.damages.is_empty() {
                 unknown.push(cursor.segment);
             }
             cursor.damages.drain(..).for_each(|damage| report.damage(damage));
+        }
+        // A head may be found another time whose parts nobody seems to need now.
+        let may_tell_more = report.may_tell_more() || cursors.iter().any(|it| it.may_tell_more);
+        if may_tell_more && !base::mutant!("log_parts_freed_without_heads") {
+            let with_parts = cursors.iter().filter(|cursor| cursor.has_parts);
+            unknown.extend(with_parts.map(|cursor| cursor.segment));
         }
         Ok(unknown)
     }

@@ -7,8 +7,11 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::{Damage, scan, scan::Span, source::Source};
 use crate::{
-    format::segment::{
-        HEADER_COPIES, Listed, Trailer, decode_footer_block, entries_of_block, footer_blocks,
+    format::{
+        record::Kind,
+        segment::{
+            HEADER_COPIES, Listed, Trailer, decode_footer_block, entries_of_block, footer_blocks,
+        },
     },
     keys::Keys,
     plan::SegmentId,
@@ -37,6 +40,10 @@ pub(super) struct Cursor {
     pub(super) records_end: u64,
     /// What turned out to be damaged when the footer could not be used.
     pub(super) damages: Vec<Damage>,
+    /// Whether there are records that may be known another time.
+    pub(super) may_tell_more: bool,
+    /// Whether any part of a large value was among what was read.
+    pub(super) has_parts: bool,
 }
 
 impl Cursor {
@@ -53,6 +60,8 @@ impl Cursor {
             to_seal: None,
             records_end: trailer.records_end,
             damages: Vec::new(),
+            may_tell_more: false,
+            has_parts: false,
         }
     }
 
@@ -72,6 +81,7 @@ impl Cursor {
             keys: 0,
         };
         let mut entries = listed.clone();
+        let has_parts = any_part(&entries);
         entries.sort_unstable_by_key(|listed| Reverse(listed.order()));
         Self {
             segment,
@@ -84,6 +94,8 @@ impl Cursor {
             to_seal: is_whole.then_some(listed),
             records_end,
             damages: Vec::new(),
+            may_tell_more: false,
+            has_parts,
         }
     }
 
@@ -164,6 +176,7 @@ impl Cursor {
             scan.holes.push((scan.records_end, end.saturating_sub(scan.records_end)));
             self.damages = scan.take_damages(self.span.file);
             let mut listed = scan.listed;
+            self.has_parts |= any_part(&listed);
             listed.retain(|listed| self.last.is_none_or(|last| listed.order() > last));
             listed.sort_unstable_by_key(|listed| Reverse(listed.order()));
             self.entries = listed;
@@ -195,12 +208,17 @@ impl Cursor {
         if !is_whole {
             return None;
         }
+        self.has_parts |= any_part(&entries);
         entries.retain(|listed| listed.kind.decides());
         entries.reverse();
         self.entries = entries;
         self.next += count;
         Some(())
     }
+}
+
+fn any_part(listed: &[Listed]) -> bool {
+    listed.iter().any(|listed| listed.kind == Kind::Part)
 }
 
 /// Hands every record that decides to `take`, in the order of sequences, a tombstone behind what is

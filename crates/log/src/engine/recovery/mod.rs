@@ -2,6 +2,7 @@
 //!
 //! The order is that of "Recovery" in `docs/formats/log.md`.
 
+mod clean;
 mod fill;
 mod home;
 mod inspect;
@@ -29,6 +30,7 @@ use super::{
     room::Needed,
     sealing::Footer,
     space::Role,
+    unread::Unread,
 };
 use crate::{
     error::Error,
@@ -187,6 +189,7 @@ impl<K: Keys> Engine<K> {
             async_from: 0,
             now_ms: opening.now_ms,
             larges: BTreeMap::new(),
+            unread: Unread::default(),
             heads: Vec::new(),
             pins: Pins::default(),
             counts: Counts::default(),
@@ -234,7 +237,7 @@ fn saved_index<K: Keys>(
     found: &home::Found,
     report: &mut Report,
 ) -> Option<K> {
-    if !segments::are_clean(source, manifest, found) {
+    if !clean::are_clean(source, manifest, found) {
         return None;
     }
     make.saved(manifest, source.disk).unwrap_or_else(|error| {

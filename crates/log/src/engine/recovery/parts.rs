@@ -5,9 +5,11 @@ use crate::{
     engine::{Engine, read::Fetched},
     error::Error,
     keys::Keys,
-    plan::SegmentId,
     position::{Position, SizeClass},
 };
+
+/// How often a head is read that the disk does not give: without it no segment can be freed.
+const HEAD_READS_MAX: u32 = 3;
 
 impl<K: Keys> Engine<K> {
     /// Reads the heads of large values: they say where live parts lie.
@@ -18,7 +20,13 @@ impl<K: Keys> Engine<K> {
         report: &mut Report,
     ) {
         for position in heads {
-            match self.read_head(source, position) {
+            let mut read = self.read_head(source, position);
+            for _ in 1..HEAD_READS_MAX {
+                if matches!(read, Err(Error::Disk { .. })) {
+                    read = self.read_head(source, position);
+                }
+            }
+            match read {
                 Ok(parts) => {
                     for (position, class) in &parts {
                         self.add_live(*position, *class);
@@ -30,8 +38,7 @@ impl<K: Keys> Engine<K> {
                     let file = self.segment(id).map_or(MANIFEST, |segment| segment.file(id));
                     let what = Wrong::Named(error);
                     report.damage(Damage { file, offset, bytes: 0, what });
-                    // Its parts may be anywhere.
-                    (0..self.next_segment).for_each(|id| self.forbid_freeing(SegmentId(id)));
+                    self.keep_parts_of(position);
                 }
             }
         }

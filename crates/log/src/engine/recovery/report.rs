@@ -109,6 +109,18 @@ impl Report {
         push_bounded(&mut self.damages, damage, &mut self.unlisted);
     }
 
+    /// Whether records may be found another time that were not found now: a directory was not
+    /// there, or a manifest was put back.
+    pub(super) fn may_tell_more(&self) -> bool {
+        let hides = |damage: &Damage| match &damage.what {
+            Wrong::Missing | Wrong::Header | Wrong::Unreadable(_) => true,
+            Wrong::Size { got, expected } => got < expected,
+            Wrong::Named(error) => matches!(error, Error::Key(_)),
+            Wrong::HeaderCopy | Wrong::Records | Wrong::Footer => false,
+        };
+        self.unlisted > 0 || self.damages.iter().any(hides)
+    }
+
     pub(super) fn torn(&mut self, torn: Torn) {
         push_bounded(&mut self.torn, torn, &mut self.unlisted);
     }

@@ -15,13 +15,11 @@ use crate::{
     error::Error,
     format::{
         Seed,
-        manifest::{CleanState, Manifest, Row, Shape},
-        record::Record,
+        manifest::{CleanState, Manifest, Shape},
         segment::{HEADER_COPIES, Header, HeaderFlaw, Trailer},
     },
     keys::Keys,
     plan::{Action, DirectoryId, Failure, File, FileName, SegmentId},
-    position::SizeClass,
 };
 
 /// The system's number of an error of the medium.
@@ -65,8 +63,8 @@ pub(super) fn remove_unlisted<K: Keys>(
             // One that was being made has no header yet, and nothing else.
             Headed::Damaged => is_blank(source, file, *bytes),
         };
-        if !is_own && listed.last().is_some_and(|last| id < last) {
-            // It was passed over.
+        if !is_own {
+            // Somebody else's. Its number is passed over.
             report.foreign(format!("{} of directory {}", file.name, directory.0));
             foreign.insert(*id);
             continue;
@@ -179,7 +177,6 @@ impl<K: Keys> Engine<K> {
     pub(super) fn forbid_freeing(&mut self, id: SegmentId) {
         if let Some(segment) = self.segment_mut(id) {
             segment.may_be_freed = false;
-            segment.smallest_sequence = 1;
         }
     }
 
@@ -296,61 +293,9 @@ impl<K: Keys> Engine<K> {
         report.torn(Torn { file, offset, bytes: span.end.saturating_sub(offset) });
         let mut cursor = Cursor::of_scan(id, span, scan.listed, scan.records_end, may_seal);
         cursor.saw(scan.greatest_sequence);
+        cursor.may_tell_more = !is_read;
         (Role::Unlisted, Some(cursor))
     }
-}
-
-/// Whether the log was stopped cleanly, and every segment is there as it was. The manifest may have
-/// been put back from a copy, so those that it has as free are looked into: nobody may have written
-/// to them since.
-pub(super) fn are_clean(source: &mut Source<'_>, manifest: &Manifest, found: &Found) -> bool {
-    let is_there = |row: &Row| {
-        let bytes = found.segments.get(&row.segment).map(|(_, bytes)| *bytes);
-        bytes == Some(manifest.shape.segment_bytes) && row.generation != 0
-    };
-    manifest.clean_sequence != 0
-        && manifest.rows.iter().all(is_there)
-        && manifest
-            .rows
-            .iter()
-            .filter(|row| row.state == CleanState::Free)
-            .all(|row| base::mutant!("log_clean_unlooked") || is_free(source, manifest, row, found))
-}
-
-/// Whether the segment is of the row's generation, no record is where the first would be, and no
-/// trailer says where records end: an open that came to no end may have sealed it.
-fn is_free(source: &mut Source<'_>, manifest: &Manifest, row: &Row, found: &Found) -> bool {
-    let Some((directory, _)) = found.segments.get(&row.segment) else { return false };
-    let file = File { directory: *directory, name: FileName::Segment(row.segment) };
-    let shape = &manifest.shape;
-    let block = shape.block_bytes as usize;
-    let begin = HEADER_COPIES as usize * block;
-    // Of an earlier generation there may be anything; then a record has to be read to tell.
-    let is_first = row.generation == 1;
-    let record = SizeClass::LARGEST.bytes() as usize;
-    let bytes = begin + if is_first { block } else { record.next_multiple_of(block) };
-    let bytes = bytes.min(usize::try_from(shape.segment_bytes).unwrap_or(usize::MAX));
-    let Ok(bytes) = source.read(file, 0, bytes) else { return false };
-    let Some((headers, records)) = bytes.split_at_checked(begin) else { return false };
-    let is_as_was = |copy| {
-        Header::decode(copy).is_ok_and(|header| {
-            header.log == manifest.log
-                && header.segment == row.segment.0
-                && header.generation == row.generation
-        })
-    };
-    let seed = Seed::new(manifest.log, row.segment.0, row.generation);
-    let is_empty = match is_first {
-        true => records.len() >= block && records.iter().all(|byte| *byte == 0),
-        false => Record::decode(records, seed, begin as u64).is_err(),
-    };
-    if !is_empty || !headers.chunks_exact(block).all(is_as_was) {
-        return false;
-    }
-    let offset = shape.segment_bytes - u64::from(shape.block_bytes);
-    let trailer = source.read(file, offset, block);
-    base::mutant!("log_sealed_taken_for_free")
-        || trailer.is_ok_and(|bytes| Trailer::decode(bytes, seed, offset).is_none())
 }
 
 fn note_size(file: File, got: u64, shape: &Shape, report: &mut Report) {

@@ -197,6 +197,34 @@ fn segments_of_other_logs_and_programs_are_refused() {
 }
 
 #[test]
+fn a_file_of_somebody_else_is_left_alone_whatever_its_number() {
+    let (disk, _) = sample();
+    let mut log = Log::of(disk, Mode::Safe);
+    log.settle();
+    let last = log.engine.manifest().rows.last().unwrap().segment.0;
+    let files = [segment(last + 1), segment(last + 7)];
+    for (file, at) in files.into_iter().zip([20, 9000]) {
+        let mut held = vec![0; 16 << 10];
+        held[at] = 3;
+        log.disk.files.insert(file, held);
+    }
+    for _ in 0..2 {
+        log = log.reopen();
+        assert_eq!(log.report.foreign.len(), 2, "{:?}", log.report.foreign);
+        for key in 0..40 {
+            log.put(&[key, key], &[key; 900]).unwrap();
+            log.settle();
+            // What is in the way of a number is met once, and passed over.
+            log.now_ms += 200;
+            log.settle();
+        }
+        let rows = &log.engine.manifest().rows;
+        assert!(rows.iter().all(|row| !files.contains(&segment(row.segment.0))));
+        assert!(files.iter().all(|file| log.disk.files.contains_key(file)), "a file is gone");
+    }
+}
+
+#[test]
 fn what_the_system_could_not_open_is_no_damage() {
     let (mut disk, _) = sample();
     let failure = Failure::Io { code: 24, text: "too many open files".to_owned() };

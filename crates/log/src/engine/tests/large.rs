@@ -40,3 +40,107 @@ fn a_head_waits_for_its_parts() {
     log.settle();
     assert!(matches!(log.engine.put_head(&upload, &put, 0), Ok(Wrote::Done { .. })));
 }
+
+/// Where the newest record of a key lies.
+fn place_of(log: &Log, key: &[u8]) -> (SegmentId, u64) {
+    let index = log.engine.index();
+    log.engine.place(index.get(index.hash(key).unwrap()).unwrap().position)
+}
+
+/// A log with a sealed segment that has the parts and the head of a large value, and another one
+/// with a small value.
+fn with_large() -> Log {
+    let mut log = Log::new(Mode::Safe);
+    for key in [&b"large"[..], b"other"] {
+        match key {
+            b"large" => log.put_large(key, &[7; 3000]),
+            _ => log.put(key, &[1; 900]).unwrap(),
+        };
+        log.settle();
+        log.engine.close_tail();
+        log.settle();
+    }
+    log
+}
+
+#[test]
+fn a_head_that_cannot_be_read_keeps_all_segments_until_its_key_is_written_anew() {
+    let mut log = with_large();
+    let (id, head) = place_of(&log, b"large");
+    let segments = [id, place_of(&log, b"other").0];
+    log.disk.files.get_mut(&segment(id.0)).unwrap()[head as usize + 50] ^= 1;
+    let begun = |log: &Log| {
+        segments.map(|id| log.engine.segment(id).map(|segment| segment.smallest_sequence))
+    };
+    let before = begun(&log);
+    let mut log = log.reopen();
+    assert_eq!(log.report.damages.len(), 1);
+    assert_eq!(begun(&log), before, "an iteration would visit them out of their order");
+    let generations =
+        |log: &Log| segments.map(|id| log.engine.segment(id).map(|segment| segment.generation));
+    log.put(b"other", &[2; 900]).unwrap();
+    log.settle();
+    assert_eq!(generations(&log), [Some(1); 2], "its parts might be there");
+    log.put(b"large", b"small").unwrap();
+    log.settle();
+    assert_eq!(generations(&log), [Some(2); 2]);
+    let mut log = log.reopen();
+    assert_eq!(log.report.damages, []);
+    assert_eq!(log.value(b"other"), Some(vec![2; 900]));
+    assert_eq!(log.value(b"large"), Some(b"small".to_vec()));
+}
+
+#[test]
+fn parts_are_kept_while_a_segment_is_missing_that_may_have_their_head() {
+    let mut log = Log::new(Mode::Safe);
+    let mut upload = log.engine.begin_large(b"large", 2048).unwrap();
+    for part in [[5; 1024], [6; 1024]] {
+        while log.engine.put_part(&mut upload, &part, 0).unwrap() == Wrote::Wait {
+            assert!(log.step());
+        }
+    }
+    let parts = log.engine.open.as_ref().unwrap().segment;
+    log.settle();
+    log.engine.close_tail();
+    log.settle();
+    let put = Put { key: b"large", ..Put::default() };
+    while log.engine.put_head(&upload, &put, 0).unwrap() == Wrote::Wait {
+        assert!(log.step());
+    }
+    log.settle();
+    let (head, _) = place_of(&log, b"large");
+    assert_ne!(head, parts);
+    let held = log.disk.files.remove(&segment(head.0)).unwrap();
+    let mut log = log.reopen();
+    assert_eq!(log.report.damages[0].what, Wrong::Missing);
+    log.put(b"other", &[1; 900]).unwrap();
+    log.settle();
+    let generation = log.engine.segment(parts).unwrap().generation;
+    assert_eq!(generation, 1, "parts are freed whose head may come back");
+    log.disk.files.insert(segment(head.0), held);
+    let mut log = log.reopen();
+    assert_eq!(log.report.damages, []);
+    assert_eq!(log.value(b"large"), Some([[5; 1024], [6; 1024]].concat()));
+    log.put(b"large", b"").unwrap();
+    log.settle();
+    assert_eq!(log.engine.segment(parts).unwrap().generation, 2);
+}
+
+#[test]
+fn a_head_is_read_again_that_the_disk_does_not_give_at_once() {
+    for (failures, damages) in [(2, 0), (3, 1)] {
+        let mut log = with_large();
+        let (id, head) = place_of(&log, b"large");
+        let mut left = failures;
+        log.disk.fail(move |action| match action {
+            Action::Read { file, offset, bytes, .. } if *file == segment(id.0) && left > 0 => {
+                let is_it = (*offset..offset + *bytes as u64).contains(&head);
+                left -= u32::from(is_it);
+                is_it
+            }
+            _ => false,
+        });
+        let log = log.reopen();
+        assert_eq!(log.report.damages.len(), damages, "{failures} reads failed");
+    }
+}
