@@ -1,9 +1,10 @@
 //! Records of all segments, in the order in which they were written.
 //!
-//! A segment is looked into when its smallest sequence is the next, a block of its footer at a
-//! time: where segments follow one another, few blocks are in memory.
+//! A segment is looked into when its smallest sequence is the next, some blocks of its footer at a
+//! time: where segments follow one another, few blocks are in memory. Where many have begun and
+//! none has ended, each has fewer blocks, and in the end one.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{cmp::Reverse, collections::BinaryHeap, mem};
 
 use super::{Damage, scan, scan::Span, source::Source};
 use crate::{
@@ -20,6 +21,14 @@ use crate::{
 /// Footer blocks that are read at once: 64 KiB of the largest.
 const BLOCKS_AT_ONCE: u64 = 16;
 
+/// Bytes of footers that are in memory at a time, beside a block of each segment: those of 512
+/// segments that are read 64 KiB at once. What a block lists takes as much there as the block.
+const LOADED_BYTES_MAX: u64 = if cfg!(test) { 64 << 10 } else { 32 << 20 };
+
+/// The part of what is left of them that one segment takes: so 448 have 64 KiB each before there
+/// is less for the others.
+const SHARE_DIVISOR: u64 = 64;
+
 /// The records of one segment.
 #[derive(Debug)]
 pub(super) struct Cursor {
@@ -30,6 +39,8 @@ pub(super) struct Cursor {
     next: u64,
     /// Entries that were read, the next one last.
     entries: Vec<Listed>,
+    /// Bytes of the footer that they are from.
+    loaded_bytes: u64,
     /// What was handed out last.
     last: Option<(u64, bool, u32)>,
     /// Whether the segment was read in full: it has no footer, or a damaged one.
@@ -55,6 +66,7 @@ impl Cursor {
             trailer,
             next: 0,
             entries: Vec::new(),
+            loaded_bytes: 0,
             last: None,
             is_scanned: false,
             to_seal: None,
@@ -89,6 +101,7 @@ impl Cursor {
             trailer,
             next: 0,
             entries,
+            loaded_bytes: 0,
             last: None,
             is_scanned: true,
             to_seal: is_whole.then_some(listed),
@@ -163,12 +176,13 @@ impl Cursor {
         !self.is_scanned && self.next < self.blocks()
     }
 
-    /// Reads on until there is a next record that decides.
-    fn load<K: Keys>(&mut self, source: &mut Source<'_>, index: &K) {
+    /// Reads on, at most `blocks` blocks at once, until there is a next record that decides.
+    fn load<K: Keys>(&mut self, source: &mut Source<'_>, index: &K, blocks: u64) {
         while self.entries.is_empty() && self.has_blocks() {
-            if self.load_blocks(source).is_some() {
+            if self.load_blocks(source, blocks).is_some() {
                 continue;
             }
+            self.loaded_bytes = 0;
             let mut scan = scan::scan(source, self.span, index);
             // Records were flushed before the footer was written: every hole is damage.
             let end = self.trailer.records_end;
@@ -182,11 +196,20 @@ impl Cursor {
             self.entries = listed;
             self.is_scanned = true;
         }
+        if self.entries.is_empty() {
+            self.let_go();
+        }
     }
 
-    fn load_blocks(&mut self, source: &mut Source<'_>) -> Option<()> {
+    /// Gives the memory back of what was read. Returns how many bytes of the footer that was.
+    fn let_go(&mut self) -> u64 {
+        self.entries = Vec::new();
+        mem::take(&mut self.loaded_bytes)
+    }
+
+    fn load_blocks(&mut self, source: &mut Source<'_>, blocks: u64) -> Option<()> {
         let block = u64::from(self.span.block_bytes);
-        let count = (self.blocks() - self.next).min(BLOCKS_AT_ONCE);
+        let count = (self.blocks() - self.next).min(blocks);
         let offset = self.trailer.records_end + self.next * block;
         let bytes = source.read(self.span.file, offset, (count * block) as usize).ok()?;
         let mut entries = Vec::new();
@@ -212,6 +235,7 @@ impl Cursor {
         entries.retain(|listed| listed.kind.decides());
         entries.reverse();
         self.entries = entries;
+        self.loaded_bytes = count * block;
         self.next += count;
         Some(())
     }
@@ -219,6 +243,12 @@ impl Cursor {
 
 fn any_part(listed: &[Listed]) -> bool {
     listed.iter().any(|listed| listed.kind == Kind::Part)
+}
+
+/// Blocks that a segment's footer is read by when so many bytes of all footers are in memory.
+fn blocks_at_once(loaded_bytes: u64, block_bytes: u32) -> u64 {
+    let share_bytes = LOADED_BYTES_MAX.saturating_sub(loaded_bytes) / SHARE_DIVISOR;
+    (share_bytes / u64::from(block_bytes)).clamp(1, BLOCKS_AT_ONCE)
 }
 
 /// Hands every record that decides to `take`, in the order of sequences, a tombstone behind what is
@@ -237,10 +267,13 @@ pub(super) fn merge<K: Keys, E>(
         .enumerate()
         .filter_map(|(at, cursor)| Some(Reverse((cursor.bound()?, at))))
         .collect();
+    let mut loaded_bytes = 0;
     while let Some(Reverse((_, at))) = heap.pop() {
         let cursor = &mut cursors[at];
         if cursor.entries.is_empty() {
-            cursor.load(source, index);
+            let blocks = blocks_at_once(loaded_bytes, cursor.span.block_bytes);
+            cursor.load(source, index, blocks);
+            loaded_bytes += cursor.loaded_bytes;
         } else {
             // Up to where another segment comes in.
             let until = heap.peek().map(|Reverse((bound, _))| *bound);
@@ -253,8 +286,33 @@ pub(super) fn merge<K: Keys, E>(
                 }
                 cursor.entries.pop();
             }
+            if cursor.entries.is_empty() {
+                loaded_bytes -= cursor.let_go();
+            }
         }
         heap.extend(cursor.bound().map(|bound| Reverse((bound, at))));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BLOCKS_AT_ONCE, LOADED_BYTES_MAX, blocks_at_once};
+
+    #[test]
+    fn footers_of_many_segments_that_overlap_have_a_bound_in_memory() {
+        for block_bytes in [512, 4096] {
+            let (mut loaded_bytes, mut counts) = (0, Vec::new());
+            for segments in 1..=5000 {
+                let blocks = blocks_at_once(loaded_bytes, block_bytes);
+                loaded_bytes += blocks * u64::from(block_bytes);
+                let one_each = segments * u64::from(block_bytes);
+                assert!(loaded_bytes <= LOADED_BYTES_MAX + one_each, "{segments} segments");
+                counts.push(blocks);
+            }
+            assert!(counts.is_sorted_by(|before, after| before >= after), "{counts:?}");
+            assert!(counts.iter().all(|blocks| (1..=BLOCKS_AT_ONCE).contains(blocks)));
+            assert_eq!(counts.last(), Some(&1), "what is left is one each");
+        }
+    }
 }
