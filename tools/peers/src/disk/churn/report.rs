@@ -14,6 +14,12 @@ use crate::{
 /// The store that others are compared with.
 const RIVAL: &str = "leveldb";
 
+/// What the log has to keep: the rate, of the rival's; the worst put; and of the p99 of puts at half
+/// the rate how many times the quiet one it is.
+const OF_RIVAL_MIN: f64 = 3.0;
+const WORST_MS_MAX: f64 = 20.0;
+const P99_OF_QUIET_MAX: f64 = 2.0;
+
 /// A whole run.
 #[derive(Debug, serde::Serialize)]
 pub(super) struct Report {
@@ -154,6 +160,10 @@ impl Report {
         lines
     }
 
+    fn is_subject(&self, row: &Row) -> bool {
+        self.engines.iter().any(|kind| kind.name == row.engine && kind.is_subject)
+    }
+
     /// As Markdown.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
@@ -183,7 +193,11 @@ impl Report {
             rows().try_for_each(|row| write_shrunk(row, out))?;
             writeln!(out)?;
         }
-        writeln!(out, "{}\n", self.machine.line())?;
+        self.rows.iter().filter(|row| self.is_subject(row)).try_for_each(|row| {
+            let rival = self.rows.iter().find(|it| it.is_rival_of(row));
+            write_verdicts(row, rival, out)
+        })?;
+        writeln!(out, "\n{}\n", self.machine.line())?;
         writeln!(
             out,
             "{} records of 1 KiB, each overwritten {} times by {} writers; rounds: {}; medians, \
@@ -201,6 +215,10 @@ impl Report {
 }
 
 impl Row {
+    fn is_rival_of(&self, other: &Self) -> bool {
+        self.engine == RIVAL && (self.size, self.keys) == (other.size, other.keys)
+    }
+
     fn median(&self, of: impl Fn(&Sample) -> f64) -> f64 {
         let mut values: Vec<f64> = self.samples.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
@@ -232,6 +250,34 @@ fn write_churn(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt::Re
     )
 }
 
+/// Whether what the log has to keep was kept, in a line each.
+fn write_verdicts(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt::Result {
+    let per_s = |row: &Row| row.median(|it| it.churned.per_s);
+    let written_max = match row.keys {
+        Popularity::Uniform => 2.8,
+        Popularity::Zipf => 2.5,
+    };
+    let above = row.samples.iter().map(|it| it.looks_above().1).sum::<usize>();
+    let never = row.samples.iter().filter(|it| it.shrunk.held_after_s.is_none()).count();
+    let written = row.median(|it| it.write_amplification.unwrap_or(f64::NAN));
+    let worst_ms = row.most(|it| it.churned.worst_ms.max(it.busy.worst_ms));
+    let of_quiet = row.median(|it| it.busy.p99_us / it.quiet.p99_us);
+    let mut say = |what: &str, is_held: bool| {
+        let verdict = if is_held { "held" } else { "NOT held" };
+        let (size, keys, engine) = (row.size.name(), row.keys.name(), row.engine);
+        writeln!(out, "{size} {keys} {engine}: {what}: {verdict}")
+    };
+    say(&format!("{above} looks above the bound of space"), above == 0)?;
+    say(&format!("{written:.2} bytes written a byte"), written <= written_max)?;
+    if let Some(rival) = rival {
+        let of_rival = per_s(row) / per_s(rival);
+        say(&format!("{of_rival:.2} of {RIVAL}'s overwrites"), of_rival >= OF_RIVAL_MIN)?;
+    }
+    say(&format!("a worst put of {worst_ms:.1} ms"), worst_ms <= WORST_MS_MAX)?;
+    say(&format!("a p99 of {of_quiet:.2} of the quiet one"), of_quiet <= P99_OF_QUIET_MAX)?;
+    say(&format!("{never} times space did not come back"), never == 0)
+}
+
 fn write_shrunk(row: &Row, out: &mut String) -> std::fmt::Result {
     for Shrunk { bound, removes_per_s, held_after_s, looks } in
         row.samples.iter().map(|sample| &sample.shrunk)
@@ -246,4 +292,50 @@ fn write_shrunk(row: &Row, out: &mut String) -> std::fmt::Result {
         writeln!(out, "| {engine} | {removes_per_s:.0} | {mib} | {bound_mib} | {own} | {held} |")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bound, ChurnOptions, Look, Pace, Popularity, Report, Sample, Shrunk, Size};
+    use crate::machine::Machine;
+
+    fn sample(per_s: f64, bytes: u64) -> Sample {
+        let bound = Bound { data_bytes: 100, space_bytes: 130, kept_bytes: 20 };
+        let look = |bytes| Look { at_s: 0.5, overwrites: 9, bytes, own: None };
+        let pace = |p99_us| Pace { per_s, p99_us, worst_ms: 7.0, ..Pace::default() };
+        let looks = vec![look(bytes)];
+        Sample {
+            settings: "set so".to_owned(),
+            bound,
+            churned: pace(9.0),
+            write_amplification: Some(2.6),
+            looks: vec![look(150), look(bytes)],
+            busy: pace(30.0),
+            quiet: pace(20.0),
+            shrunk: Shrunk { bound, removes_per_s: 1.0, held_after_s: None, looks },
+        }
+    }
+
+    #[test]
+    fn what_has_to_be_kept_is_judged() {
+        let mut options = ChurnOptions::default();
+        options.engines.truncate(1);
+        let mut report = Report::new(Machine::read(), &options);
+        let line = report.add((Size::Kib, Popularity::Zipf), 0, sample(400.0, 151));
+        assert!(line.starts_with("1k zipf kelvin: 400 overwrites/s, 2.60 x written"), "{line}");
+        report.add((Size::Large, Popularity::Uniform), 0, sample(100.0, 150));
+        let text = report.text();
+        for expected in [
+            "| kelvin | 400 | NaN | 2.60 | 1.51 | 1 of 2 | 0 | 7.0 | 30.0 | 20.0 | 1.50 |",
+            "1k zipf kelvin: 1 looks above the bound of space: NOT held",
+            "1k zipf kelvin: 2.60 bytes written a byte: NOT held",
+            "100k uniform kelvin: 0 looks above the bound of space: held",
+            "100k uniform kelvin: 2.60 bytes written a byte: held",
+            "100k uniform kelvin: a worst put of 7.0 ms: held",
+            "100k uniform kelvin: a p99 of 1.50 of the quiet one: held",
+            "100k uniform kelvin: 1 times space did not come back: NOT held",
+        ] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+    }
 }
