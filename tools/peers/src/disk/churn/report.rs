@@ -14,8 +14,8 @@ use crate::{
 /// The store that others are compared with.
 const RIVAL: &str = "leveldb";
 
-/// What the log has to keep: the rate, of the rival's; the worst put; and of the p99 of puts at half
-/// the rate how many times the quiet one it is.
+/// What the log has to keep: the rate, of the rival's; the worst put; and how many times the quiet
+/// p99 that of puts at half the rate is.
 const OF_RIVAL_MIN: f64 = 3.0;
 const WORST_MS_MAX: f64 = 20.0;
 const P99_OF_QUIET_MAX: f64 = 2.0;
