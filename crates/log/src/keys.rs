@@ -102,6 +102,9 @@ pub trait Keys: Sync {
     /// Makes `entry` the key's, and returns the one before. Room was made for it.
     fn publish(&self, hash: KeyHash, entry: Entry) -> Option<Entry>;
 
+    /// Takes the key's entry away, if there is one.
+    fn forget(&self, hash: KeyHash);
+
     /// Makes room for `entry`, makes it the key's, and returns the one before. Where a disk can be
     /// shared, several threads do this for different keys: then it must be one step, and not two as
     /// here, between which another key may take the room.
@@ -201,6 +204,10 @@ impl Keys for MapKeys {
 
     fn publish(&self, hash: KeyHash, entry: Entry) -> Option<Entry> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).insert(hash, entry)
+    }
+
+    fn forget(&self, hash: KeyHash) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(&hash);
     }
 
     fn units_max(&self) -> u64 {

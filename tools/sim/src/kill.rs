@@ -102,6 +102,7 @@ fn settings(mode: Mode) -> Settings {
         chunks: 8,
         at_risk_bytes_max: 64 << 10,
         at_risk_ms_max: 20,
+        space_target_percent: 0,
     }
 }
 

@@ -80,6 +80,7 @@ impl Scenario {
             chunks: u16::try_from(pick(&[3, 4, 8])).unwrap_or(3),
             at_risk_bytes_max: pick(&[4096, 16384, 65536]).into(),
             at_risk_ms_max: pick(&[20, 200]).into(),
+            space_target_percent: 0,
         };
         let segment_bytes = u64::from(segment_blocks * block_bytes);
         let directories = pick(&[1, 1, 2, 3]);

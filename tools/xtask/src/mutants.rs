@@ -20,7 +20,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use self::table::{MUTANTS, Mutant};
+use self::table::{Mutant, all};
 use crate::{
     context::Context,
     process::{self, Captured},
@@ -52,9 +52,9 @@ enum Verdict {
 /// # Errors
 /// On an unknown name, or with the mutants that were not caught.
 pub(crate) fn check(context: &Context, names: &[&str]) -> Result<()> {
-    let known: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+    let known: Vec<&str> = all().map(|mutant| mutant.name).collect();
     refuse_unknown(names, &known)?;
-    let chosen = MUTANTS.iter().filter(|it| names.is_empty() || names.contains(&it.name));
+    let chosen = all().filter(|it| names.is_empty() || names.contains(&it.name));
     let queue = Mutex::new(chosen.collect::<VecDeque<_>>());
     write_wrapper(&wrapper(context))?;
     let (sender, tried) = mpsc::channel();
@@ -205,7 +205,7 @@ fn shown(captured: &Captured, command: &Command) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{MUTANTS, why_not_caught};
+    use super::{all, why_not_caught};
     use crate::process::Captured;
 
     fn ran(success: bool, stdout: &str, stderr: &str) -> Captured {
@@ -264,7 +264,7 @@ mod tests {
                 in_code.extend(names_in(&text).map(str::to_owned));
             }
         }
-        let in_table: BTreeSet<String> = MUTANTS.iter().map(|it| it.name.to_owned()).collect();
+        let in_table: BTreeSet<String> = all().map(|it| it.name.to_owned()).collect();
         assert_eq!(in_code, in_table);
     }
 
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn each_mutant_is_tried_by_tests_that_pass_without_it() {
-        for mutant in MUTANTS {
+        for mutant in all() {
             let name = mutant.name;
             assert!(mutant.suite.packages().contains(&mutant.package), "{name}: package");
             assert!(mutant.filter.contains(mutant.suite.prefix()), "{name}: filter");

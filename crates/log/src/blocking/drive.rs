@@ -75,15 +75,23 @@ impl<K: Keys> Shared<K> {
     }
 
     /// A thread behind: until the log is stopped.
-    pub(super) fn run(&self) {
+    /// `moves_first`: moves come before records when they fall behind.
+    pub(super) fn run(&self, moves_first: bool) {
         let mut state = self.lock();
         while !state.is_stopping {
             let now_ms = self.clock.now_ms();
+            state.engine.tell_wall_ms(self.clock.wall_ms());
             let is_due = state.engine.wake_at_ms().is_some_and(|at| at <= now_ms);
             let drives = state.engine.mode() == Mode::Async || is_due;
-            let records = drives.then(|| state.engine.poll_records(now_ms)).flatten();
+            let is_urgent = moves_first && state.engine.is_move_urgent();
+            let urgent = is_urgent.then(|| state.engine.poll_upkeep(now_ms)).flatten();
+            let records = match urgent {
+                None if drives => state.engine.poll_records(now_ms),
+                _ => None,
+            };
             let is_upkeep = records.is_none();
-            state = match records.or_else(|| state.engine.poll_upkeep(now_ms)) {
+            let plan = urgent.or(records).or_else(|| state.engine.poll_upkeep(now_ms));
+            state = match plan {
                 Some(plan) => {
                     let state = self.perform(state, plan);
                     self.call(state, !is_upkeep)

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Log, drive::Shared};
 use crate::{
-    engine::{Found, Iteration, Stored, Window},
+    engine::{Found, Iteration, Settled, Stored, Window},
     error::Error,
     format::{
         LogId,
@@ -103,7 +103,12 @@ impl<K: Keys + Send + 'static> Log<K> {
             }
             Order::Insertion => {
                 shared.drain(shared.lock())?;
-                let iteration = shared.lock().engine.iterate(after)?;
+                let mut state = shared.lock();
+                while state.engine.settle_moves() == Settled::Pending {
+                    state = shared.wait_for_report(state);
+                }
+                let iteration = state.engine.iterate(after)?;
+                drop(state);
                 let shown = iteration.cursor();
                 Walk::Records { iteration: Some(iteration), found: VecDeque::new(), shown }
             }

@@ -120,11 +120,11 @@ impl<K: Keys + Send + 'static> Log<K> {
         };
         let (engine, report) = Engine::open(&mut &files, opening, make)?;
         let mut log = Self::of(engine, files, options);
-        for _ in 0..THREADS_BEHIND {
+        for number in 0..THREADS_BEHIND {
             let behind = Arc::clone(&log.shared);
             let thread = thread::Builder::new()
                 .name("log".to_owned())
-                .spawn(move || behind.run())
+                .spawn(move || behind.run(number == 0))
                 .map_err(|_| Error::Settings { what: "the system gives no thread" })?;
             log.threads.push(thread);
         }

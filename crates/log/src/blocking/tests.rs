@@ -39,6 +39,7 @@ fn options(directories: &[&Directory], mode: Mode) -> Options {
             chunks: 8,
             at_risk_bytes_max: 1 << 18,
             at_risk_ms_max: 100,
+            space_target_percent: 0,
         },
         ..first
     }

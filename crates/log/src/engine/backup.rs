@@ -58,7 +58,8 @@ impl<K: Keys> Engine<K> {
     /// something is reported. What was to be in it was drained before.
     pub fn begin_backup(&mut self) -> Option<Cut> {
         // A segment that was begun later may have been flushed, and sealed, before an older one.
-        let lacks = self.closing.iter().any(|tail| !tail.is_flushed());
+        // What a copy is a copy of is there, too.
+        let lacks = self.closing.iter().any(|tail| !tail.is_flushed() && !tail.is_for_copies);
         // What was to be written again after a failed flush comes before what was flushed since.
         let is_rewritten = self.stranded.is_empty() && self.durable_below() >= self.rewritten_below;
         if !base::mutant!("log_backup_any_cut") && (lacks || !is_rewritten) {
@@ -99,6 +100,7 @@ impl<K: Keys> Engine<K> {
     /// The copy is made, or given up.
     pub fn end_backup(&mut self, cut: &Cut) {
         cut.copies.iter().for_each(|copied| self.pins.unpin(copied.segment));
+        self.compaction.look_again();
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{CLOSING_MAX, Engine, Job, Mode, tail::Tail};
+use super::{CLOSING_MAX, Engine, Job, Mode, sealing::Sealing, tail::Tail};
 use crate::{
     keys::Keys,
-    plan::{Outcome, Plan, SegmentId, Token},
+    plan::{Action, FileName, Outcome, Plan, SegmentId, Token},
 };
 
 impl<K: Keys> Engine<K> {
@@ -19,14 +19,26 @@ impl<K: Keys> Engine<K> {
         self.now_ms = now_ms;
         self.reclaim();
         self.rewrite();
-        self.poll_closing().or_else(|| self.poll_open())
+        let plan = self.poll_closing().or_else(|| self.poll_open());
+        self.count_written(plan)
     }
 
     /// The next action for anything else: footers, and segments that are prepared ahead.
     pub fn poll_upkeep(&mut self, now_ms: u64) -> Option<Plan> {
         self.now_ms = now_ms;
         self.begin_sealing();
-        self.poll_sealing().or_else(|| self.poll_space())
+        let plan = self.poll_sealing().or_else(|| self.poll_space());
+        let plan = plan.or_else(|| self.poll_moving());
+        self.count_written(plan)
+    }
+
+    fn count_written(&mut self, plan: Option<Plan>) -> Option<Plan> {
+        if let Some(Plan { action: Action::Write { file, bytes, .. }, .. }) = &plan
+            && matches!(file.name, FileName::Segment(_))
+        {
+            self.counts.written_bytes += *bytes as u64;
+        }
+        plan
     }
 
     /// Takes what came of an action.
@@ -35,9 +47,11 @@ impl<K: Keys> Engine<K> {
     /// When no action is out under `token`.
     pub fn complete(&mut self, token: Token, outcome: Outcome) {
         let job = self.jobs.remove(&token).expect("invariant: each token is reported once");
+        self.compaction.go_on();
         match (job, outcome) {
             (Job::Chain, outcome) => self.report_space(outcome),
             (Job::Sealing, outcome) => self.report_sealing(outcome),
+            (Job::Moving, outcome) => self.report_move(outcome),
             (Job::Write { segment, chunk }, Outcome::Wrote(bytes)) => {
                 let wrote = self.tail_mut(segment).map(|tail| tail.wrote(chunk, bytes));
                 if wrote == Some(false) {
@@ -61,9 +75,12 @@ impl<K: Keys> Engine<K> {
         let is_unflushed = |tail: &Tail| tail.has_written() && !tail.is_flushing();
         let is_unsealed = |tail: &Tail| tail.is_flushed() && self.sealing.is_none();
         self.open.as_ref().is_some_and(is_waiting)
-            || self.closing.iter().any(|it| is_waiting(it) || is_unflushed(it) || is_unsealed(it))
+            || self.closing.iter().any(|it| {
+                is_unsealed(it) || !it.is_for_copies && (is_waiting(it) || is_unflushed(it))
+            })
             || self.wants_segment()
             || self.wants_freeing()
+            || self.may_move()
             || self.wants_growth()
     }
 
@@ -91,6 +108,7 @@ impl<K: Keys> Engine<K> {
     pub(super) fn reclaim(&mut self) {
         for buffer in std::mem::take(&mut self.retired) {
             match Arc::try_unwrap(buffer) {
+                Ok(buffer) if buffer.number().is_none() => self.copies.buffers.push(buffer),
                 Ok(buffer) => self.buffers.push(buffer),
                 Err(shared) => self.retired.push(shared),
             }
@@ -100,7 +118,8 @@ impl<K: Keys> Engine<K> {
     /// The open segment is full: it is closed, and another may be opened. `false` when too many
     /// are on their way to being sealed.
     pub(super) fn close_tail(&mut self) -> bool {
-        if self.closing.len() + usize::from(self.sealing.is_some()) >= CLOSING_MAX {
+        let closing = self.closing.iter().chain(self.sealing.as_ref().map(Sealing::tail));
+        if closing.filter(|tail| !tail.is_for_copies).count() >= CLOSING_MAX {
             return false;
         }
         self.close_chunk();
@@ -110,6 +129,9 @@ impl<K: Keys> Engine<K> {
 
     fn poll_closing(&mut self) -> Option<Plan> {
         for at in 0..self.closing.len() {
+            if self.closing[at].is_for_copies {
+                continue;
+            }
             let segment = self.closing[at].segment;
             let plan = self.poll_write(segment).or_else(|| self.poll_flush(segment));
             if plan.is_some() {
@@ -145,13 +167,13 @@ impl<K: Keys> Engine<K> {
             || self.now_ms.saturating_sub(since_ms) >= settings.at_risk_ms_max / 2
     }
 
-    fn poll_write(&mut self, segment: SegmentId) -> Option<Plan> {
+    pub(super) fn poll_write(&mut self, segment: SegmentId) -> Option<Plan> {
         let (chunk, action) = self.tail_mut(segment)?.next_write()?;
         let token = self.token(Job::Write { segment, chunk });
         Some(Plan { token, action })
     }
 
-    fn poll_flush(&mut self, segment: SegmentId) -> Option<Plan> {
+    pub(super) fn poll_flush(&mut self, segment: SegmentId) -> Option<Plan> {
         let tail = self.tail_mut(segment)?;
         if tail.is_flushing() || !tail.has_written() {
             return None;

@@ -26,8 +26,11 @@ impl<K: Keys> Engine<K> {
     /// A write or a flush of this tail has failed.
     pub(super) fn fail_tail(&mut self, segment: SegmentId) {
         let is_open = self.open.as_ref().is_some_and(|tail| tail.segment == segment);
+        let is_copies = self.copies.tail.as_ref().is_some_and(|tail| tail.segment == segment);
         let tail = if is_open {
             self.open.take()
+        } else if is_copies {
+            self.copies.tail.take()
         } else {
             let at = self.closing.iter().position(|tail| tail.segment == segment);
             at.map(|at| self.closing.remove(at))
@@ -35,13 +38,20 @@ impl<K: Keys> Engine<K> {
         // What was reported after the failure is about nothing any more.
         let Some(tail) = tail else { return };
         self.failures += 1;
-        let smallest = tail.listed.smallest_sequence();
+        let (smallest, begun) = (tail.listed.smallest_sequence(), tail.listed.begun());
         self.good_ends.insert(segment, tail.flushed_end());
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = Role::Unlisted;
             // Also of what is not flushed: the disk may have it.
             segment.smallest_sequence = smallest;
+            segment.begun = begun;
             segment.may_be_freed = false;
+        }
+        if tail.is_for_copies {
+            // Nobody waits for a copy. Parts that have no head yet are dead.
+            self.cancel_moves();
+            self.stranded.push(tail.into_unflushed(self.next_copy_ticket()));
+            return;
         }
         let unflushed = tail.into_unflushed(self.next_ticket);
         self.failed_tickets.push(unflushed.tickets.clone());
@@ -184,6 +194,8 @@ impl<K: Keys> Engine<K> {
         }
         let is_early = base::mutant!("log_read_answered_before_flush");
         let tail = self.tails().find(|tail| tail.segment == segment && !is_early);
+        // What it is a copy of is durable.
+        let tail = tail.filter(|tail| !tail.is_for_copies);
         let found = tail.and_then(|tail| tail.in_memory(offset, self.next_ticket));
         Ok(Seen::Until(found.map(|found| Mark(found.last_ticket))))
     }

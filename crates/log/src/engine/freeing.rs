@@ -16,7 +16,7 @@ use std::{
 use super::{
     Engine, Pin,
     chain::Chain,
-    space::{Preparing, RESERVE, Role, Segment},
+    space::{Preparing, Role, Segment},
 };
 use crate::{
     format::segment::{HEADER_COPIES, Header},
@@ -39,6 +39,8 @@ const STRANDED: u32 = u32::MAX;
 pub(super) struct Note {
     /// Every ticket below this one.
     below: u64,
+    /// And every ticket of a copy below this one.
+    copies_below: u64,
     /// Flushes that had failed. When that is not their number, it is void.
     failures: u32,
 }
@@ -78,7 +80,11 @@ impl<K: Keys> Engine<K> {
     fn note(&self) -> Note {
         // What a failed flush has lost will have greater tickets than any that there are.
         let is_all = self.stranded.is_empty() || base::mutant!("log_noted_while_stranded");
-        Note { below: self.next_ticket, failures: if is_all { self.failures } else { STRANDED } }
+        Note {
+            below: self.next_ticket,
+            copies_below: self.next_copy_ticket(),
+            failures: if is_all { self.failures } else { STRANDED },
+        }
     }
 
     /// The segment may have lost the last of its live bytes.
@@ -90,6 +96,7 @@ impl<K: Keys> Engine<K> {
             // It may have been noted before a large value got its head, and parts in it lived.
             let note = self.note();
             self.freeing.emptied.insert(id, note);
+            self.compaction.look_again();
         }
     }
 
@@ -114,7 +121,11 @@ impl<K: Keys> Engine<K> {
         } else {
             note.below <= self.durable_below()
         };
-        is_flushed && (note.failures == self.failures || base::mutant!("log_failed_note_kept"))
+        let has_copies = note.copies_below <= self.copies_durable_below();
+        let has_copies = has_copies || base::mutant!("log_freed_before_copies");
+        is_flushed
+            && has_copies
+            && (note.failures == self.failures || base::mutant!("log_failed_note_kept"))
     }
 
     /// A segment that can be freed now.
@@ -156,7 +167,7 @@ impl<K: Keys> Engine<K> {
 
     fn wants_removal(&self) -> bool {
         let is_due = self.now_ms >= self.freeing.remove_at_ms && self.preparing.is_none();
-        self.free.len() > RESERVE + FREE_MAX && is_due && !self.is_read_only()
+        self.free.len() > self.put_reserve() + FREE_MAX && is_due && !self.is_read_only()
     }
 
     /// Begins to free a segment that can be. Says whether there is one.
@@ -203,6 +214,8 @@ impl<K: Keys> Engine<K> {
         *segment = Segment { is_written: true, ..next };
         self.free.push(id);
         self.counts.segments_freed += 1;
+        self.compaction.unstick(id);
+        self.compaction.look_again();
     }
 
     /// A header could not be written. Either generation counts, and nothing of it does.

@@ -12,7 +12,8 @@
 //! A record that is moved counts as written: it lies behind the end. Nothing is moved out of a
 //! segment that an iteration has still to visit, because it is pinned, and what is moved out of one
 //! that was visited has been shown. Only while nobody holds the iteration, but its cursor, may
-//! records be moved that were not shown; they are shown by going on from the end.
+//! records be moved that were not shown; they are shown by going on from the end. What was moved
+//! before an iteration begins is flushed by then ([`Engine::settle_moves`]).
 //!
 //! No I/O happens here: an [`Iteration`] says what to read, and takes what was read.
 
@@ -117,6 +118,7 @@ impl<K: Keys> Engine<K> {
     /// # Errors
     /// When the cursor is none of this log's, or of another order.
     pub fn iterate(&mut self, after: Option<&Cursor>) -> Result<Iteration, Error> {
+        self.compaction.release();
         let all = (0..self.next_segment).filter_map(|id| self.visit(SegmentId(id)));
         let mut visits: Vec<Visit> = all.collect();
         let (mut from, mut upto) = (0, self.first_unflushed_sequence());
@@ -153,7 +155,7 @@ impl<K: Keys> Engine<K> {
         if base::mutant!("log_iteration_upto_next") {
             return self.next_sequence;
         }
-        let firsts = self.tails().filter_map(Tail::first_unflushed_value);
+        let firsts = self.own_tails().filter_map(Tail::first_unflushed_value);
         firsts.min().unwrap_or(self.next_sequence)
     }
 
@@ -175,16 +177,14 @@ impl<K: Keys> Engine<K> {
         let (begun, stage) = match (tail, segment.role) {
             // Whoever writes the footer has the list.
             (Some(tail), _) if tail.listed.is_empty() => {
-                (segment.smallest_sequence, records(tail.flushed_end(), Lacks::Damage))
+                (segment.begun, records(tail.flushed_end(), Lacks::Damage))
             }
-            (Some(tail), _) => {
-                (tail.listed.smallest_sequence(), records(tail.flushed_end(), Lacks::Damage))
-            }
-            (None, Role::Sealed) => (segment.smallest_sequence, Stage::Trailer),
+            (Some(tail), _) => (tail.listed.begun(), records(tail.flushed_end(), Lacks::Damage)),
+            (None, Role::Sealed) => (segment.begun, Stage::Trailer),
             (None, Role::Unlisted) => {
                 let good = self.good_ends.get(&id).map(|end| records(*end, Lacks::Damage));
                 let whole = records(shape.segment_bytes, Lacks::Known);
-                (segment.smallest_sequence, good.unwrap_or(whole))
+                (segment.begun, good.unwrap_or(whole))
             }
             (None, Role::Free | Role::Freeing | Role::Open) => return None,
         };
@@ -264,6 +264,7 @@ impl<K: Keys> Engine<K> {
         for segment in left.chain(iteration.visited).chain(iteration.done).chain(iteration.parts) {
             self.pins.unpin(segment);
         }
+        self.compaction.look_again();
     }
 
     /// Whether somebody reads the segment, which has to stay as it is.

@@ -8,7 +8,10 @@
 //!
 //! Thread safety: plain values, of the engine's owner.
 
-use crate::format::segment::{Listed, entries_of_block};
+use crate::format::{
+    record::Kind,
+    segment::{Listed, entries_of_block},
+};
 
 /// Blocks of a footer that a piece is for: 127 KiB of the largest.
 const PIECE_BLOCKS: usize = 32;
@@ -44,6 +47,8 @@ pub(super) struct Listing {
     is_sorted: bool,
     /// The smallest sequence of what decides; 0 when nothing does.
     smallest_sequence: u64,
+    /// The smallest sequence of a value or a head; 0 when there is none.
+    begun: u64,
 }
 
 impl Listing {
@@ -54,6 +59,7 @@ impl Listing {
             entries: 0,
             is_sorted: true,
             smallest_sequence: 0,
+            begun: 0,
         }
     }
 
@@ -73,6 +79,10 @@ impl Listing {
         let is_smaller = self.smallest_sequence == 0 || listed.sequence < self.smallest_sequence;
         if is_smaller && listed.kind.decides() {
             self.smallest_sequence = listed.sequence;
+        }
+        let is_value = matches!(listed.kind, Kind::Value | Kind::Head);
+        if is_value && (self.begun == 0 || listed.sequence < self.begun) {
+            self.begun = listed.sequence;
         }
         self.entries += 1;
         let piece = self.pieces.last_mut().expect("invariant: there is room in the last one");
@@ -106,6 +116,11 @@ impl Listing {
         self.smallest_sequence
     }
 
+    /// The smallest sequence of a value or a head; 0 when there is none.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
     /// The last one.
     #[inline]
     pub(super) fn last(&self) -> Option<&Listed> {
@@ -129,7 +144,7 @@ impl Listing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{KeyHash, record::Kind};
+    use crate::format::KeyHash;
 
     fn listed(sequence: u64, kind: Kind) -> Listed {
         let unit = u32::try_from(sequence).unwrap();
@@ -167,6 +182,7 @@ mod tests {
         listing.push(listed(4, Kind::Tombstone), &mut spare);
         listing.push(listed(10, Kind::Head), &mut spare);
         assert_eq!((listing.smallest_sequence(), listing.is_sorted), (4, false));
+        assert_eq!(listing.begun(), 9, "a tombstone may have moved");
         listing.sort(512);
         let sequences: Vec<u64> = listing.of_block(0, 15).iter().map(|it| it.sequence).collect();
         assert_eq!((sequences, listing.smallest_sequence()), (vec![3, 4, 9, 10], 4));

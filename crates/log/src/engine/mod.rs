@@ -16,23 +16,29 @@ mod backup;
 mod batch;
 mod chain;
 mod commit;
+mod copies;
+mod counts;
 mod failure;
 mod freeing;
 mod growth;
 mod iterate;
 mod large;
 mod listing;
+mod moving;
+mod pacing;
 mod pin;
 mod pins;
 mod read;
 mod recovery;
 mod room;
 mod sealing;
+mod settings;
 mod space;
 mod stop;
 mod tail;
 mod unread;
 mod usage;
+mod victims;
 mod visit;
 mod write;
 
@@ -41,19 +47,23 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 pub use self::{
     backup::{Copying, Cut},
     batch::{Batch, Change},
+    counts::Counts,
     iterate::{Found, Iteration},
     large::Upload,
     pin::Pin,
     read::{Fetched, Get, Reading, Stored},
     recovery::{Damage, New, Opening, Progress, Report, Torn, Verified, Wrong},
+    settings::{Mode, Settings},
     usage::Space,
     visit::Window,
     write::{Put, Removed, Wrote},
 };
 use self::{
     chain::Chain,
+    copies::Copies,
     freeing::Freeing,
     listing::Spare,
+    moving::Compaction,
     pins::Pins,
     sealing::Sealing,
     space::{Preparing, Segment},
@@ -62,51 +72,11 @@ use self::{
 };
 use crate::{
     error::Error,
-    format::{PART_BYTES_MAX, manifest::Manifest},
+    format::manifest::Manifest,
     keys::Keys,
     plan::{Buffer, SegmentId, Token},
     position::{Position, SizeClass},
 };
-
-/// When a write is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// When it is flushed.
-    Safe,
-    /// At once; [`Settings`] bound what may be lost.
-    Async,
-}
-
-/// How a log is run. May differ each time that it is opened.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// When writes are answered.
-    pub mode: Mode,
-    /// Bytes of a chunk, the most that is written at once.
-    pub chunk_bytes: u32,
-    /// How many chunks there are. Three are kept: two for rewriting after a failed flush, and one.
-    pub chunks: u16,
-    /// In `Async`: records that may be acknowledged and not flushed, in bytes. With the head of a
-    /// large value, all of its bytes. A single record may have more, when nothing else is at risk.
-    pub at_risk_bytes_max: u64,
-    /// In `Async`: how long a record may be acknowledged and not flushed, in milliseconds, unless
-    /// the disk takes longer than half of it for a flush; then writes wait.
-    pub at_risk_ms_max: u64,
-}
-
-impl Default for Settings {
-    /// 24 chunks of 1 MiB, which a segment of 64 MiB takes again after a failed flush even when
-    /// they hold the smallest records; in `Async` 16 MiB or a second may be lost.
-    fn default() -> Self {
-        Self {
-            mode: Mode::Safe,
-            chunk_bytes: 1 << 20,
-            chunks: 24,
-            at_risk_bytes_max: 16 << 20,
-            at_risk_ms_max: 1000,
-        }
-    }
-}
 
 /// Chunks that only rewriting after a failed flush may take: one that is filled and one that is
 /// on its way to the disk.
@@ -161,31 +131,8 @@ enum Job {
     Flush { segment: SegmentId },
     /// Of the footer that is being written.
     Sealing,
-}
-
-/// Counts since the log was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Records appended, rewritten ones included.
-    pub records: u64,
-    /// Their bytes.
-    pub record_bytes: u64,
-    /// Chunks closed, each one write unless it was cut short.
-    pub commits: u64,
-    /// Their bytes, padding included.
-    pub commit_bytes: u64,
-    /// Flushes of records.
-    pub flushes: u64,
-    /// Reads handed out for gets.
-    pub reads: u64,
-    /// Records rewritten after a failed flush.
-    pub rewritten: u64,
-    /// Gets that found the record of another key: two keys have one hash.
-    pub collisions: u64,
-    /// Segments that were freed, to be used again.
-    pub segments_freed: u64,
-    /// Segments whose files were removed.
-    pub files_removed: u64,
+    /// A read of what is to be moved.
+    Moving,
 }
 
 /// A log.
@@ -211,6 +158,8 @@ pub struct Engine<K> {
     /// The first number that no segment has had.
     next_segment: u32,
     freeing: Freeing,
+    copies: Copies,
+    compaction: Compaction,
     /// What the keys are to grow to.
     growth: Option<u64>,
     /// Why they have not.
@@ -258,27 +207,6 @@ pub struct Engine<K> {
     pins: Pins,
     counts: Counts,
 }
-
-impl Settings {
-    fn check(&self, manifest: &Manifest) -> Result<(), Error> {
-        let shape = &manifest.shape;
-        let what = if !self.chunk_bytes.is_multiple_of(shape.block_bytes) || self.chunk_bytes == 0 {
-            "chunks have whole blocks"
-        } else if usize::from(self.chunks) <= REWRITE_CHUNKS {
-            "there are at least three chunks"
-        } else if u64::from(self.chunk_bytes) < u64::from(shape.part_bytes) + PART_FIELDS_BYTES {
-            "a chunk holds a part of a large value"
-        } else if shape.part_bytes as usize > PART_BYTES_MAX {
-            "a part is as large as the format has it"
-        } else {
-            return Ok(());
-        };
-        Err(Error::Settings { what })
-    }
-}
-
-/// What a part takes beside its bytes, rounded up.
-const PART_FIELDS_BYTES: u64 = 64;
 
 impl<K: Keys> Engine<K> {
     /// The index.
@@ -377,22 +305,28 @@ impl<K: Keys> Engine<K> {
 
     /// When [`Engine::poll`] has something to do at the latest, if nothing else happens.
     pub fn wake_at_ms(&self) -> Option<u64> {
-        let oldest = self.tails().filter_map(Tail::waits_since_ms).min()?;
+        let oldest = self.own_tails().filter_map(Tail::waits_since_ms).min()?;
         Some(oldest.saturating_add(self.settings.at_risk_ms_max / 2))
     }
 
     /// Below which ticket everything is durable, or has failed.
     fn durable_below(&self) -> u64 {
-        self.tails().filter_map(Tail::first_unflushed).min().unwrap_or(self.next_ticket)
+        self.own_tails().filter_map(Tail::first_unflushed).min().unwrap_or(self.next_ticket)
     }
 
     fn tails(&self) -> impl Iterator<Item = &Tail> {
         let sealing = self.sealing.as_ref().map(Sealing::tail);
-        sealing.into_iter().chain(&self.closing).chain(&self.open)
+        sealing.into_iter().chain(&self.closing).chain(&self.open).chain(&self.copies.tail)
+    }
+
+    /// Those that are not of copies: what somebody waits for is in them.
+    fn own_tails(&self) -> impl Iterator<Item = &Tail> {
+        self.tails().filter(|tail| !tail.is_for_copies)
     }
 
     fn tail_mut(&mut self, segment: SegmentId) -> Option<&mut Tail> {
-        self.closing.iter_mut().chain(&mut self.open).find(|tail| tail.segment == segment)
+        let tails = self.closing.iter_mut().chain(&mut self.open).chain(&mut self.copies.tail);
+        { tails }.find(|tail| tail.segment == segment)
     }
 
     fn token(&mut self, job: Job) -> Token {

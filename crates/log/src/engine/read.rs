@@ -75,7 +75,7 @@ pub struct Reading {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wanted {
+pub(super) enum Wanted {
     Key(Vec<u8>),
     /// The head of a large value, whatever its key.
     Head,
@@ -229,7 +229,7 @@ impl<K: Keys> Engine<K> {
         segments.into_iter().filter_map(|segment| self.pin(segment)).collect()
     }
 
-    fn reading(
+    pub(super) fn reading(
         &self,
         position: Position,
         class: SizeClass,

@@ -95,6 +95,9 @@ impl<K: Keys> Engine<K> {
             Some(false) => self.close_chunk(),
             None => {}
         }
+        if purpose == Purpose::Put && self.is_behind() {
+            return Ok(Room::Wait);
+        }
         self.reclaim();
         let kept = if is_rewrite { 0 } else { REWRITE_CHUNKS };
         if self.buffers.len() <= kept {
@@ -163,7 +166,7 @@ impl<K: Keys> Engine<K> {
         if !self.may_outgrow_segment || base::mutant!("log_rewrite_unbounded") {
             return false;
         }
-        let bytes: u64 = self.tails().map(|tail| tail.unflushed_bytes()).sum();
+        let bytes: u64 = self.own_tails().map(|tail| tail.unflushed_bytes()).sum();
         let records = self.next_ticket - self.durable_below();
         let all = Needed {
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX / 2) + needed.bytes,
@@ -178,7 +181,7 @@ impl<K: Keys> Engine<K> {
             return false;
         }
         let (mut unflushed, mut oldest_ms) = (0, u64::MAX);
-        for tail in self.tails() {
+        for tail in self.own_tails() {
             unflushed += tail.unflushed_bytes();
             oldest_ms = oldest_ms.min(tail.waits_since_ms().unwrap_or(u64::MAX));
         }

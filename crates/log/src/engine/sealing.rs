@@ -92,6 +92,11 @@ impl Footer {
         self.listed.smallest_sequence()
     }
 
+    /// The smallest sequence of a value or a head; 0 when there is none.
+    fn begun(&self) -> u64 {
+        self.listed.begun()
+    }
+
     /// Whether it fits between the records and the trailer.
     pub(super) fn has_room(&self) -> bool {
         let blocks = footer_blocks(self.listed.len(), self.block_bytes) + 1;
@@ -189,9 +194,10 @@ impl<K: Keys> Engine<K> {
             listed,
         )
         .of_keys(self.index.entries());
-        let smallest = footer.smallest_sequence();
+        let (smallest, begun) = (footer.smallest_sequence(), footer.begun());
         if let Some(segment) = self.segment_mut(tail.segment) {
             segment.smallest_sequence = smallest;
+            segment.begun = begun;
         }
         self.sealing = Some(Sealing { tail, footer, chain: Chain::default() });
     }
@@ -217,6 +223,9 @@ impl<K: Keys> Engine<K> {
             Progress::Broken(_) => Role::Unlisted,
         };
         let Some(sealing) = self.sealing.take() else { return };
+        if !sealing.tail.is_for_copies {
+            self.compaction.note_sealed();
+        }
         let (segment, smallest) = (sealing.tail.segment, sealing.footer.smallest_sequence());
         self.retired.extend(sealing.tail.into_buffers());
         self.spare.keep(sealing.footer.listed);
@@ -226,5 +235,6 @@ impl<K: Keys> Engine<K> {
             segment.may_be_freed = role == Role::Sealed;
         }
         self.note_if_empty(segment);
+        self.compaction.look_again();
     }
 }

@@ -26,6 +26,10 @@ use crate::{
 /// a failed flush.
 pub(super) const RESERVE: usize = 2;
 
+/// Two more for compaction, where it is on: one to work with, and one because a crash may leave
+/// that half full of copies.
+const COPY_RESERVE: usize = 2;
+
 /// Empty segments beyond the reserve that are prepared ahead.
 const AHEAD: usize = 1;
 
@@ -67,8 +71,20 @@ pub(super) struct Segment {
     pub(super) is_written: bool,
     /// Bytes of records that are the newest of their keys, by size classes.
     pub(super) live_bytes: u64,
+    /// Of these, what tombstones count as.
+    pub(super) tombstone_bytes: u64,
+    /// Bytes of all its records, by size classes: what would be live if all of them were.
+    pub(super) all_bytes: u64,
+    /// Bytes that they would take side by side, with their entries in a footer: commits end with
+    /// padding.
+    pub(super) packed_bytes: u64,
     /// The smallest sequence in it; 0 when there is none, or it is still being written.
     pub(super) smallest_sequence: u64,
+    /// The same of values and heads alone. A tombstone that moves keeps its sequence; this does not
+    /// fall while a segment is written to.
+    pub(super) begun: u64,
+    /// The greatest sequence of a tombstone; 0 when there is none.
+    pub(super) greatest_tombstone: u64,
     /// Whether it may be freed when nothing in it is live. What cannot be read may be read another
     /// time; and after a failed flush the file is left alone before the next open.
     pub(super) may_be_freed: bool,
@@ -117,7 +133,12 @@ impl Segment {
             role: Role::Free,
             is_written: false,
             live_bytes: 0,
+            tombstone_bytes: 0,
+            all_bytes: 0,
+            packed_bytes: 0,
             smallest_sequence: 0,
+            begun: 0,
+            greatest_tombstone: 0,
             may_be_freed: true,
             pin: Pin::default(),
         }
@@ -132,9 +153,11 @@ impl<K: Keys> Engine<K> {
     /// Opens an empty segment.
     pub(super) fn take_segment(&mut self, purpose: Purpose) -> Result<Taken, Error> {
         let kept = match purpose {
-            Purpose::Put => RESERVE,
-            Purpose::Remove if !base::mutant!("log_reserve_of_one") => RESERVE - 1,
-            Purpose::Remove | Purpose::Rewrite => 0,
+            Purpose::Put => self.put_reserve(),
+            Purpose::Remove if base::mutant!("log_reserve_of_one") => 0,
+            Purpose::Remove if self.is_moving() => self.put_reserve() - 1,
+            Purpose::Remove => RESERVE - 1,
+            Purpose::Rewrite => 0,
         };
         if self.free.len() <= kept {
             return self.no_segment().map(|()| Taken::Wait);
@@ -152,6 +175,14 @@ impl<K: Keys> Engine<K> {
         Ok(Taken::Taken)
     }
 
+    /// Empty segments that values leave.
+    pub(super) fn put_reserve(&self) -> usize {
+        let compacts = self.settings.space_target_percent > 0 && self.may_save;
+        // The survivors' segment is one of them.
+        let left = COPY_RESERVE - usize::from(self.copies.tail.is_some());
+        RESERVE + if compacts { left } else { 0 }
+    }
+
     fn is_written(&self, id: SegmentId) -> bool {
         self.segment(id).is_some_and(|segment| segment.is_written)
     }
@@ -159,7 +190,7 @@ impl<K: Keys> Engine<K> {
     /// Whether a value may be put into the open segment: it was not taken from the reserve, or the
     /// reserve is whole again.
     pub(super) fn is_open_for_puts(&mut self) -> Result<bool, Error> {
-        let is_whole = self.free.len() >= RESERVE;
+        let is_whole = self.free.len() >= self.put_reserve();
         let Some(tail) = &mut self.open else { return Ok(false) };
         tail.is_for_puts |= is_whole;
         if tail.is_for_puts {
@@ -170,7 +201,7 @@ impl<K: Keys> Engine<K> {
 
     /// Whether to wait for a segment.
     fn no_segment(&mut self) -> Result<(), Error> {
-        if self.is_freeing() {
+        if self.is_freeing() || self.is_moving() {
             // What is in the way is on its way.
             self.drain_below = self.drain_below.max(self.next_ticket);
             return Ok(());
@@ -184,7 +215,7 @@ impl<K: Keys> Engine<K> {
 
     /// Whether the first put would wait for a segment, and one can be had for all that is known.
     pub(crate) fn awaits_segment(&self) -> bool {
-        let has_none = self.open.is_none() && self.free.len() <= RESERVE;
+        let has_none = self.open.is_none() && self.free.len() <= self.put_reserve();
         has_none && self.retry_at_ms == 0 && self.segments_left() > 0 && !self.is_read_only()
     }
 
@@ -214,7 +245,8 @@ impl<K: Keys> Engine<K> {
     pub(super) fn wants_segment(&self) -> bool {
         let is_due = self.now_ms >= self.retry_at_ms && self.preparing.is_none();
         let written = if self.settings.mode == Mode::Safe { WRITTEN_AHEAD } else { 0 };
-        let is_wanted = self.free.len() < RESERVE + AHEAD + written && self.segments_left() > 0;
+        let wanted = self.put_reserve() + AHEAD + written;
+        let is_wanted = self.free.len() < wanted && self.segments_left() > 0;
         is_wanted && is_due && !self.is_stopping && !self.is_read_only()
     }
 
@@ -229,9 +261,10 @@ impl<K: Keys> Engine<K> {
         chain.push(Action::Create { file });
         chain.push(Action::Allocate { file, bytes: shape.segment_bytes });
         // Where somebody waits for each flush, and not while somebody may wait for the segment.
+        let ahead = self.put_reserve() + AHEAD;
         let has_written = self.free.iter().any(|id| self.is_written(*id));
         let is_written =
-            self.settings.mode == Mode::Safe && !has_written && self.free.len() >= RESERVE + AHEAD;
+            self.settings.mode == Mode::Safe && !has_written && self.free.len() >= ahead;
         if is_written {
             push_zeros(&mut chain, file, shape.segment_bytes);
         }
@@ -270,6 +303,7 @@ impl<K: Keys> Engine<K> {
                 self.use_number(id);
                 self.retry_at_ms = 0;
                 self.attempts = 0;
+                self.compaction.look_again();
             }
             (Progress::Finished, Some(Preparing::Growing(kmax))) => self.end_growth(kmax),
             (Progress::Finished, Some(Preparing::Freeing(id))) => self.end_freeing(id),

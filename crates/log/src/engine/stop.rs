@@ -16,17 +16,22 @@ impl<K: Keys> Engine<K> {
         assert!(self.jobs.is_empty(), "a log is stopped when nothing is out");
         self.settings.mode = Mode::Safe;
         self.is_stopping = true;
+        self.cancel_moves();
         loop {
             while let Some(plan) = self.poll(now_ms) {
                 let outcome = disk.perform(plan.action);
                 self.complete(plan.token, outcome);
+            }
+            let has_copies = self.copies.tail.as_ref().is_some_and(|it| !it.listed.is_empty());
+            if has_copies && self.close_copies() {
+                continue;
             }
             let is_used = self.open.as_ref().is_some_and(|tail| !tail.listed.is_empty());
             if !is_used || !self.close_tail() {
                 break;
             }
         }
-        let is_left = self.open.as_ref().is_some_and(|tail| !tail.listed.is_empty());
+        let is_left = self.tails().any(|tail| !tail.listed.is_empty());
         if is_left || !self.stranded.is_empty() || self.failures > FAILURES_MAX {
             return Err(Error::Unflushed);
         }
@@ -55,6 +60,11 @@ impl<K: Keys> Engine<K> {
             row.generation = segment.generation;
             row.live_bytes = segment.live_bytes;
             row.smallest_sequence = segment.smallest_sequence;
+            row.begun = segment.begun;
+            row.all_bytes = segment.all_bytes;
+            row.packed_bytes = segment.packed_bytes;
+            row.tombstone_bytes = segment.tombstone_bytes;
+            row.greatest_tombstone = segment.greatest_tombstone;
         }
         let mut chain = Chain::default();
         chain.push_manifest(&manifest.encode());

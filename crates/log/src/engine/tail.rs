@@ -75,6 +75,8 @@ pub(super) struct Tail {
     pub(super) listed: Listing,
     /// Whether values may be put into it, and not only what frees or saves others.
     pub(super) is_for_puts: bool,
+    /// Whether it has what compaction moves, under tickets of its own.
+    pub(super) is_for_copies: bool,
     block_bytes: u32,
     segment_bytes: u64,
     filling: Option<Filling>,
@@ -103,6 +105,7 @@ impl Tail {
             seed,
             listed: Listing::new(block_bytes),
             is_for_puts: true,
+            is_for_copies: false,
             block_bytes,
             segment_bytes,
             filling: None,
@@ -158,6 +161,11 @@ impl Tail {
         record.encode(self.seed, offset, place);
         filling.used += bytes;
         offset
+    }
+
+    /// The chunk that is being filled, if nothing is in it: there is nothing to write.
+    pub(super) fn take_empty(&mut self) -> Option<Buffer> {
+        self.filling.take_if(|filling| filling.used == 0).map(|filling| filling.buffer)
     }
 
     /// Closes the chunk that is being filled, if there is one. `next_ticket` is behind its last.
@@ -308,7 +316,7 @@ impl Tail {
         if let Some(filling) = self.filling.as_ref().filter(|filling| filling.offset <= offset) {
             let from = usize::try_from(offset - filling.offset).ok()?;
             let bytes = filling.buffer.as_slice().get(from..filling.used)?;
-            return Some(InMemory { bytes, last_ticket: next_ticket - 1 });
+            return Some(InMemory { bytes, last_ticket: next_ticket.saturating_sub(1) });
         }
         chunk_at(&self.chunks, offset)
     }

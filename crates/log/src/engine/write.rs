@@ -11,7 +11,7 @@ use crate::{
         KEY_BYTES_MAX, KeyHash, TAGS_MAX, VALUE_BYTES_MAX,
         manifest::RUN_SEQUENCES,
         record::{Kind, Record},
-        segment::Listed,
+        segment::{ENTRY_BYTES, Listed},
     },
     keys::Keys,
     position::{Entry, Position, SizeClass, UNIT_BYTES},
@@ -269,13 +269,36 @@ impl<K: Keys> Engine<K> {
         self.next_ticket += 1;
         self.counts.records += 1;
         self.counts.record_bytes += bytes as u64;
-        (self.position(segment, offset), class)
+        let position = self.position(segment, offset);
+        self.add_record(position, class, &listed);
+        (position, class)
+    }
+
+    /// There is one more record in a segment.
+    pub(super) fn add_record(&mut self, position: Position, class: SizeClass, listed: &Listed) {
+        let packed_bytes = u64::from(class.bytes()) + ENTRY_BYTES as u64;
+        let class = match listed.kind {
+            Kind::Tombstone => SizeClass::TOMBSTONE,
+            Kind::Value | Kind::Head => self.index.kept(Entry { position, class }).class,
+            _ => class,
+        };
+        let (segment, _) = self.place(position);
+        if let Some(segment) = self.segment_mut(segment) {
+            segment.all_bytes += u64::from(class.bytes());
+            segment.packed_bytes += packed_bytes;
+            if class.is_tombstone() {
+                segment.greatest_tombstone = segment.greatest_tombstone.max(listed.sequence);
+            }
+        }
     }
 
     pub(super) fn add_live(&mut self, position: Position, class: SizeClass) {
         let (segment, _) = self.place(position);
         if let Some(segment) = self.segment_mut(segment) {
             segment.live_bytes += u64::from(class.bytes());
+            if class.is_tombstone() {
+                segment.tombstone_bytes += u64::from(class.bytes());
+            }
         }
     }
 
@@ -286,10 +309,15 @@ impl<K: Keys> Engine<K> {
         for (position, class) in parts.into_iter().chain([(old.position, old.class)]) {
             let (segment, _) = self.place(position);
             let Some(found) = self.segment_mut(segment) else { continue };
-            found.live_bytes = found.live_bytes.saturating_sub(class.bytes().into());
+            let bytes = u64::from(class.bytes());
+            found.live_bytes = found.live_bytes.saturating_sub(bytes);
+            if class.is_tombstone() {
+                found.tombstone_bytes = found.tombstone_bytes.saturating_sub(bytes);
+            }
             if found.live_bytes == 0 {
                 self.note_if_empty(segment);
             }
+            self.compaction.note_dead(bytes);
         }
     }
 }

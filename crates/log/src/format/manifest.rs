@@ -11,12 +11,12 @@ pub const VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"KELVINLG";
 const HEADER_BYTES: usize = 256;
 const SEEDS: std::ops::Range<usize> = 128..256;
-const ROW_BYTES: usize = 32;
+const ROW_BYTES: usize = 72;
 
 /// The most segments of a log.
 pub const SEGMENTS_MAX: usize = 65_536;
 
-/// The most bytes of a manifest: 2 MiB of rows, the header, and what fills the last block.
+/// The most bytes of a manifest: 4.5 MiB of rows, the header, and what fills the last block.
 pub const MANIFEST_BYTES_MAX: usize =
     (HEADER_BYTES + SEGMENTS_MAX * ROW_BYTES).next_multiple_of(4096);
 
@@ -108,10 +108,20 @@ pub struct Row {
     pub state: CleanState,
     /// Its generation.
     pub generation: u64,
-    /// Live bytes in it.
+    /// Live bytes in it, by size classes.
     pub live_bytes: u64,
     /// The smallest sequence in it; 0 when there is none.
     pub smallest_sequence: u64,
+    /// The smallest sequence of its values and heads; 0 when there is none.
+    pub begun: u64,
+    /// Bytes of all of its records, by size classes.
+    pub all_bytes: u64,
+    /// Bytes that all of its records and their entries would take side by side, by size classes.
+    pub packed_bytes: u64,
+    /// Live bytes of its tombstones.
+    pub tombstone_bytes: u64,
+    /// The greatest sequence of a tombstone in it; 0 when there is none.
+    pub greatest_tombstone: u64,
 }
 
 impl Row {
@@ -124,6 +134,11 @@ impl Row {
             generation: 0,
             live_bytes: 0,
             smallest_sequence: 0,
+            begun: 0,
+            all_bytes: 0,
+            packed_bytes: 0,
+            tombstone_bytes: 0,
+            greatest_tombstone: 0,
         }
     }
 }
@@ -236,6 +251,11 @@ fn encode_row(row: &Row, bytes: &mut [u8]) {
     bytes[8..16].copy_from_slice(&row.generation.to_le_bytes());
     bytes[16..24].copy_from_slice(&row.live_bytes.to_le_bytes());
     bytes[24..32].copy_from_slice(&row.smallest_sequence.to_le_bytes());
+    bytes[32..40].copy_from_slice(&row.begun.to_le_bytes());
+    bytes[40..48].copy_from_slice(&row.all_bytes.to_le_bytes());
+    bytes[48..56].copy_from_slice(&row.packed_bytes.to_le_bytes());
+    bytes[56..64].copy_from_slice(&row.tombstone_bytes.to_le_bytes());
+    bytes[64..72].copy_from_slice(&row.greatest_tombstone.to_le_bytes());
 }
 
 fn decode_row(bytes: &[u8]) -> Option<Row> {
@@ -250,6 +270,11 @@ fn decode_row(bytes: &[u8]) -> Option<Row> {
         generation: u64_at(bytes, 8)?,
         live_bytes: u64_at(bytes, 16)?,
         smallest_sequence: u64_at(bytes, 24)?,
+        begun: u64_at(bytes, 32)?,
+        all_bytes: u64_at(bytes, 40)?,
+        packed_bytes: u64_at(bytes, 48)?,
+        tombstone_bytes: u64_at(bytes, 56)?,
+        greatest_tombstone: u64_at(bytes, 64)?,
     })
 }
 

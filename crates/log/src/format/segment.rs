@@ -17,7 +17,7 @@ const TRAILER_MAGIC: [u8; 8] = *b"KELVINTR";
 const FOOTER_HEADER_BYTES: usize = 32;
 
 /// Bytes of a footer's entry.
-const ENTRY_BYTES: usize = 32;
+pub const ENTRY_BYTES: usize = 32;
 
 /// Header copies of a segment.
 pub const HEADER_COPIES: u64 = 2;

@@ -203,6 +203,13 @@ impl Keys for Keyed {
         guard.publish(entry)
     }
 
+    fn forget(&self, hash: KeyHash) {
+        let found = self.index.lock_present(hash).expect("invariant: the index is wholly loaded");
+        if let Some(mut guard) = found {
+            guard.clear();
+        }
+    }
+
     fn insert(&self, hash: KeyHash, entry: Entry) -> Result<Option<Entry>, IndexFull> {
         // Under one lock: a recovery does this for every record.
         match self.index.lock(hash) {

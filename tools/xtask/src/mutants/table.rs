@@ -1,5 +1,7 @@
 //! All mutants.
 
+mod log;
+
 use crate::suites::Suite;
 
 pub(super) struct Mutant {
@@ -14,7 +16,12 @@ pub(super) struct Mutant {
     pub(super) symptoms: &'static [&'static str],
 }
 
-pub(super) const MUTANTS: &[Mutant] = &[
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
+    MUTANTS.iter().chain(log::MUTANTS)
+}
+
+const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no_fence",
         suite: Suite::Loom,
@@ -119,248 +126,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         package: "kelvin-log",
         filter: "every_flipped_bit_is_named",
         symptoms: &["must be refused"],
-    },
-    Mutant {
-        name: "log_answer_before_flush",
-        suite: Suite::Test,
-        package: "disk-sim",
-        filter: "seeds_hold",
-        symptoms: &["after a crash: Wrong"],
-    },
-    Mutant {
-        name: "log_read_answered_before_flush",
-        suite: Suite::Test,
-        package: "disk-sim",
-        filter: "seeds_hold",
-        symptoms: &["after a crash: Wrong"],
-    },
-    Mutant {
-        name: "log_no_next_leader",
-        suite: Suite::Shuttle,
-        package: "kelvin-log",
-        filter: "shuttle_waiting_",
-        symptoms: &["deadlock"],
-    },
-    Mutant {
-        name: "log_confirm_before_drain",
-        suite: Suite::Test,
-        package: "disk-sim",
-        filter: "seeds_hold",
-        symptoms: &["after a crash: Wrong", "in a copy: Wrong"],
-    },
-    Mutant {
-        name: "log_head_before_parts",
-        suite: Suite::Test,
-        package: "disk-sim",
-        filter: "seeds_hold",
-        symptoms: &["failed without a reason: damaged record"],
-    },
-    Mutant {
-        name: "log_failed_flush_tried_again",
-        suite: Suite::Test,
-        package: "disk-sim",
-        filter: "seeds_hold",
-        symptoms: &[
-            "damage is named where there is none",
-            "after a crash: Wrong",
-            "failed without a reason: damaged record",
-        ],
-    },
-    Mutant {
-        name: "log_footer_with_records",
-        suite: Suite::Test,
-        package: "disk-sim",
-        filter: "seeds_hold",
-        symptoms: &["failed without a reason: damaged record", "after a crash: Wrong"],
-    },
-    Mutant {
-        name: "log_serve_before_flush",
-        suite: Suite::Test,
-        package: "disk-sim",
-        filter: "seeds_hold",
-        symptoms: &["after a crash: Wrong", "damage is named where there is none"],
-    },
-    Mutant {
-        name: "log_no_directory_flush",
-        suite: Suite::Test,
-        package: "disk-sim",
-        filter: "seeds_hold",
-        symptoms: &["what: Missing", "after a crash: Wrong"],
-    },
-    Mutant {
-        name: "log_checksum_without_header",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "every_flipped_bit_and_every_cut_is_noticed",
-        symptoms: &["flipped was believed"],
-    },
-    Mutant {
-        name: "log_key_not_compared",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_get_never_answers_another_keys_value",
-        symptoms: &["another key's value"],
-    },
-    Mutant {
-        name: "log_batch_in_part",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_crash_leaves_all_of_a_batch_or_nothing",
-        symptoms: &["a batch took effect in part"],
-    },
-    Mutant {
-        name: "log_damage_sealed",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "what_is_lost_is_named_by_every_open",
-        symptoms: &["a loss was named only once"],
-    },
-    Mutant {
-        name: "log_clean_unlooked",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_clean_manifest_that_was_put_back",
-        symptoms: &["what was written behind a stop was not looked for"],
-    },
-    Mutant {
-        name: "log_clean_generation_unlooked",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_sealed_segment_of_another_generation",
-        symptoms: &["an index was believed whose segments were used again"],
-    },
-    Mutant {
-        name: "log_parts_freed_without_heads",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "parts_are_kept_while_a_segment_is_missing",
-        symptoms: &["parts are freed whose head may come back"],
-    },
-    Mutant {
-        name: "log_ready_at_risk",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_short_look_finds_what_a_long_one_finds",
-        symptoms: &["more than may be lost"],
-    },
-    Mutant {
-        name: "log_fill_by_turns",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "several_threads_find_what_one_finds",
-        symptoms: &["several threads found something else"],
-    },
-    Mutant {
-        name: "log_rewrite_unbounded",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "what_a_failed_flush_leaves_fits",
-        symptoms: &["it does not fit"],
-    },
-    Mutant {
-        name: "log_grow_before_manifest",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "keys_grow_when_the_manifest_is_durable",
-        symptoms: &["a key was taken before the manifest had it"],
-    },
-    Mutant {
-        name: "log_stale_generation",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_record_is_one_only_in_its_generation",
-        symptoms: &["a stale record is believed"],
-    },
-    Mutant {
-        name: "log_reserve_of_one",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "removes_leave_the_segment_that_rewriting_needs",
-        symptoms: &["there is no segment for rewriting"],
-    },
-    Mutant {
-        name: "log_index_before_append",
-        suite: Suite::Test,
-        package: "disk-sim",
-        filter: "seeds_hold",
-        symptoms: &["failed without a reason: damaged record", "after a crash: Wrong"],
-    },
-    Mutant {
-        name: "log_backup_any_cut",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_copy_under_writes",
-        symptoms: &["the copy is no moment of the log"],
-    },
-    Mutant {
-        name: "log_iteration_upto_next",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "what_nobody_writes_is_shown_once",
-        symptoms: &["what stays was lost or shown again"],
-    },
-    Mutant {
-        name: "log_iteration_of_old_records",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "what_nobody_writes_is_shown_once",
-        symptoms: &["a key was shown twice"],
-    },
-    Mutant {
-        name: "log_sealed_taken_for_free",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "what_an_open_without_end_has_sealed",
-        symptoms: &["what came after a clean stop is lost"],
-    },
-    Mutant {
-        name: "log_freed_before_replacers",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_segment_is_freed_when_what_replaced_its_records_is_flushed",
-        symptoms: &["freed before what replaced its records is flushed"],
-    },
-    Mutant {
-        name: "log_notes_skip_sealed",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "what_fills_a_closed_segment_is_awaited_too",
-        symptoms: &["freed before what replaced its record is flushed"],
-    },
-    Mutant {
-        name: "log_noted_while_stranded",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "what_is_not_written_again_yet_is_awaited",
-        symptoms: &["freed before the copy is flushed"],
-    },
-    Mutant {
-        name: "log_failed_note_kept",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_flush_that_fails_has_everything_noted_anew",
-        symptoms: &["freed before the copy is flushed"],
-    },
-    Mutant {
-        name: "log_freed_without_header",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "the_next_generation_is_durable_before_a_segment_is_used_again",
-        symptoms: &["no generation was written"],
-    },
-    Mutant {
-        name: "log_upload_unpinned",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "parts_that_have_no_head_yet_stay",
-        symptoms: &["the parts were freed"],
-    },
-    Mutant {
-        name: "log_freed_under_readers",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_segment_with_a_reader_stays",
-        symptoms: &["freed under a reader"],
     },
     Mutant {
         name: "uring_never_lets_go",

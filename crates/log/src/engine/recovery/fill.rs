@@ -23,7 +23,11 @@ use super::{
 use crate::{
     engine::Engine,
     error::Error,
-    format::{KeyHash, record::Kind, segment::Listed},
+    format::{
+        KeyHash,
+        record::Kind,
+        segment::{ENTRY_BYTES, Listed},
+    },
     keys::{IndexFull, Keys},
     plan::SegmentId,
     position::{Entry, Position, SizeClass},
@@ -63,6 +67,29 @@ struct Newer {
     is_head: bool,
 }
 
+/// What is said of a segment as a whole.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    all_bytes: u64,
+    packed_bytes: u64,
+    begun: u64,
+    greatest_tombstone: u64,
+}
+
+impl Sums {
+    fn add(&mut self, listed: &Listed, entry: Entry) {
+        self.all_bytes += u64::from(entry.class.bytes());
+        let class = SizeClass::from_bits(listed.class).unwrap_or(entry.class);
+        self.packed_bytes += u64::from(class.bytes()) + ENTRY_BYTES as u64;
+        if listed.kind == Kind::Tombstone {
+            self.greatest_tombstone = self.greatest_tombstone.max(listed.sequence);
+        } else if self.begun == 0 {
+            // They come in the order of their sequences.
+            self.begun = listed.sequence;
+        }
+    }
+}
+
 /// What becomes live and dead while records are taken in their order.
 #[derive(Debug)]
 struct Tally<'a, K> {
@@ -70,6 +97,8 @@ struct Tally<'a, K> {
     units_of_segment: u64,
     /// Bytes by segment.
     live: Vec<i64>,
+    /// Of these, what tombstones count as.
+    tombstones: Vec<i64>,
     /// Where the heads of large values lie.
     heads: BTreeSet<Position>,
 }
@@ -102,8 +131,12 @@ impl<K: Keys> Tally<'_, K> {
 
     fn add(&mut self, entry: Entry, sign: i64) {
         let segment = entry.position.units() / self.units_of_segment;
-        let live = usize::try_from(segment).ok().and_then(|at| self.live.get_mut(at));
-        live.into_iter().for_each(|live| *live += sign * i64::from(entry.class.bytes()));
+        let Ok(at) = usize::try_from(segment) else { return };
+        let bytes = sign * i64::from(entry.class.bytes());
+        self.live.get_mut(at).into_iter().for_each(|live| *live += bytes);
+        if entry.class.is_tombstone() {
+            self.tombstones.get_mut(at).into_iter().for_each(|live| *live += bytes);
+        }
     }
 
     fn put_received(mut self, received: Receiver<Vec<Newer>>) -> Result<Self, IndexFull> {
@@ -193,8 +226,14 @@ impl<K: Keys> Engine<K> {
         self.index.reserve(newest.map_or(0, Cursor::keys).min(records));
         let (index, units_of_segment) = (&self.index, self.units_of_segment);
         let segments = self.segments.len();
-        let tally =
-            || Tally { index, units_of_segment, live: vec![0; segments], heads: BTreeSet::new() };
+        let tally = || Tally {
+            index,
+            units_of_segment,
+            live: vec![0; segments],
+            tombstones: vec![0; segments],
+            heads: BTreeSet::new(),
+        };
+        let mut sums = vec![Sums::default(); segments];
         let (tallies, unknown) = thread::scope(|scope| {
             let mut fillers: Vec<Filler<'_, '_, K>> = match source.disk.shared() {
                 Some(_) => (0..THREADS).map(|_| Filler::there(scope, tally)).collect(),
@@ -202,7 +241,7 @@ impl<K: Keys> Engine<K> {
             };
             let count = fillers.len();
             let mut turn = 0;
-            let unknown = self.merge(source, cursors, progress, report, |record| {
+            let unknown = self.merge(source, cursors, progress, report, &mut sums, |record| {
                 let mut of = (record.hash.0 >> SIDE_BY_SIDE_BITS) as usize % count;
                 if base::mutant!("log_fill_by_turns") {
                     turn += 1;
@@ -213,16 +252,21 @@ impl<K: Keys> Engine<K> {
             let tallies = fillers.into_iter().map(Filler::finish);
             Ok::<_, Error>((tallies.collect::<Result<Vec<_>, _>>()?, unknown))
         })?;
-        let (lives, heads): (Vec<_>, Vec<_>) =
-            tallies.into_iter().map(|tally| (tally.live, tally.heads)).unzip();
         for (at, segment) in self.segments.iter_mut().enumerate() {
-            let bytes: i64 = lives.iter().map(|live| live[at]).sum();
+            let live: i64 = tallies.iter().map(|tally| tally.live[at]).sum();
+            let tombstones: i64 = tallies.iter().map(|tally| tally.tombstones[at]).sum();
             if let Some(segment) = segment {
-                segment.live_bytes = u64::try_from(bytes).unwrap_or(0);
+                segment.live_bytes = u64::try_from(live).unwrap_or(0);
+                segment.tombstone_bytes = u64::try_from(tombstones).unwrap_or(0);
+                segment.all_bytes = sums[at].all_bytes;
+                segment.packed_bytes = sums[at].packed_bytes;
+                segment.begun = sums[at].begun;
+                segment.greatest_tombstone = sums[at].greatest_tombstone;
             }
         }
+        let heads = tallies.into_iter().flat_map(|tally| tally.heads);
+        let mut heads: Vec<Position> = heads.collect();
         unknown.into_iter().for_each(|segment| self.forbid_freeing(segment));
-        let mut heads: Vec<Position> = heads.into_iter().flatten().collect();
         heads.sort_unstable();
         Ok(heads)
     }
@@ -235,6 +279,7 @@ impl<K: Keys> Engine<K> {
         cursors: &mut [Cursor],
         progress: &mut dyn FnMut(Progress),
         report: &mut Report,
+        sums: &mut [Sums],
         mut put: impl FnMut(Newer) -> Result<(), IndexFull>,
     ) -> Result<Vec<SegmentId>, Error> {
         let segments = self.manifest.rows.len();
@@ -258,6 +303,7 @@ impl<K: Keys> Engine<K> {
                 return Ok(());
             }
             let entry = index.kept(entry);
+            sums.get_mut(segment.0 as usize).into_iter().for_each(|sums| sums.add(listed, entry));
             put(Newer { hash: listed.hash, entry, is_head: listed.kind == Kind::Head })?;
             Ok::<(), Error>(())
         })?;
@@ -266,6 +312,10 @@ impl<K: Keys> Engine<K> {
                 unknown.push(cursor.segment);
             }
             cursor.damages.drain(..).for_each(|damage| report.damage(damage));
+            if let Some(sums) = sums.get_mut(cursor.segment.0 as usize) {
+                sums.all_bytes += cursor.part_bytes;
+                sums.packed_bytes += cursor.part_bytes;
+            }
         }
         // A head may be found another time whose parts nobody seems to need now.
         let may_tell_more = report.may_tell_more() || cursors.iter().any(|it| it.may_tell_more);

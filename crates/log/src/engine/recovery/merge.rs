@@ -16,6 +16,7 @@ use crate::{
     },
     keys::Keys,
     plan::SegmentId,
+    position::SizeClass,
 };
 
 /// Footer blocks that are read at once: 64 KiB of the largest.
@@ -49,6 +50,8 @@ pub(super) struct Cursor {
     to_seal: Option<Vec<Listed>>,
     /// Where the last record ends.
     pub(super) records_end: u64,
+    /// Bytes of its parts of large values, by size classes.
+    pub(super) part_bytes: u64,
     /// What turned out to be damaged when the footer could not be used.
     pub(super) damages: Vec<Damage>,
     /// Whether there are records that may be known another time.
@@ -71,6 +74,7 @@ impl Cursor {
             is_scanned: false,
             to_seal: None,
             records_end: trailer.records_end,
+            part_bytes: 0,
             damages: Vec::new(),
             may_tell_more: false,
             has_parts: false,
@@ -92,6 +96,7 @@ impl Cursor {
             greatest_sequence: 0,
             keys: 0,
         };
+        let part_bytes = part_bytes(&listed);
         let mut entries = listed.clone();
         let has_parts = any_part(&entries);
         entries.sort_unstable_by_key(|listed| Reverse(listed.order()));
@@ -106,6 +111,7 @@ impl Cursor {
             is_scanned: true,
             to_seal: is_whole.then_some(listed),
             records_end,
+            part_bytes,
             damages: Vec::new(),
             may_tell_more: false,
             has_parts,
@@ -232,6 +238,7 @@ impl Cursor {
             return None;
         }
         self.has_parts |= any_part(&entries);
+        self.part_bytes += part_bytes(&entries);
         entries.retain(|listed| listed.kind.decides());
         entries.reverse();
         self.entries = entries;
@@ -249,6 +256,12 @@ fn any_part(listed: &[Listed]) -> bool {
 fn blocks_at_once(loaded_bytes: u64, block_bytes: u32) -> u64 {
     let share_bytes = LOADED_BYTES_MAX.saturating_sub(loaded_bytes) / SHARE_DIVISOR;
     (share_bytes / u64::from(block_bytes)).clamp(1, BLOCKS_AT_ONCE)
+}
+
+fn part_bytes(listed: &[Listed]) -> u64 {
+    let parts = listed.iter().filter(|listed| listed.kind == Kind::Part);
+    let classes = parts.filter_map(|listed| SizeClass::from_bits(listed.class));
+    classes.map(|class| u64::from(class.bytes())).sum()
 }
 
 /// Hands every record that decides to `take`, in the order of sequences, a tombstone behind what is

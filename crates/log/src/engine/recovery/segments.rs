@@ -198,6 +198,11 @@ impl<K: Keys> Engine<K> {
                 role,
                 live_bytes: row.live_bytes,
                 smallest_sequence: row.smallest_sequence,
+                begun: row.begun,
+                all_bytes: row.all_bytes,
+                packed_bytes: row.packed_bytes,
+                tombstone_bytes: row.tombstone_bytes,
+                greatest_tombstone: row.greatest_tombstone,
                 ..Segment::empty(self.manifest.log, row.segment, *directory, row.generation)
             });
         }

@@ -34,6 +34,10 @@ impl Keys for ShortKeys {
         self.0.publish(hash, entry)
     }
 
+    fn forget(&self, hash: KeyHash) {
+        self.0.forget(hash);
+    }
+
     fn units_max(&self) -> u64 {
         self.0.units_max()
     }

@@ -145,6 +145,10 @@ impl Keys for Counted {
         self.keys.publish(hash, entry)
     }
 
+    fn forget(&self, hash: KeyHash) {
+        self.keys.forget(hash);
+    }
+
     fn units_max(&self) -> u64 {
         UNITS_MAX
     }

@@ -4,6 +4,7 @@
 mod batch;
 mod collisions;
 mod commits;
+mod copies;
 mod damage;
 mod failures;
 mod filling;
@@ -12,6 +13,7 @@ mod growth;
 mod iterate;
 mod large;
 mod memory_disk;
+mod moving;
 mod records;
 mod risk;
 mod stops;
@@ -47,7 +49,14 @@ fn shape() -> Shape {
 }
 
 fn settings(mode: Mode) -> Settings {
-    Settings { mode, chunk_bytes: 2048, chunks: 6, at_risk_bytes_max: 6000, at_risk_ms_max: 1000 }
+    Settings {
+        mode,
+        chunk_bytes: 2048,
+        chunks: 6,
+        at_risk_bytes_max: 6000,
+        at_risk_ms_max: 1000,
+        space_target_percent: 0,
+    }
 }
 
 /// An engine with its disk.

@@ -40,6 +40,10 @@ impl Keys for KeptKeys {
         self.entries.lock().unwrap().insert(hash, entry)
     }
 
+    fn forget(&self, hash: KeyHash) {
+        self.entries.lock().unwrap().remove(&hash);
+    }
+
     fn units_max(&self) -> u64 {
         UNITS_MAX
     }

@@ -17,6 +17,11 @@ fn sample() -> Manifest {
         generation: 4,
         live_bytes: 77,
         smallest_sequence: 5,
+        begun: 6,
+        all_bytes: 88,
+        packed_bytes: 99,
+        tombstone_bytes: 64,
+        greatest_tombstone: 7,
         ..Row::of(SegmentId(2))
     };
     Manifest {
@@ -36,7 +41,8 @@ fn a_manifest_lies_as_the_page_says() {
     assert_eq!(file[40..48], 3u64.to_le_bytes());
     assert_eq!(file[56..64], [0, 2, 0, 0, 1, 5, 18, 0]);
     assert_eq!(file[64..72], 10u64.to_le_bytes());
-    assert_eq!(file[288..292], 2u32.to_le_bytes());
+    assert_eq!(file[328..332], 2u32.to_le_bytes());
+    assert_eq!(file[392..400], 7u64.to_le_bytes());
     assert_eq!(Manifest::decode(&file), Ok(sample()));
     let seeds = std::array::from_fn(|at| at as u8);
     let shape = Shape { entry_bytes: 0, index: IndexKind::Hash { seeds }, ..sample().shape };
@@ -68,7 +74,7 @@ fn what_no_manifest_is_written_like_is_refused_in_spite_of_its_checksum() {
     assert_eq!(mended(8, 2), Err(Flaw::Version { found: 2 }));
     // Reserved bytes, the kind of index, the part, the entry, rows out of order, states, the run.
     for (at, byte) in
-        [(63, 1), (96, 1), (60, 3), (62, 40), (61, 9), (256, 2), (292, 3), (40, 0), (500, 1)]
+        [(63, 1), (96, 1), (60, 3), (62, 40), (61, 9), (256, 2), (332, 3), (40, 0), (500, 1)]
     {
         assert_eq!(mended(at, byte), Err(Flaw::Form), "byte {at} is {byte}");
     }
