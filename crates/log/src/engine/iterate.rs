@@ -313,7 +313,7 @@ impl Tail {
 
     /// The sequence of the first value that is not flushed. A tombstone may keep an old one.
     fn first_unflushed_value(&self) -> Option<u64> {
-        let unflushed = self.listed.newest_first().take_while(|it| it.offset() >= self.flushed);
+        let unflushed = self.listed.at_or_behind(self.flushed);
         let values = unflushed.filter(|it| matches!(it.kind, Kind::Value | Kind::Head));
         values.map(|it| it.sequence).min()
     }

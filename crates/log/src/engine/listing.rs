@@ -2,11 +2,15 @@
 //!
 //! Of the smallest records a segment lists as many bytes as it has, so the list grows piece by
 //! piece and is never copied, pieces go from one segment to the next, and what is asked about all
-//! of it is known while it grows: whoever puts waits for none of this. Only where parts of large
-//! values have come between others, which have the sequence of their upload, or something was
-//! written again, the list is copied once to be sorted.
+//! of it is known while it grows: whoever puts waits for none of this. A footer is sorted, and most
+//! records come in its order. Parts of large values, which have the sequence of their upload,
+//! tombstones that were moved and what was written again do not: but each upload and each segment
+//! that was moved out of brings a row that is in order, so the list is kept as a few sorted runs
+//! (as in patience sorting), which are merged when the footer is encoded.
 //!
 //! Thread safety: plain values, of the engine's owner.
+
+use std::mem;
 
 use crate::format::{
     record::Kind,
@@ -20,6 +24,10 @@ const PIECE_BLOCKS: usize = 32;
 /// of 64 MiB take.
 const SPARE_MAX: usize = 256;
 
+/// Runs that a list is kept in, each of a piece at least, so 6 MiB at most for the sake of order.
+/// What fits behind none of them waits in a last one, which is sorted as a whole.
+const RUNS_MAX: usize = 32;
+
 type Piece = Vec<Listed>;
 
 /// Empty pieces.
@@ -30,18 +38,53 @@ impl Spare {
     /// Keeps the pieces of a list that nobody needs any more.
     pub(super) fn keep(&mut self, listing: Listing) {
         let room = SPARE_MAX.saturating_sub(self.0.len());
-        self.0.extend(listing.pieces.into_iter().take(room).map(|mut piece| {
+        let pieces = listing.runs.into_iter().flat_map(|run| run.pieces);
+        self.0.extend(pieces.take(room).map(|mut piece| {
             piece.clear();
             piece
         }));
     }
 }
 
+/// Records in the order of a footer.
+#[derive(Debug, Default)]
+struct Run {
+    /// All but the last one are full.
+    pieces: Vec<Piece>,
+    entries: usize,
+    /// How many the footer has already.
+    taken: usize,
+}
+
+impl Run {
+    fn last(&self) -> Option<&Listed> {
+        self.pieces.last().and_then(|piece| piece.last())
+    }
+
+    #[inline]
+    fn push(&mut self, listed: Listed, piece_entries: usize, spare: &mut Spare) {
+        if self.entries.is_multiple_of(piece_entries) {
+            let piece = spare.0.pop().filter(|piece| piece.capacity() >= piece_entries);
+            self.pieces.push(piece.unwrap_or_else(|| Vec::with_capacity(piece_entries)));
+        }
+        self.entries += 1;
+        let piece = self.pieces.last_mut().expect("invariant: there is room in the last one");
+        piece.push(listed);
+    }
+
+    /// The first one that the footer does not have.
+    fn next(&self, piece_entries: usize) -> Option<&Listed> {
+        let piece = self.pieces.get(self.taken / piece_entries)?;
+        piece.get(self.taken % piece_entries)
+    }
+}
+
 /// A list of records.
 #[derive(Debug)]
 pub(super) struct Listing {
-    /// All but the last one are full.
-    pieces: Vec<Piece>,
+    /// The last record of each is smaller than that of the one before it, but for the last of
+    /// [`RUNS_MAX`], which has all that fitted nowhere.
+    runs: Vec<Run>,
     piece_entries: usize,
     entries: usize,
     is_sorted: bool,
@@ -54,7 +97,7 @@ pub(super) struct Listing {
 impl Listing {
     pub(super) fn new(block_bytes: u32) -> Self {
         Self {
-            pieces: Vec::new(),
+            runs: vec![Run::default()],
             piece_entries: PIECE_BLOCKS * entries_of_block(block_bytes),
             entries: 0,
             is_sorted: true,
@@ -71,11 +114,6 @@ impl Listing {
 
     #[inline]
     pub(super) fn push(&mut self, listed: Listed, spare: &mut Spare) {
-        if self.entries.is_multiple_of(self.piece_entries) {
-            let piece = spare.0.pop().filter(|piece| piece.capacity() >= self.piece_entries);
-            self.pieces.push(piece.unwrap_or_else(|| Vec::with_capacity(self.piece_entries)));
-        }
-        self.is_sorted &= self.last().is_none_or(|last| last.order() <= listed.order());
         let is_smaller = self.smallest_sequence == 0 || listed.sequence < self.smallest_sequence;
         if is_smaller && listed.kind.decides() {
             self.smallest_sequence = listed.sequence;
@@ -85,22 +123,53 @@ impl Listing {
             self.begun = listed.sequence;
         }
         self.entries += 1;
-        let piece = self.pieces.last_mut().expect("invariant: there is room in the last one");
-        piece.push(listed);
+        let run = self.run_for(&listed);
+        self.runs[run].push(listed, self.piece_entries, spare);
     }
 
-    /// Puts them into the order of a footer.
-    pub(super) fn sort(&mut self, block_bytes: u32) {
-        if !self.is_sorted {
-            let mut all = Vec::with_capacity(self.entries);
-            let mut spare = Spare::default();
-            for mut piece in std::mem::replace(self, Self::new(block_bytes)).pieces {
+    /// The first run that it fits behind.
+    #[inline]
+    fn run_for(&mut self, listed: &Listed) -> usize {
+        let fits = |run: &Run| run.last().is_none_or(|last| last.order() <= listed.order());
+        if let Some(at) = self.runs.iter().position(fits) {
+            return at;
+        }
+        if self.runs.len() < RUNS_MAX {
+            self.runs.push(Run::default());
+        } else {
+            self.is_sorted = false;
+        }
+        self.runs.len() - 1
+    }
+
+    /// Sorts what fitted nowhere. Afterwards all of them can be taken in the order of a footer.
+    pub(super) fn sort(&mut self) {
+        if !mem::replace(&mut self.is_sorted, true) {
+            let (mut all, mut spare) = (Vec::new(), Spare::default());
+            let Some(last) = self.runs.last_mut() else { return };
+            for mut piece in mem::take(last).pieces {
                 all.append(&mut piece);
                 spare.0.push(piece);
             }
             all.sort_unstable_by_key(Listed::order);
-            all.into_iter().for_each(|listed| self.push(listed, &mut spare));
+            all.into_iter().for_each(|listed| last.push(listed, self.piece_entries, &mut spare));
         }
+    }
+
+    /// The next ones in the order of a footer, up to `count`.
+    pub(super) fn take(&mut self, count: usize) -> Vec<Listed> {
+        let mut taken = Vec::with_capacity(count);
+        let piece_entries = self.piece_entries;
+        while taken.len() < count {
+            let next = |run: &Run| run.next(piece_entries).map(Listed::order);
+            let runs = self.runs.iter().enumerate();
+            let heads = runs.filter_map(|(at, run)| next(run).map(|order| (order, at)));
+            let Some((_, at)) = heads.min() else { break };
+            let run = &mut self.runs[at];
+            taken.extend(run.next(piece_entries).copied());
+            run.taken += 1;
+        }
+        taken
     }
 
     pub(super) fn len(&self) -> usize {
@@ -121,23 +190,20 @@ impl Listing {
         self.begun
     }
 
-    /// The last one.
-    #[inline]
-    pub(super) fn last(&self) -> Option<&Listed> {
-        let full = self.pieces.iter().rev().find(|piece| !piece.is_empty());
-        full.and_then(|piece| piece.last())
+    /// The greatest sequence; 0 when there is none.
+    pub(super) fn greatest_sequence(&self) -> u64 {
+        // Whatever went to another run was smaller.
+        self.runs.first().and_then(Run::last).map_or(0, |last| last.sequence)
     }
 
-    /// All of them, the last one first.
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = &Listed> {
-        self.pieces.iter().rev().flat_map(|piece| piece.iter().rev())
-    }
-
-    /// Entry `from` and those behind it, up to `count`: of one block of a footer.
-    pub(super) fn of_block(&self, from: usize, count: usize) -> &[Listed] {
-        let Some(piece) = self.pieces.get(from / self.piece_entries) else { return &[] };
-        let from = from % self.piece_entries;
-        &piece[from.min(piece.len())..piece.len().min(from + count)]
+    /// Those that begin at this offset or behind it. Records are appended, so in each run they are
+    /// the last ones.
+    pub(super) fn at_or_behind(&self, offset: u64) -> impl Iterator<Item = &Listed> {
+        let behind = move |listed: &&Listed| listed.offset() >= offset;
+        self.runs.iter().flat_map(move |run| {
+            let newest_first = run.pieces.iter().rev().flat_map(|piece| piece.iter().rev());
+            newest_first.take_while(behind)
+        })
     }
 }
 
@@ -151,54 +217,71 @@ mod tests {
         Listed { hash: KeyHash(1), sequence, unit, kind, class: 4, part: 0 }
     }
 
-    #[test]
-    fn blocks_come_back_in_order_whatever_piece_they_are_in() {
+    fn of(sequences: impl IntoIterator<Item = u64>) -> Listing {
+        let listed = sequences.into_iter().map(|at| listed(at, Kind::Value));
         // 15 entries a block of 512 bytes, 480 a piece.
-        let of = |sequences: Vec<u64>| {
-            Listing::of(512, sequences.into_iter().map(|at| listed(at, Kind::Value)))
-        };
-        let backward: Vec<u64> = (1..=1000).rev().collect();
-        for mut listing in [of((1..=1000).collect()), of(backward)] {
-            listing.sort(512);
-            assert_eq!((listing.len(), listing.pieces.len()), (1000, 3));
-            let blocks: Vec<&[Listed]> =
-                (0..67).map(|block| listing.of_block(block * 15, 15)).collect();
-            assert_eq!(blocks.iter().map(|block| block.len()).sum::<usize>(), 1000);
+        Listing::of(512, listed)
+    }
+
+    #[test]
+    fn they_are_taken_in_order_whatever_order_they_came_in() {
+        let rows = (0..10).flat_map(|row| (0..100).map(move |at| 1 + at * 10 + (9 - row)));
+        let shuffled = (0..1000).map(|at| 1 + at * 377 % 1000);
+        let backward = (1..=1000).rev();
+        for (mut listing, runs) in
+            [(of(1..=1000), 1), (of(rows), 10), (of(shuffled), 23), (of(backward), 32)]
+        {
+            assert_eq!((listing.len(), listing.runs.len()), (1000, runs));
+            listing.sort();
+            let blocks: Vec<_> = (0..68).map(|_| listing.take(15)).collect();
             assert!(blocks[..66].iter().all(|block| block.len() == 15));
+            assert_eq!((blocks[66].len(), blocks[67].len()), (10, 0));
             let sequences = blocks.into_iter().flatten().map(|listed| listed.sequence);
             assert!(sequences.eq(1..=1000));
-            assert_eq!(listing.last().map(|last| last.sequence), Some(1000));
-            assert_eq!(listing.of_block(1005, 15), []);
+            assert_eq!(listing.greatest_sequence(), 1000);
         }
     }
 
     #[test]
     fn what_is_asked_about_all_is_known_while_it_grows() {
         let (mut listing, mut spare) = (Listing::new(512), Spare::default());
-        assert_eq!((listing.smallest_sequence(), listing.last()), (0, None));
+        assert_eq!((listing.smallest_sequence(), listing.greatest_sequence()), (0, 0));
         listing.push(listed(3, Kind::Part), &mut spare);
         assert_eq!(listing.smallest_sequence(), 0, "a part decides nothing");
         listing.push(listed(9, Kind::Value), &mut spare);
         listing.push(listed(4, Kind::Tombstone), &mut spare);
         listing.push(listed(10, Kind::Head), &mut spare);
-        assert_eq!((listing.smallest_sequence(), listing.is_sorted), (4, false));
+        assert_eq!((listing.smallest_sequence(), listing.greatest_sequence()), (4, 10));
         assert_eq!(listing.begun(), 9, "a tombstone may have moved");
-        listing.sort(512);
-        let sequences: Vec<u64> = listing.of_block(0, 15).iter().map(|it| it.sequence).collect();
+        listing.sort();
+        let sequences: Vec<u64> = listing.take(15).iter().map(|it| it.sequence).collect();
         assert_eq!((sequences, listing.smallest_sequence()), (vec![3, 4, 9, 10], 4));
+    }
+
+    #[test]
+    fn the_last_ones_of_a_segment_are_found_in_every_run() {
+        let mut spare = Spare::default();
+        let mut listing = Listing::new(512);
+        for (unit, sequence) in (0..100).zip((0..100).map(|at| at * 37 % 100)) {
+            let listed = Listed { unit, ..listed(sequence, Kind::Value) };
+            listing.push(listed, &mut spare);
+        }
+        assert!(listing.runs.len() > 2);
+        let mut units: Vec<u32> = listing.at_or_behind(60 * 16).map(|it| it.unit).collect();
+        units.sort_unstable();
+        assert_eq!(units, (60..100).collect::<Vec<_>>());
     }
 
     #[test]
     fn pieces_are_used_again_and_no_more_are_kept_than_that() {
         let mut spare = Spare::default();
-        let all = (1..=481).map(|at| listed(at, Kind::Value));
-        spare.keep(Listing::of(512, all));
+        spare.keep(of(1..=481));
         assert_eq!(spare.0.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0]);
         let mut listing = Listing::new(512);
         listing.push(listed(1, Kind::Value), &mut spare);
         assert_eq!((spare.0.len(), listing.len()), (1, 1));
         for _ in 0..200 {
-            spare.keep(Listing::of(512, (1..=481).map(|at| listed(at, Kind::Value))));
+            spare.keep(of(1..=481));
         }
         assert_eq!(spare.0.len(), SPARE_MAX);
     }

@@ -60,7 +60,7 @@ impl Footer {
         records_end: u64,
         mut listed: Listing,
     ) -> Self {
-        listed.sort(block_bytes);
+        listed.sort();
         let stage = Stage::Entries;
         Self {
             file,
@@ -134,10 +134,9 @@ impl Footer {
         let offset = self.records_end + self.next * u64::from(self.block_bytes);
         let per_block = entries_of_block(self.block_bytes);
         for (at, block) in (self.next..).zip(buffer.as_mut_slice().chunks_exact_mut(block_bytes)) {
-            let from = at as usize * per_block;
-            let entries = self.listed.of_block(from, per_block);
+            let entries = self.listed.take(per_block);
             let offset = self.records_end + at * u64::from(self.block_bytes);
-            encode_footer_block(entries, at, self.seed, offset, block);
+            encode_footer_block(&entries, at, self.seed, offset, block);
         }
         self.next += count;
         Action::Write { file: self.file, offset, buffer: Arc::new(buffer), from: 0, bytes }
@@ -150,7 +149,7 @@ impl Footer {
             records_end: self.records_end,
             entries: self.listed.len() as u64,
             smallest_sequence: self.smallest_sequence(),
-            greatest_sequence: self.listed.last().map_or(0, |listed| listed.sequence),
+            greatest_sequence: self.listed.greatest_sequence(),
             keys: self.keys,
         };
         let mut buffer = Buffer::new(bytes);
