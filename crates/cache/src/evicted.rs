@@ -13,7 +13,7 @@ use base::sync::{
     lock,
 };
 
-use crate::{KEY_LEN_MAX, Meta, index::Found, memory::Memory};
+use crate::{KEY_LEN_MAX, Meta, record::Slot};
 
 /// Evictions that may wait: with keys of at most 250 bytes they take 1024 * 350 bytes = 350 KiB,
 /// while somebody follows them, and are as many as a command makes when it takes blocks.
@@ -60,24 +60,22 @@ impl EvictionLog {
         let Waiting { records, lost } = std::mem::take(&mut *lock(&self.waiting));
         (records.into(), lost)
     }
-}
 
-impl Memory {
-    /// Notes a record that has just been taken out of the index and not been freed yet.
+    /// Notes the record in `slot`, which has just been taken out of the index and not been freed
+    /// yet.
     #[cold]
     #[inline(never)]
-    pub(crate) fn note_evicted(&self, found: &Found<'_>) {
-        let mut waiting = lock(&self.evicted.waiting);
+    pub(crate) fn note(&self, slot: Slot<'_>, fetched: bool) {
+        let mut waiting = lock(&self.waiting);
         if waiting.records.len() == WAITING_MAX {
             waiting.lost += 1;
             return;
         }
-        let slot = self.slot(found.entry.location());
         let header = slot.header();
         let mut room = [0; KEY_LEN_MAX];
         let key = &mut room[..header.key_len()];
         slot.copy_exactly(header.key_at(), key);
-        let meta = slot.meta(header, found.entry.fetched());
+        let meta = slot.meta(header, fetched);
         waiting.records.push_back(Evicted { key: (&*key).into(), meta });
     }
 }

@@ -105,7 +105,8 @@ impl<'m> Slots for Ground<'m> {
             return Eviction::Refused;
         }
         if memory.evicted.is_followed() {
-            memory.note_evicted(found);
+            let slot = memory.slot(found.entry.location());
+            memory.evicted.note(slot, found.entry.fetched());
         }
         if memory.remembers {
             memory.ghosts.remember(&memory.arena, *hash, left);

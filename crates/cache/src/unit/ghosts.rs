@@ -5,7 +5,7 @@ use std::{
     hash::BuildHasherDefault,
 };
 
-use super::slots::Mix;
+use super::hash::Mix;
 use crate::{
     ghosts::line::{self, LINE_PRINTS},
     line::Line,

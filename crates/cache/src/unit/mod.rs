@@ -5,11 +5,12 @@
 //! same accesses give the same hits in every process.
 
 mod ghosts;
+mod hash;
 mod slots;
 
 use std::fmt;
 
-use self::slots::{UnitSlots, hash_of};
+use self::{hash::hash_of, slots::UnitSlots};
 use crate::{
     PolicyKind,
     order::{self, Order, Runs},
