@@ -22,7 +22,8 @@ use crate::{
 };
 
 /// Bytes of a footer that are written at once: one write of 64 KiB takes as long as two of the
-/// smallest, and encoding it 10 to 30 us, for which the owner is busy.
+/// smallest, and encoding it 10 to 30 us, for which the owner is busy; more when it is merged from
+/// many runs.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Hands out the writes of a footer and its trailer, and the flush, one after the other.

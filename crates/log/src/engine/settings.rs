@@ -32,6 +32,7 @@ pub struct Settings {
     pub at_risk_ms_max: u64,
     /// How much the sealed segments may take, in percent of what lives in them; what lives in those
     /// that are mostly dead is moved when they take more. 0 is never, and 110 the least beside.
+    /// `docs/log.md` says what a log takes beside that, and where the target does not hold.
     pub space_target_percent: u32,
 }
 
