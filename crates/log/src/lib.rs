@@ -23,5 +23,5 @@ pub mod keys;
 pub mod plan;
 pub mod position;
 
-pub use blocking::{Log, Options, Order, Records, Shown};
+pub use blocking::{Compacting, Log, Options, Order, Records, Shown};
 pub use format::cursor::Cursor;

@@ -17,16 +17,10 @@ use ::log::{
 use anyhow::{Context as _, Result};
 use clap::{ArgMatches, Command};
 
-use super::source::{Named, args, look, path};
+use super::source::{IO_BYTES, Named, PROGRESS_RECORDS, args, look, path};
 use crate::{flags::option, progress::Progress};
 
 pub(super) const NAME: &str = "dump";
-
-/// Records between two looks at the clock.
-const PROGRESS_RECORDS: u64 = 4096;
-
-/// Bytes that are written at once.
-const OUT_BYTES: usize = 1 << 18;
 
 pub(super) fn command() -> Command {
     Command::new(NAME)
@@ -81,7 +75,7 @@ fn write(
     are_integers: bool,
     progress: &mut Progress,
 ) -> Result<u64> {
-    let out = BufWriter::with_capacity(OUT_BYTES, out);
+    let out = BufWriter::with_capacity(IO_BYTES, out);
     let mut writer = Writer::new(out, form).context("writing records")?;
     let mut damaged = 0;
     while let Some(shown) = records.next() {

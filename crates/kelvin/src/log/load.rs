@@ -20,19 +20,13 @@ use anyhow::{Context as _, Result, bail};
 use base::{clock::Clock, size::ByteSize};
 use clap::{ArgMatches, Command};
 
-use super::source::{LIMITS, Named, args, describe, directories, named, options, path};
+use super::source::{self, IO_BYTES, PROGRESS_RECORDS, args, options, path};
 use crate::{flags::option, progress::Progress};
 
 pub(super) const NAME: &str = "load";
 
-/// Records between two looks at the clock.
-const PROGRESS_RECORDS: u64 = 4096;
-
 /// Bytes of an index's entry for an integer: 256 GiB of log.
 const ENTRY_BYTES: u8 = 5;
-
-/// Bytes that are read at once.
-const IN_BYTES: usize = 1 << 18;
 
 pub(super) fn command() -> Command {
     Command::new(NAME)
@@ -83,7 +77,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
         Some(path) => {
             let file = File::open(path).with_context(|| format!("cannot open {}", path.display()));
             file.and_then(|file| {
-                let input = BufReader::with_capacity(IN_BYTES, file);
+                let input = BufReader::with_capacity(IO_BYTES, file);
                 load(&log, input, &mut progress).with_context(|| path.display().to_string())
             })
         }
@@ -96,31 +90,19 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     Ok(is_whole)
 }
 
-/// The log, and whether nothing in it was found damaged.
+/// The log, made if that is asked for, and whether nothing in it was found damaged.
 fn open(matches: &ArgMatches, progress: &mut Progress) -> Result<(Log<Keyed>, bool)> {
     let mut options = options(matches);
     options.settings.mode = Mode::Async;
-    let home = directories(matches).into_iter().next().context("a log has a directory")?;
-    let is_there = home.join("manifest").exists();
-    let mut id = LogId(0);
-    match matches.get_one::<Keys>("create") {
-        Some(_) if is_there => bail!("there is a log in {} already", home.display()),
-        None if !is_there => bail!("there is no log in {}: --create makes one", home.display()),
-        None => {}
-        Some(keys) => {
-            options.shape = shape(*keys, options.shape)?;
-            if let Some(ByteSize(bytes)) = matches.get_one("segment") {
-                options.shape.segment_bytes = *bytes;
-            }
-            id = LogId(u128::from_le_bytes(random()?));
+    let keys = matches.get_one::<Keys>("create");
+    if let Some(keys) = keys {
+        options.shape = shape(*keys, options.shape)?;
+        if let Some(ByteSize(bytes)) = matches.get_one("segment") {
+            options.shape.segment_bytes = *bytes;
         }
     }
-    let mut show = |opening| progress.show(&describe("opened", opening));
-    let (log, report) = Log::open(&options, id, LIMITS, &mut show)
-        .with_context(|| format!("cannot open the log in {}", named(matches)))?;
-    let mut damaged = Named::default();
-    damaged.warn(&log, &report);
-    Ok((log, damaged.count() == 0))
+    let id = keys.map(|_| random().map(u128::from_le_bytes)).transpose()?;
+    source::open(&options, id.map(LogId), progress)
 }
 
 fn shape(keys: Keys, shape: Shape) -> Result<Shape> {

@@ -9,12 +9,15 @@ use std::{
 use ::log::{
     Log, Options,
     engine::{Damage, Progress as Opening, Report, Wrong},
-    format::manifest::{IndexKind, Manifest},
+    format::{
+        LogId,
+        manifest::{IndexKind, Manifest},
+    },
     index::{IndexLimits, Keyed},
     keys::{IndexFull, MakeKeys},
     plan::{Disk, File},
 };
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, builder::ValueParser};
 
 use crate::{
@@ -27,6 +30,12 @@ const KEYS_MAX: u64 = 1 << 30;
 
 /// What an index is made for: a range of integers stays as it is.
 pub(super) const LIMITS: IndexLimits = IndexLimits { kmax_limit: 0, entries_max: KEYS_MAX };
+
+/// Records between two looks at the clock.
+pub(super) const PROGRESS_RECORDS: u64 = 4096;
+
+/// Bytes of records that are read or written at once.
+pub(super) const IO_BYTES: usize = 1 << 18;
 
 /// The flags that every command has.
 pub(super) fn args() -> [Arg; 2] {
@@ -44,14 +53,11 @@ pub(super) fn path(name: &'static str, value: &'static str, help: &'static str) 
     option(name, value, help).value_parser(ValueParser::path_buf())
 }
 
-pub(super) fn directories(matches: &ArgMatches) -> Vec<PathBuf> {
-    matches.get_many("directory").into_iter().flatten().cloned().collect()
-}
-
 /// How the log in the directories is opened. An existing one knows its own shape.
 pub(super) fn options(matches: &ArgMatches) -> Options {
     let options = Options::new("", IndexKind::Hash { seeds: [0; 128] }, 0);
-    Options { directories: directories(matches), ..options }
+    let directories = matches.get_many("directory").into_iter().flatten().cloned().collect();
+    Options { directories, ..options }
 }
 
 /// A log that is looked into, and what was found when it was opened.
@@ -75,16 +81,38 @@ fn look_by(
     progress: &mut Progress,
 ) -> Result<Looked> {
     let mut show = |opening: Opening| progress.show(&describe("looked into", opening));
-    let (log, report) = Log::inspect(&options(matches), make, &mut show)
-        .with_context(|| format!("cannot open the log in {}", named(matches)))?;
+    let options = options(matches);
+    let (log, report) = Log::inspect(&options, make, &mut show)
+        .with_context(|| format!("cannot open the log in {}", named(&options.directories)))?;
     progress.clear();
     Ok(Looked { log, report })
 }
 
+/// Opens a log to write to it, or makes one of the shape in `options` when `id` is given. Says
+/// whether nothing in it was found damaged.
+pub(super) fn open(
+    options: &Options,
+    id: Option<LogId>,
+    progress: &mut Progress,
+) -> Result<(Log<Keyed>, bool)> {
+    let home = options.directories.first().context("a log has a directory")?;
+    match (id, home.join("manifest").exists()) {
+        (Some(_), true) => bail!("there is a log in {} already", home.display()),
+        (None, false) => bail!("there is no log in {}; `load --create` makes one", home.display()),
+        (Some(_), false) | (None, true) => {}
+    }
+    let mut show = |opening| progress.show(&describe("opened", opening));
+    let (log, report) = Log::open(options, id.unwrap_or(LogId(0)), LIMITS, &mut show)
+        .with_context(|| format!("cannot open the log in {}", named(&options.directories)))?;
+    progress.clear();
+    let mut damaged = Named::default();
+    damaged.warn(&log, &report);
+    Ok((log, damaged.count() == 0))
+}
+
 /// The directories, for messages.
-pub(super) fn named(matches: &ArgMatches) -> String {
-    let paths = directories(matches);
-    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+fn named(directories: &[PathBuf]) -> String {
+    let paths: Vec<String> = directories.iter().map(|path| path.display().to_string()).collect();
     paths.join(", ")
 }
 

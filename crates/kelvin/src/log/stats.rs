@@ -45,6 +45,8 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
         ("used_bytes", space.used_bytes.to_string()),
         ("live_bytes", space.live_bytes.to_string()),
         ("dead_bytes", space.dead_bytes().to_string()),
+        // What `compact` brings down.
+        ("space_percent", (space.used_bytes * 100 / space.live_bytes.max(1)).to_string()),
         ("damaged", named.count().to_string()),
     ];
     let mut out = stdout().lock();

@@ -127,6 +127,41 @@ fn a_damaged_record_is_named_and_the_others_are_dumped() {
 }
 
 #[test]
+fn space_comes_back_and_nothing_else_changes() {
+    let directory = Directory::new("compacted");
+    let log = directory.path("log");
+    fs::create_dir(&log).expect("a directory");
+    let line = |at: u32, end| format!("{{\"integer\":{at},\"value\":\"{end:0>9000}\"}}\n");
+    let all: String = (0..1200).map(|at| line(at, "first")).collect();
+    // Half of each segment but the last.
+    let half: String = (0..1200).step_by(2).map(|at| line(at, "later")).collect();
+    let [all, half] = [("all", all), ("half", half)].map(|(name, it)| directory.file(name, &it));
+    let keys = ["--create", "integers:0-1200", SEGMENT];
+    run(&[&["log", "load", "--input", &all, &log], &keys[..]].concat(), 0);
+    run(&["log", "load", "--input", &half, &log], 0);
+    let used_bytes = || {
+        let (out, _) = run(&["log", "stats", &log], 0);
+        let line = out.lines().find_map(|line| line.strip_prefix("used_bytes "));
+        line.and_then(|bytes| bytes.parse::<u64>().ok()).expect("a figure")
+    };
+    let before = (run(&["log", "dump", "--order", "key", &log], 0).0, used_bytes());
+    assert!(before.1 > 15 << 20, "{}", before.1);
+    let (out, _) = run(&["log", "compact", &log], 0);
+    assert!(out.contains(" segments freed, "), "{out}");
+    let after = (run(&["log", "dump", "--order", "key", &log], 0).0, used_bytes());
+    // What lives is 10.4 MiB, and a tenth more may be there.
+    assert!(after.1 < 13 << 20, "{} {out}", after.1);
+    let values = |dumped: &str| {
+        let tokens = dumped.lines().map(|line| line.replace(char::is_numeric, ""));
+        (tokens.collect::<Vec<_>>(), dumped.matches("later").count())
+    };
+    assert_eq!(values(&before.0), values(&after.0));
+    let (_, said) = run(&["log", "compact", &directory.path("none")], 1);
+    assert!(said.contains("there is no log in"), "{said}");
+    run(&["log", "compact", "--space-percent", "100", &log], 2);
+}
+
+#[test]
 fn mistakes_are_named_and_what_was_loaded_stays() {
     let directory = Directory::new("mistakes");
     let log = directory.path("");

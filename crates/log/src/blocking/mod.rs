@@ -8,6 +8,7 @@
 //! Lock order: `state`, then the table of open files. No lock is held across I/O.
 
 mod backup;
+mod compact;
 mod device;
 mod drive;
 mod fetch;
@@ -24,14 +25,15 @@ use std::{
 
 use base::clock::Clock;
 
+pub use self::{
+    compact::Compacting,
+    files::Files,
+    iterate::{Order, Records, Shown},
+};
 use self::{
     drive::{Shared, State},
     fetch::ReadBuffers,
     waiting::Waiters,
-};
-pub use self::{
-    files::Files,
-    iterate::{Order, Records, Shown},
 };
 pub use crate::engine::Change;
 use crate::{

@@ -21,7 +21,8 @@ pub struct Space {
     pub bytes: u64,
     /// Bytes of segments that are not free.
     pub used_bytes: u64,
-    /// Bytes of records that are the newest of their keys, tombstones included, by size classes.
+    /// Bytes of records that are the newest of their keys, tombstones included: of each segment the
+    /// share of its records' bytes that lives by size classes.
     pub live_bytes: u64,
 }
 
@@ -34,6 +35,12 @@ impl Space {
 }
 
 impl<K: Keys> Engine<K> {
+    /// Whether space of what is dead comes back without any call but reports.
+    pub fn is_compacting(&self) -> bool {
+        let is_moving = self.is_moving() || !self.are_copies_durable();
+        is_moving || self.is_freeing() || self.wants_freeing() || self.preparing.is_some()
+    }
+
     /// What the segments are.
     pub fn space(&self) -> Space {
         let shape = &self.manifest.shape;
@@ -44,7 +51,7 @@ impl<K: Keys> Engine<K> {
                 space.lost += 1;
                 continue;
             };
-            space.live_bytes += segment.live_bytes;
+            space.live_bytes += segment.share(segment.live_bytes, shape.segment_bytes);
             let (count, used) = match segment.role {
                 Role::Sealed => (&mut space.sealed, shape.segment_bytes),
                 Role::Unlisted => (&mut space.unlisted, shape.segment_bytes),

@@ -187,7 +187,8 @@ impl Bench<'_> {
 
     fn open(&self, kind: Kind, load: &Load, path: &Path) -> io::Result<Box<dyn Engine>> {
         let segment_bytes = Some(self.options.segment_bytes);
-        (kind.open)(&Setup { segment_bytes, ..Setup::new(path, load.records()) })
+        let space_percent = Some(self.options.space_percent);
+        (kind.open)(&Setup { segment_bytes, space_percent, ..Setup::new(path, load.records()) })
     }
 
     /// Removes most records, and waits until what they took has come back, or does not.

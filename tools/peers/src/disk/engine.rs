@@ -29,12 +29,14 @@ pub(super) struct Setup<'a> {
     pub(super) is_safe: bool,
     /// Of a log of segments, where that is not as it comes.
     pub(super) segment_bytes: Option<u64>,
+    /// What it may take, in percent of what it has to keep, where that is not as it comes.
+    pub(super) space_percent: Option<u32>,
 }
 
 impl<'a> Setup<'a> {
     /// As it comes, and no put waits for the disk.
     pub(super) fn new(directory: &'a Path, records: u32) -> Self {
-        Self { directory, records, is_safe: false, segment_bytes: None }
+        Self { directory, records, is_safe: false, segment_bytes: None, space_percent: None }
     }
 }
 
@@ -55,6 +57,8 @@ pub(super) struct OwnSpace {
     pub(super) live_bytes: u64,
     /// Of segments that are not free.
     pub(super) used_bytes: u64,
+    /// Of records that were moved since it was opened.
+    pub(super) moved_bytes: u64,
     /// Segments that are written to, and that are free, those that are kept for a need included.
     pub(super) open: u64,
     pub(super) free: u64,

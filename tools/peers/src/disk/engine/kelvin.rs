@@ -66,16 +66,20 @@ fn open(setup: &Setup<'_>, mut options: Options) -> io::Result<Box<dyn Engine>> 
     if let Some(bytes) = setup.segment_bytes {
         options.shape.segment_bytes = bytes;
     }
+    if let Some(percent) = setup.space_percent {
+        options.settings.space_target_percent = percent;
+    }
     options.settings.mode = if setup.is_safe { Mode::Safe } else { Mode::Async };
     let limits =
         IndexLimits { kmax_limit: setup.records.into(), entries_max: setup.records.into() };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let (log, _) = Log::open(&options, LogId(now), limits, &mut |_| {}).map_err(failed)?;
     let settings = format!(
-        "{} chunks of {} KiB, segments of {} MiB, {}, {}",
+        "{} chunks of {} KiB, segments of {} MiB, {} % of space, {}, {}",
         options.settings.chunks,
         options.settings.chunk_bytes >> 10,
         options.shape.segment_bytes >> 20,
+        options.settings.space_target_percent,
         match options.shape.index {
             IndexKind::Flat { .. } => "flat index of 5 bytes a key",
             IndexKind::Hash { .. } => "hash index of 16 bytes an entry",
@@ -116,6 +120,7 @@ impl Engine for Kelvin {
             segment_bytes: self.log.shape().segment_bytes,
             live_bytes: space.live_bytes,
             used_bytes: space.used_bytes,
+            moved_bytes: self.log.counts().moved_bytes,
             open: space.open,
             free: space.free,
         })
