@@ -219,3 +219,27 @@ fn the_first_put_finds_a_segment() {
     log.put(&put(b"key", b"value")).unwrap();
     log.close().unwrap();
 }
+
+#[test]
+fn what_moves_is_judged_by_the_clock_on_the_wall() {
+    let home = Directory::new();
+    let clock = Clock::manual(1_000_000);
+    // It was ahead when the log was opened, and has been set right.
+    clock.step_wall_to_ms(900_000);
+    let mut options = options(&[&home], Mode::Async);
+    options.settings.space_target_percent = 130;
+    let options = Options { clock, ..options };
+    let (log, _) = open(&options).unwrap();
+    log.put(&Put { expiry_ms: 950_000, ..put(b"fading", b"1") }).unwrap();
+    for at in 0..600u32 {
+        log.put(&put(&(at % 16).to_le_bytes(), &[at as u8; 30_000])).unwrap();
+    }
+    let mut waited_ms = 0;
+    while log.counts().records_moved == 0 && log.counts().expired_dropped == 0 {
+        assert!(waited_ms < 30_000, "nothing is moved: {:?}", log.counts());
+        thread::sleep(std::time::Duration::from_millis(10));
+        waited_ms += 10;
+    }
+    assert_eq!(log.counts().expired_dropped, 0, "it has not expired");
+    assert!(log.get(b"fading").unwrap().is_some(), "it has not expired");
+}

@@ -73,7 +73,8 @@ impl<K: Keys> Engine<K> {
 
     /// Whether somebody needs the segment as it is.
     fn is_held(&self, id: SegmentId) -> bool {
-        self.is_pinned(id) || self.segment(id).is_none_or(|segment| segment.pin.is_held())
+        self.is_pinned(id) && !base::mutant!("log_freed_under_iteration")
+            || self.segment(id).is_none_or(|segment| segment.pin.is_held())
     }
 
     /// Up to where everything must be flushed for what was appended so far to be durable.

@@ -123,7 +123,7 @@ impl<K: Keys> Engine<K> {
     ) {
         let Some(large) = moving.larges.get(&hash) else { return };
         let head = large.head;
-        if self.is_pinned(self.place(head).0) {
+        if self.is_pinned(self.place(head).0) && !base::mutant!("log_moves_pinned_head") {
             moving.is_held = true;
             moving.larges.remove(&hash);
             return;

@@ -176,7 +176,8 @@ impl<K: Keys> Engine<K> {
     /// which is at once when this is done, nothing is moved.
     pub fn settle_moves(&mut self) -> Settled {
         // What a failed flush has left will be moved once more.
-        let is_rewritten = self.stranded.is_empty() && self.durable_below() >= self.rewritten_below;
+        let is_rewritten = self.stranded.is_empty() && self.durable_below() >= self.rewritten_below
+            || base::mutant!("log_iterates_before_rewritten");
         if is_rewritten && self.are_copies_durable() || self.is_read_only() {
             return Settled::Done;
         }

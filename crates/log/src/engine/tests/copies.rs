@@ -9,7 +9,7 @@ use crate::{
     format::record::Kind,
 };
 
-fn compacting(mode: Mode) -> Log {
+pub(super) fn compacting(mode: Mode) -> Log {
     let mut log = Log::new(mode);
     log.engine.settings.space_target_percent = 130;
     log.settle();
@@ -17,7 +17,7 @@ fn compacting(mode: Mode) -> Log {
 }
 
 /// Writes everything, and seals the open segment.
-fn seal(log: &mut Log) {
+pub(super) fn seal(log: &mut Log) {
     log.engine.drain();
     log.settle();
     log.engine.close_tail();
@@ -25,7 +25,7 @@ fn seal(log: &mut Log) {
 }
 
 /// Eight keys in one segment, of which five are dead.
-fn mostly_dead(log: &mut Log) -> SegmentId {
+pub(super) fn mostly_dead(log: &mut Log) -> SegmentId {
     // Nothing moves before it is wanted.
     log.engine.settings.space_target_percent = 0;
     for key in 0..8u8 {
@@ -42,7 +42,7 @@ fn mostly_dead(log: &mut Log) -> SegmentId {
     victim
 }
 
-fn value(key: u8) -> Option<Vec<u8>> {
+pub(super) fn value(key: u8) -> Option<Vec<u8>> {
     Some(vec![if key < 5 { 100 + key } else { key }; 900])
 }
 
@@ -58,7 +58,7 @@ fn step_to_records(log: &mut Log) {
 }
 
 /// Steps until copies wait for their flush.
-fn step_to_copies(log: &mut Log) {
+pub(super) fn step_to_copies(log: &mut Log) {
     for _ in 0..100 {
         if log.engine.counts().records_moved > 0 {
             return;

@@ -13,6 +13,7 @@ mod growth;
 mod iterate;
 mod large;
 mod memory_disk;
+mod moved;
 mod moving;
 mod records;
 mod risk;

@@ -309,4 +309,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "copies_leave_the_reserve",
         symptoms: &["there is no room for what lives"],
     },
+    Mutant {
+        name: "log_iterates_before_rewritten",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "an_iteration_waits_for_copies",
+        symptoms: &["the iteration lacks"],
+    },
+    Mutant {
+        name: "log_moves_pinned_head",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "no_head_moves_out",
+        symptoms: &["a head has moved"],
+    },
+    Mutant {
+        name: "log_freed_under_iteration",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_somebody_iterates_over_is_not_freed",
+        symptoms: &["freed while somebody iterates"],
+    },
 ];

@@ -1,0 +1,152 @@
+//! What those who read see of what compaction moves.
+
+use super::{
+    copies::{compacting, mostly_dead, seal, step_to_copies, value},
+    *,
+};
+
+/// The first bytes of the keys that an iteration shows which begins now.
+fn shown(log: &mut Log) -> Vec<u8> {
+    let mut iteration = log.engine.iterate(None).unwrap();
+    let mut keys = Vec::new();
+    while let Some(window) = iteration.window() {
+        let read = log.disk.perform(window.action(Buffer::new(window.bytes())));
+        let Outcome::Read(buffer, bytes) = read else { panic!("a read answers with bytes") };
+        let mut found = iteration.take(&buffer.as_slice()[..bytes]);
+        log.engine.keep_newest(&mut iteration, &mut found, 0);
+        keys.extend(found.into_iter().map(|found| found.unwrap().key[0]));
+    }
+    log.engine.end_iteration(iteration);
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn what_a_clock_called_expired_that_was_ahead_is_kept_when_it_is_set_right() {
+    let mut log = compacting(Mode::Async);
+    log.engine.settings.space_target_percent = 0;
+    for key in 0..8u8 {
+        let put = Put { key: &[key], value: &[key; 900], expiry_ms: 1000, ..Put::default() };
+        while log.engine.put(&put, 0).unwrap() == Wrote::Wait {
+            assert!(log.step());
+        }
+    }
+    seal(&mut log);
+    for key in 0..5u8 {
+        log.put(&[key], &[100 + key; 900]).unwrap();
+    }
+    log.engine.drain();
+    log.settle();
+    log.engine.settings.space_target_percent = 130;
+    log.engine.compaction.look_again();
+    log.engine.tell_wall_ms(2000);
+    log.engine.tell_wall_ms(500);
+    log.settle();
+    assert_eq!(log.engine.counts().segments_moved, 1, "{:?}", log.engine.counts());
+    for key in 0..8 {
+        assert_eq!(log.value(&[key]), value(key), "it has not expired");
+    }
+    let mut log = log.reopen();
+    for key in 0..8 {
+        assert_eq!(log.value(&[key]), value(key), "it has not expired");
+    }
+}
+
+#[test]
+fn an_iteration_waits_for_copies_whose_flush_has_failed() {
+    let mut log = compacting(Mode::Async);
+    mostly_dead(&mut log);
+    step_to_copies(&mut log);
+    assert_eq!(log.engine.settle_moves(), Settled::Pending);
+    let copies = log.engine.copies.tail.as_ref().unwrap().file;
+    log.disk.fail(move |action| matches!(action, Action::Flush { file } if *file == copies));
+    while log.engine.failures == 0 {
+        assert!(log.step(), "nothing fails");
+    }
+    log.disk.fault = None;
+    while log.engine.settle_moves() == Settled::Pending {
+        if !log.step() {
+            log.now_ms += 200;
+        }
+    }
+    let keys = shown(&mut log);
+    assert_eq!(keys, (0..8).collect::<Vec<u8>>(), "the iteration lacks what was moved");
+}
+
+#[test]
+fn no_head_moves_out_of_a_segment_that_was_pinned_while_it_was_read() {
+    let mut log = compacting(Mode::Async);
+    log.engine.settings.space_target_percent = 0;
+    let large: Vec<u8> = (0..3000u32).map(|at| (at / 3) as u8).collect();
+    let mut upload = log.engine.begin_large(b"large", large.len() as u64).unwrap();
+    for part in large.chunks(1024) {
+        while log.engine.put_part(&mut upload, part, 0).unwrap() == Wrote::Wait {
+            assert!(log.step());
+        }
+    }
+    for key in 0..7u8 {
+        log.put(&[key], &[key; 900]).unwrap();
+    }
+    seal(&mut log);
+    // The head lies in a segment that is not moved.
+    let put = Put { key: b"large", ..Put::default() };
+    while log.engine.put_head(&upload, &put, 0).unwrap() == Wrote::Wait {
+        assert!(log.step());
+    }
+    drop(upload);
+    let home = log.engine.open.as_ref().unwrap().segment;
+    for key in 20..32u8 {
+        log.put(&[key], &[key; 900]).unwrap();
+    }
+    seal(&mut log);
+    for key in 0..7u8 {
+        log.put(&[key], &[key; 901]).unwrap();
+    }
+    log.engine.drain();
+    log.settle();
+    log.engine.settings.space_target_percent = 130;
+    log.engine.compaction.look_again();
+    loop {
+        let plan = log.engine.poll(log.now_ms).expect("the head is not read");
+        let reads = |file: &File| *file == segment(home.0);
+        let is_head = matches!(&plan.action, Action::Read { file, .. } if reads(file));
+        let outcome = log.disk.perform(plan.action);
+        if is_head {
+            log.engine.pins.pin(home);
+        }
+        log.engine.complete(plan.token, outcome);
+        if is_head {
+            break;
+        }
+    }
+    log.settle();
+    let moved = log.engine.counts().heads_moved;
+    assert_eq!(moved, 0, "a head has moved from where somebody reads");
+    log.engine.pins.unpin(home);
+    log.engine.compaction.look_again();
+    log.settle();
+    assert_eq!(log.engine.counts().heads_moved, 1, "{:?}", log.engine.counts());
+    assert_eq!(log.value(b"large"), Some(large));
+}
+
+#[test]
+fn what_somebody_iterates_over_is_not_freed() {
+    let mut log = Log::new(Mode::Async);
+    log.settle();
+    for key in 0..8u8 {
+        log.put(&[key], &[key; 900]).unwrap();
+    }
+    let first = log.engine.open.as_ref().unwrap().segment;
+    seal(&mut log);
+    let iteration = log.engine.iterate(None).unwrap();
+    for key in 0..8u8 {
+        log.put(&[key], &[key; 901]).unwrap();
+    }
+    seal(&mut log);
+    assert_eq!(log.engine.segment(first).unwrap().live_bytes, 0);
+    let freed = log.engine.counts().segments_freed;
+    assert_eq!(freed, 0, "freed while somebody iterates over it");
+    log.engine.end_iteration(iteration);
+    log.settle();
+    assert_eq!(log.engine.counts().segments_freed, 1);
+}
