@@ -78,6 +78,7 @@ impl<K: Keys> Shared<K> {
     /// `moves_first`: moves come before records when they fall behind.
     pub(super) fn run(&self, moves_first: bool) {
         let mut state = self.lock();
+        let mut ends = state.engine.move_ends();
         while !state.is_stopping {
             let now_ms = self.clock.now_ms();
             state.engine.tell_wall_ms(self.clock.wall_ms());
@@ -95,6 +96,11 @@ impl<K: Keys> Shared<K> {
                 Some(plan) => {
                     let state = self.perform(state, plan);
                     self.call(state, !is_upkeep)
+                }
+                // Nobody reports that there is nothing more to be moved.
+                None if state.engine.move_ends() != ends => {
+                    ends = state.engine.move_ends();
+                    self.call(state, true)
                 }
                 None => self.sleep(state, now_ms),
             };

@@ -243,3 +243,29 @@ fn what_moves_is_judged_by_the_clock_on_the_wall() {
     assert_eq!(log.counts().expired_dropped, 0, "it has not expired");
     assert!(log.get(b"fading").unwrap().is_some(), "it has not expired");
 }
+
+#[test]
+fn no_put_waits_for_moves_that_cannot_be() {
+    let home = Directory::new();
+    let mut options = options(&[&home], Mode::Async);
+    let (log, _) = open(&options).unwrap();
+    for at in 0..3000u32 {
+        log.put(&put(&(at % 300).to_le_bytes(), &[at as u8; 4000])).unwrap();
+        log.put(&put(&(1000 + at / 10).to_le_bytes(), &[at as u8; 4000])).unwrap();
+    }
+    log.close().unwrap();
+    options.settings.space_target_percent = 110;
+    let (log, _) = open(&options).unwrap();
+    let start = std::time::Instant::now();
+    // Whoever iterates keeps everything where it is.
+    let iteration = log.iterate(Order::Insertion, None).unwrap();
+    for at in 0..1500u32 {
+        log.put(&put(&(at % 300).to_le_bytes(), &[at as u8; 4000])).unwrap();
+    }
+    drop(iteration);
+    for at in 0..1500u32 {
+        log.put(&put(&(at % 300).to_le_bytes(), &[at as u8; 4000])).unwrap();
+    }
+    assert!(start.elapsed().as_secs() < 30, "a put has waited until a thread looked again");
+    log.close().unwrap();
+}

@@ -47,7 +47,13 @@ impl<K: Keys> Engine<K> {
     /// When no action is out under `token`.
     pub fn complete(&mut self, token: Token, outcome: Outcome) {
         let job = self.jobs.remove(&token).expect("invariant: each token is reported once");
-        self.compaction.go_on();
+        let copies = self.copies.tail.as_ref().map(|tail| tail.segment);
+        // Moves wait for nothing that a write of other records brings.
+        let is_write =
+            matches!(job, Job::Write { segment, .. } if copies.is_none_or(|it| it != segment));
+        if !is_write {
+            self.compaction.go_on();
+        }
         match (job, outcome) {
             (Job::Chain, outcome) => self.report_space(outcome),
             (Job::Sealing, outcome) => self.report_sealing(outcome),

@@ -228,7 +228,9 @@ impl<K: Keys> Engine<K> {
             self.add_live(*part, *class);
         }
         if let Some(old) = self.index.publish(hash, entry) {
+            let moved = self.live_bytes_of(old);
             self.take_live(old);
+            self.compaction.note_moved(moved);
         }
         if let Some(parts) = parts {
             self.larges.insert(position, parts);

@@ -151,6 +151,8 @@ pub struct Engine<K> {
     chain: Chain,
     /// No segment is prepared before this time: the last attempt failed.
     retry_at_ms: u64,
+    /// Whether what was done last to the segments was to free one.
+    has_freed_last: bool,
     /// How many attempts have failed since one has succeeded.
     attempts: u32,
     /// No segment is made any more.

@@ -198,6 +198,7 @@ impl<K: Keys> Engine<K> {
             tail.close_chunk(next_ticket);
             self.counts.commits += 1;
             self.counts.commit_bytes += tail.end() - before;
+            self.compaction.account.put_bytes += tail.end() - before;
         }
     }
 }

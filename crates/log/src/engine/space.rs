@@ -230,12 +230,16 @@ impl<K: Keys> Engine<K> {
         if self.wants_growth() {
             self.begin_growth();
         }
-        // To free one is sooner done than to make one.
-        let has_begun = self.preparing.is_none() && self.begin_freeing();
+        // To free one is sooner done than to make one; but moves may empty one after the other.
+        let is_turn = self.wants_segment() && self.has_freed_last;
+        let has_begun = self.preparing.is_none() && !is_turn && self.begin_freeing();
         if !has_begun && self.wants_segment() {
             self.prepare_segment();
         } else if !has_begun {
             self.begin_removal();
+        }
+        if self.preparing.is_some() {
+            self.has_freed_last = matches!(self.preparing, Some(Preparing::Freeing(_)));
         }
         let action = self.chain.next()?;
         let token = self.token(Job::Chain);

@@ -18,6 +18,9 @@ const LIVE_PERCENT_MAX: u64 = 90;
 /// oldest values are moved, until they are newer than the tombstones, and these can go.
 const TOMBSTONE_PERCENT_MAX: u64 = 5;
 
+/// How often all segments may be moved until new records have filled one, or as much has died.
+const ROUNDS_MAX: usize = 2;
+
 /// How much longer a copy may be than the record, in percent: by its token.
 const GROWTH_PERCENT: u64 = 150;
 
@@ -78,7 +81,11 @@ impl<K: Keys> Engine<K> {
         let floor = self.floor();
         let sealed = self.look_at_sealed(&floor);
         let percent = u64::from(self.settings.space_target_percent);
-        if sealed.bytes * 100 <= sealed.values * percent && !self.lacks_room() {
+        let is_over = sealed.bytes * 100 > sealed.values * percent;
+        // Heads of large values are written anew for each part: without an end, if it is not set.
+        let rounds = self.compaction.moved() / self.manifest.rows.len().max(1);
+        let has_end = rounds < if is_over { ROUNDS_MAX } else { 1 };
+        if !has_end || !is_over && !self.lacks_room() {
             return None;
         }
         let fits = |live| self.fits_copies(live) || base::mutant!("log_victim_that_does_not_fit");
@@ -106,7 +113,7 @@ impl<K: Keys> Engine<K> {
         let bytes = self.manifest.shape.segment_bytes;
         let mut sealed = Sealed::default();
         // Copies may not lie closer than what they are copies of: none is packed for ever.
-        let may_pack = self.compaction.packed() < self.manifest.rows.len();
+        let may_pack = self.compaction.moved() < self.manifest.rows.len();
         for Row { segment: id, .. } in &self.manifest.rows {
             let Some(segment) = self.segment(*id).filter(|it| it.role == Role::Sealed) else {
                 continue;

@@ -302,6 +302,13 @@ impl<K: Keys> Engine<K> {
         }
     }
 
+    /// What dies with the record of an entry.
+    pub(super) fn live_bytes_of(&self, entry: Entry) -> u64 {
+        let parts = self.larges.get(&entry.position).into_iter().flatten();
+        let classes = parts.map(|(_, class)| *class).chain([entry.class]);
+        classes.map(|class| u64::from(class.bytes())).sum()
+    }
+
     /// The record of an old entry is dead, and the parts of its value with it.
     pub(super) fn take_live(&mut self, old: Entry) {
         self.forget_unread(old.position);

@@ -17,7 +17,12 @@ mod records;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::{large::Large, records::Records};
-use super::{Engine, Job, Pin, Settled, pacing::Debt, read::Reading, victims::Choice};
+use super::{
+    Engine, Job, Pin, Settled,
+    pacing::{Account, Debt},
+    read::Reading,
+    victims::Choice,
+};
 use crate::{
     format::{
         KeyHash, Seed,
@@ -55,10 +60,15 @@ pub(super) struct Compaction {
     dead_bytes: u64,
     /// Whether something else has changed that a victim is chosen by.
     may_look: bool,
-    /// Segments that were moved since one was sealed that has no copies.
-    packed: usize,
+    /// Segments that were moved since one was sealed that has no copies, or as much has died.
+    moved: usize,
+    /// Bytes that have died since then, but for what was moved.
+    fresh_bytes: u64,
     /// What the log takes and may take, as of the last change by a segment.
     debt: Option<Debt>,
+    pub(super) account: Account,
+    /// How often there was nothing more to be moved.
+    ends: u64,
     /// Nothing is moved before this time: an iteration is about to begin.
     held_until_ms: u64,
 }
@@ -86,8 +96,6 @@ struct Moving {
     short_reads: u32,
     /// Something in it is damaged.
     is_stuck: bool,
-    /// Somebody reads the head of a value that has parts in it.
-    is_held: bool,
 }
 
 /// What a read is of.
@@ -126,17 +134,19 @@ impl Compaction {
 
     /// A segment is sealed that has new records.
     pub(super) fn note_sealed(&mut self) {
-        self.packed = 0;
+        self.moved = 0;
+        self.fresh_bytes = 0;
     }
 
     /// How many segments were moved since a segment with new records was sealed.
-    pub(super) fn packed(&self) -> usize {
-        self.packed
+    pub(super) fn moved(&self) -> usize {
+        self.moved
     }
 
     /// So many bytes of a segment are dead.
     pub(super) fn note_dead(&mut self, bytes: u64) {
         self.dead_bytes += bytes;
+        self.fresh_bytes += bytes;
     }
 
     /// Whoever has held moves up has begun.
@@ -158,6 +168,12 @@ impl Compaction {
     /// Something was reported that moves may have waited for.
     pub(super) fn go_on(&mut self) {
         self.waits = false;
+    }
+
+    /// So many bytes of a segment are dead because they were moved.
+    pub(super) fn note_moved(&mut self, bytes: u64) {
+        self.dead_bytes = self.dead_bytes.saturating_sub(bytes);
+        self.fresh_bytes = self.fresh_bytes.saturating_sub(bytes);
     }
 
     pub(super) fn is_stuck(&self, segment: SegmentId) -> bool {
@@ -253,6 +269,10 @@ impl<K: Keys> Engine<K> {
                 self.give_up();
             }
             Next::Wait => {
+                if self.copies.tail.is_none() {
+                    // A segment is to be emptied, for which what was put has to be flushed.
+                    self.drain_below = self.drain_below.max(self.next_ticket);
+                }
                 self.compaction.moving = Some(moving);
                 self.compaction.waits = true;
             }
@@ -264,6 +284,8 @@ impl<K: Keys> Engine<K> {
 
     /// Everything that could be moved was.
     fn end_move(&mut self, moving: &Moving) {
+        self.compaction.account.won_bytes += moving.dead_bytes;
+        self.compaction.ends += 1;
         let is_left = self.segment(moving.victim).is_some_and(|segment| segment.live_bytes > 0);
         if is_left && !moving.is_stuck {
             // Somebody reads it, or a large value has got its head meanwhile.
@@ -273,15 +295,31 @@ impl<K: Keys> Engine<K> {
             self.compaction.stuck.insert(moving.victim);
         } else {
             self.counts.segments_moved += 1;
-            self.compaction.packed += 1;
+            self.compaction.moved += 1;
         }
         self.compaction.look_again();
     }
 
     /// Gives up what is being moved: what was not moved yet stays where it is.
     pub(super) fn cancel_moves(&mut self) {
+        self.compaction.account.won_bytes += self.moved_out_bytes();
+        self.compaction.ends += 1;
         self.compaction.moving = None;
         self.close_copy_chunk();
+    }
+
+    /// How often a move has ended, or there was none to begin: who waits for more room is to look
+    /// again when it changes, though nothing was reported.
+    pub(crate) fn move_ends(&self) -> u64 {
+        self.compaction.ends
+    }
+
+    /// Whether something is being moved, if need be by choosing it now.
+    pub(super) fn finds_victim(&mut self) -> bool {
+        if self.compaction.moving.is_none() && self.compaction.reading.is_none() {
+            self.compaction.moving = self.begin_move();
+        }
+        self.compaction.moving.is_some()
     }
 
     /// Gives up until something changes that a victim is chosen by.
@@ -310,8 +348,12 @@ impl<K: Keys> Engine<K> {
             return None;
         }
         self.compaction.dead_bytes = 0;
+        if self.compaction.fresh_bytes >= self.manifest.shape.segment_bytes {
+            self.compaction.note_sealed();
+        }
         let choice = self.choose();
         self.compaction.may_look = choice.is_some();
+        self.compaction.ends += u64::from(choice.is_none());
         let id = match choice? {
             Choice::Move(id) => id,
             Choice::SealCopies => {
@@ -335,7 +377,6 @@ impl<K: Keys> Engine<K> {
             buffer: None,
             short_reads: 0,
             is_stuck: false,
-            is_held: false,
         })
     }
 

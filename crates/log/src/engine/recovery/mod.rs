@@ -162,6 +162,7 @@ impl<K: Keys> Engine<K> {
             preparing: None,
             chain: Chain::default(),
             retry_at_ms: 0,
+            has_freed_last: false,
             attempts: 0,
             is_stopping: false,
             next_segment: 0,

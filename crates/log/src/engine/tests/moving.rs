@@ -76,6 +76,33 @@ fn puts_wait_while_moves_are_behind() {
 }
 
 #[test]
+fn who_puts_pays_as_he_goes_when_much_is_owed() {
+    let mut log = Log::new(Mode::Async);
+    for at in 0..2000u32 {
+        log.put(&(at % 1000).to_le_bytes(), &[at as u8; 440]).unwrap();
+        log.put(&(at % 100 + 2000).to_le_bytes(), &[at as u8; 440]).unwrap();
+    }
+    log.engine.drain();
+    log.settle();
+    log.engine.settings.space_target_percent = 110;
+    log.engine.compaction.look_again();
+    let (before, mut most) = (used(&log), 0);
+    for at in 0..2000u32 {
+        let (key, mut steps) = (at % 1000, 0);
+        let put = Put { key: &key.to_le_bytes(), value: &[7; 440], ..Put::default() };
+        while log.engine.put(&put, log.now_ms).unwrap() == Wrote::Wait {
+            if !log.step() {
+                log.now_ms += 200;
+            }
+            steps += 1;
+        }
+        most = most.max(steps);
+    }
+    assert!(used(&log) < before * 9 / 10, "{} of {before} segments", used(&log));
+    assert!(most < 60, "a put has waited for {most} reports");
+}
+
+#[test]
 fn space_returns_when_most_is_removed() {
     let mut log = compacting(Mode::Safe);
     for key in 0..600u32 {

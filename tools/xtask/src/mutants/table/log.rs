@@ -265,7 +265,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "kelvin-log",
         filter: "nothing_moves_in_a_log_that_lacks_something",
-        symptoms: &["an old value passes for newer"],
+        symptoms: &["something was moved while something is missing"],
     },
     Mutant {
         name: "log_moved_head_before_copies",
@@ -301,6 +301,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         package: "kelvin-log",
         filter: "copies_leave_the_reserve",
         symptoms: &["copies have taken the reserve"],
+    },
+    Mutant {
+        name: "log_puts_never_wait",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "puts_wait_while_moves_are_behind",
+        symptoms: &["would be enough"],
     },
     Mutant {
         name: "log_victim_that_does_not_fit",
