@@ -229,7 +229,8 @@ impl Visit {
         self.holes.end(end);
         found.extend(self.holes.more.map(|from| Err(self.damaged(from))));
         self.stage = match lacks {
-            Lacks::Listed(entries) if !self.holes.all.is_empty() => {
+            // Where nothing is listed there is no footer.
+            Lacks::Listed(entries) if entries > 0 && !self.holes.all.is_empty() => {
                 let count = usize::try_from(entries).unwrap_or(0);
                 let blocks = footer_blocks(count, self.block_bytes);
                 let most = (self.segment_bytes - end) / u64::from(self.block_bytes);
@@ -300,5 +301,39 @@ impl Visit {
             segment: self.segment,
             offset,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{DirectoryId, FileName};
+
+    /// What is asked for after a segment was read that has no record between two blocks, and whose
+    /// trailer says that so many are listed.
+    fn asked_for_behind_a_hole(entries: u64) -> Option<Window> {
+        let segment = SegmentId(1);
+        let mut visit = Visit {
+            begun: 1,
+            segment,
+            generation: 1,
+            file: File { directory: DirectoryId(0), name: FileName::Segment(segment) },
+            seed: Seed::new(LogId(1), 1, 1),
+            block_bytes: 512,
+            segment_bytes: 8 * 512,
+            at: 1024,
+            stage: Stage::Records { end: 2048, lacks: Lacks::Listed(entries) },
+            holes: Holes::default(),
+        };
+        let span = Span { log: LogId(1), from: 0, upto: u64::MAX };
+        assert_eq!(visit.take(&[7; 1024], span), []);
+        visit.window()
+    }
+
+    #[test]
+    fn a_footer_is_read_only_where_something_is_listed() {
+        let (one, none) = (asked_for_behind_a_hole(1), asked_for_behind_a_hole(0));
+        assert_eq!(one.map(|window| (window.offset, window.bytes)), Some((2048, 512)));
+        assert_eq!(none, None, "what is no footer would be called a damaged one");
     }
 }
