@@ -88,8 +88,11 @@ pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> S
     while at + UNIT <= span.end {
         fill(source, &span, &mut window, at, &mut scan);
         let bytes = &window.bytes[(at - window.offset) as usize..];
-        match Record::decode(bytes, span.seed, at) {
-            Ok((record, length)) => {
+        // Most of a segment that is not full is zeros, which are no record.
+        let is_zero = bytes.first_chunk().is_none_or(|unit| u128::from_ne_bytes(*unit) == 0);
+        let decoded = if is_zero { None } else { Record::decode(bytes, span.seed, at).ok() };
+        match decoded {
+            Some((record, length)) => {
                 if let Some(from) = hole.take() {
                     scan.holes.push((from, at - from));
                 }
@@ -97,9 +100,8 @@ pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> S
                 scan.take(&record, length, at, index);
                 at += length as u64;
             }
-            Err(_) => {
+            None => {
                 // Less than the smallest padding record is left as zeros.
-                let is_zero = bytes.iter().take(UNIT_BYTES as usize).all(|byte| *byte == 0);
                 let is_rest = is_zero && (at + UNIT).is_multiple_of(u64::from(span.block_bytes));
                 scan.is_blank &= is_zero;
                 scan.end_batch();
