@@ -271,12 +271,14 @@ impl Disk {
     /// [`Refusal::NoSpace`]; [`Refusal::Io`], and then some of them may be written.
     pub fn write(&mut self, file: FileId, offset: usize, bytes: &[u8]) -> Result<usize, Refusal> {
         let grows = (offset + bytes.len()).saturating_sub(self.len(file));
-        let room = self.room(file);
-        if grows > room || grows > 0 && self.strikes(Kind::NoSpace) {
-            if grows > room {
+        if grows > 0 {
+            if grows > self.room(file) {
                 self.counts.add(Kind::NoSpace);
+                return Err(Refusal::NoSpace);
             }
-            return Err(Refusal::NoSpace);
+            if self.strikes(Kind::NoSpace) {
+                return Err(Refusal::NoSpace);
+            }
         }
         if self.strikes(Kind::WriteError) {
             self.write_some(file, offset, bytes);

@@ -43,8 +43,15 @@ const BATCH_MAX: u64 = 4;
 /// Before its first write it makes segments, a dozen flushes.
 const LIFE_MS_MIN: u32 = 40;
 
+/// How much the log may take, in percent of what lives in it: it is compacted all the time.
+const SPACE_TARGET_PERCENT: u32 = 110;
+
 /// Bytes of the file system that holds what is not flushed.
 const HELD_BYTES: usize = 1 << 30;
+
+/// How a victim says how many records it has moved, and after how many places of a thread.
+const MOVED: &str = "moved";
+const MOVED_TOLD_EACH: u64 = 8;
 
 /// Where the victim's files are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,13 +109,13 @@ fn settings(mode: Mode) -> Settings {
         chunks: 8,
         at_risk_bytes_max: 64 << 10,
         at_risk_ms_max: 20,
-        space_target_percent: 0,
+        space_target_percent: SPACE_TARGET_PERCENT,
     }
 }
 
 fn open(directory: &Path, mode: Mode) -> Result<Log<Keyed>, String> {
     let mut options = Options::new(directory, IndexKind::Hash { seeds: seeds_of_hash(1) }, 0);
-    options.shape.segment_bytes = 256 << 10;
+    options.shape.segment_bytes = 128 << 10;
     options.shape.part_bytes = 4096;
     options.settings = settings(mode);
     let limits = IndexLimits { kmax_limit: 0, entries_max: 10 * THREADS * KEYS };
@@ -134,6 +141,10 @@ pub fn victim(directory: &Path, seed: u64, round: u64) -> Result<(), String> {
             // One line is one write: nothing of it is on its way when the next begins.
             let said = io::stdout().write_all(format!("{thread} {place}\n").as_bytes());
             said.map_err(|error| error.to_string())?;
+            if place % MOVED_TOLD_EACH == 0 {
+                let told = format!("{MOVED} {}\n", log.counts().records_moved);
+                io::stdout().write_all(told.as_bytes()).map_err(|error| error.to_string())?;
+            }
         }
         Ok(())
     };
@@ -167,12 +178,20 @@ fn write(log: &Log<Keyed>, deeds: &[Deed]) -> Result<(), Error> {
     log.write_batch(&Vec::from_iter(changes)).map(drop)
 }
 
-/// Starts victims and kills them, one after the other, over the same files. Says how many writes
-/// were answered.
+/// What victims have told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Writes that were answered.
+    pub answered: u64,
+    /// Records that compaction has moved, at least.
+    pub moved: u64,
+}
+
+/// Starts victims and kills them, one after the other, over the same files.
 ///
 /// # Errors
 /// When one of them fails by itself, or something that was promised is not there.
-pub fn rounds(program: &Path, seed: u64, rounds: u64, disk: Disk) -> Result<u64, String> {
+pub fn rounds(program: &Path, seed: u64, rounds: u64, disk: Disk) -> Result<Told, String> {
     let directory = Scratch::new(seed)?;
     let mount = match disk {
         Disk::Plain => None,
@@ -185,13 +204,14 @@ pub fn rounds(program: &Path, seed: u64, rounds: u64, disk: Disk) -> Result<u64,
     let mut random = Random::new(seed, 5);
     let mut promises = Promises::default();
     let mut batches = Batches::default();
-    let (mut answered, mut lost_batches) = (0, 0);
+    let (mut told, mut lost_batches) = (Told::default(), 0);
     for round in 0..rounds {
         let life_ms = (LIFE_MS_MIN + random.below(LIFE_MS_MIN)).into();
-        let places = kill_one(program, &directory.0, (seed, round), life_ms)?;
+        let (places, moved) = kill_one(program, &directory.0, (seed, round), life_ms)?;
+        told.moved += moved;
         for thread in 0..THREADS {
             let places = places.get(&thread).copied().unwrap_or(0);
-            answered += places;
+            told.answered += places;
             promise((&mut promises, &mut batches), (seed, round), thread, places);
         }
         if let Some(mount) = &mount {
@@ -203,17 +223,17 @@ pub fn rounds(program: &Path, seed: u64, rounds: u64, disk: Disk) -> Result<u64,
     if let Some(mount) = &mount {
         println!("{}  {:20} {lost_batches:>12}", mount.disk().counts(), "batches lost whole");
     }
-    Ok(answered)
+    Ok(told)
 }
 
 /// Runs a victim for so long after it has opened its log. Says how many writes of each thread were
-/// answered.
+/// answered, and how many records it has moved.
 fn kill_one(
     program: &Path,
     directory: &Path,
     (seed, round): (u64, u64),
     life_ms: u64,
-) -> Result<BTreeMap<u64, u64>, String> {
+) -> Result<(BTreeMap<u64, u64>, u64), String> {
     let mut command = Command::new(program);
     command.arg("victim").arg(directory).arg(seed.to_string()).arg(round.to_string());
     let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
@@ -222,8 +242,12 @@ fn kill_one(
     let mut lines = BufReader::new(output).lines();
     let first = lines.next().and_then(Result::ok);
     let heard = std::thread::spawn(move || {
-        let mut places = BTreeMap::new();
+        let (mut places, mut moved) = (BTreeMap::new(), 0_u64);
         for line in lines.map_while(Result::ok) {
+            if let Some(count) = line.strip_prefix(MOVED) {
+                moved = moved.max(count.trim().parse().unwrap_or(0));
+                continue;
+            }
             // The last line may be cut off; it was an answer all the same, and is not counted.
             let numbers: Vec<u64> = line.split(' ').filter_map(|it| it.parse().ok()).collect();
             if let [thread, place] = numbers[..]
@@ -232,7 +256,7 @@ fn kill_one(
                 places.insert(thread, place + 1);
             }
         }
-        places
+        (places, moved)
     });
     if first.as_deref() == Some("open") {
         std::thread::sleep(Duration::from_millis(life_ms));
@@ -240,10 +264,10 @@ fn kill_one(
     let ended = child.try_wait().map_err(|error| error.to_string())?;
     child.kill().map_err(|error| error.to_string())?;
     child.wait().map_err(|error| error.to_string())?;
-    let places = heard.join().map_err(|_| "the listener has panicked")?;
+    let heard = heard.join().map_err(|_| "the listener has panicked")?;
     match ended {
         Some(status) => Err(format!("the victim ended by itself: {status}")),
-        None => Ok(places),
+        None => Ok(heard),
     }
 }
 

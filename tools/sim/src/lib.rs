@@ -7,8 +7,8 @@
 //! - [`fuse`]: the same disk as a directory that other programs use.
 //! - [`run`], [`scenario`]: a log, its clients and its crashes, all by one seed.
 //! - [`together`]: what a batch may show.
-//! - [`small`]: a small log that is stopped after each action, cut off anywhere, and has each bit
-//!   flipped.
+//! - [`small`]: a small log that is stopped after each action, cut off anywhere, has each bit
+//!   flipped, and sees deeds in every order.
 //! - [`kill`]: processes that write to a log in files and are killed.
 //!
 //! Nothing imports this crate; `cargo run -p disk-sim -- --seed N` replays one run.

@@ -4,7 +4,7 @@
 use std::{path::Path, process::ExitCode};
 
 use disk_sim::{
-    kill::{self, Disk},
+    kill::{self, Disk, Told},
     run::{Run, Summary},
     scenario::Scenario,
 };
@@ -105,8 +105,8 @@ fn run_all(arguments: &Arguments) -> Result<(), String> {
 fn kill_all(arguments: &Arguments) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let disk = if arguments.held { Disk::Held } else { Disk::Plain };
-    let answered = kill::rounds(&program, arguments.seed, arguments.count, disk)?;
+    let Told { answered, moved } = kill::rounds(&program, arguments.seed, arguments.count, disk)?;
     let rounds = arguments.count;
-    println!("{rounds} victims, {answered} writes answered, nothing lost that was promised");
+    println!("{rounds} victims, {answered} writes answered, {moved} records moved, nothing lost");
     Ok(())
 }

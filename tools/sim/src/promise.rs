@@ -220,6 +220,12 @@ impl Promises {
         self.seen.insert(key, versions);
     }
 
+    /// Whether the newest version of a key is known: it could be read after the last crash.
+    #[must_use]
+    pub fn is_sure(&self, key: u64) -> bool {
+        !self.unsure.contains_key(&key)
+    }
+
     /// The store has named the loss of this key: it may show nothing of it.
     pub fn forget(&mut self, key: u64) {
         self.histories.remove(&key);

@@ -6,17 +6,21 @@
 mod answer;
 mod batch;
 mod client;
+mod copy;
+mod deeds;
+mod full;
 mod look;
 mod loss;
 mod reopen;
 mod walk;
 
+pub use deeds::{Summary, Violation};
 pub(crate) use look::value_of;
 pub(crate) use loss::{named_by, place_of};
 pub use reopen::open;
 pub(crate) use reopen::seeds_of_hash;
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use base::random::Random;
 use log::{
@@ -25,63 +29,18 @@ use log::{
     plan::Token,
 };
 
-use self::loss::{Named, Unread};
+use self::{
+    loss::{Named, Unread},
+    walk::Walk,
+};
 use crate::{
-    disk::{DirectoryId, Disk},
-    fault::{Counts, Kind},
+    disk::Disk,
+    fault::Kind,
     machine::{Crash, Machine},
     promise::{Loss, Number, Promises, Version},
     scenario::{Class, Scenario},
     together::Batches,
 };
-
-/// Why a run has failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The run's seed.
-    pub seed: u64,
-    /// After how many operations of clients.
-    pub operation: u32,
-    /// What went wrong.
-    pub what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, operation, what } = self;
-        writeln!(f, "seed {seed}, operation {operation}: {what}")?;
-        write!(f, "again: cargo run -p disk-sim -- --seed {seed}")
-    }
-}
-
-/// What a run has met.
-#[derive(Clone, Debug, Default)]
-pub struct Summary {
-    /// Faults and crashes.
-    pub faults: Counts,
-    /// What clients and the log did.
-    pub deeds: BTreeMap<&'static str, u64>,
-}
-
-impl Summary {
-    /// All of `other` as well.
-    pub fn merge(&mut self, other: &Self) {
-        self.faults.merge(&other.faults);
-        for (deed, count) in &other.deeds {
-            *self.deeds.entry(deed).or_default() += count;
-        }
-    }
-}
-
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.faults)?;
-        for (deed, count) in &self.deeds {
-            writeln!(f, "  {deed:20} {count:>12}")?;
-        }
-        Ok(())
-    }
-}
 
 /// Something a client waits for.
 #[derive(Debug)]
@@ -137,8 +96,10 @@ pub struct Run {
     now_ms: u64,
     next_number: Number,
     next_read: u64,
-    /// An iteration is under way: no other begins.
+    /// An iteration or a copy is under way: no other begins.
     is_walking: bool,
+    /// An iteration that is to go on.
+    paused: Option<Walk>,
     /// How many operations of clients there were.
     operation: u32,
     mode: Mode,
@@ -198,6 +159,7 @@ impl Run {
             next_number: 1,
             next_read: FIRST_READ,
             is_walking: false,
+            paused: None,
             operation: 0,
             mode: scenario.settings.mode,
             crashed_ms: 0,
@@ -255,18 +217,10 @@ impl Run {
             }
         }
         self.settle()?;
+        if self.scenario.class == Class::Full {
+            self.fill_up()?;
+        }
         self.crash_and_recover()
-    }
-
-    /// A device fills up or is given room.
-    fn change_capacity(&mut self) {
-        let segments = 2 + self.random.below(24) as usize;
-        let directory = self.random.below(self.scenario.directories.into()) as usize;
-        let directory = DirectoryId(directory);
-        let segment_bytes = usize::try_from(self.scenario.segment_bytes).unwrap_or(usize::MAX);
-        let used = self.machine.disk().used_bytes(directory);
-        let capacity = (segments * segment_bytes).max(used) + self.scenario.slack_bytes();
-        self.machine.disk().set_capacity(directory, capacity);
     }
 
     /// Hands out what is to be done, lets one request end, and gives the answers that are due.
@@ -277,7 +231,9 @@ impl Run {
             if let Some(fetch) = self.fetches.remove(&token) {
                 self.fetched(fetch, outcome)?;
             } else if let Some(log) = &mut self.log {
+                let before = log.counts();
                 log.complete(token, outcome);
+                self.note_moves(before);
             }
         } else {
             // Nothing is under way: time passes.
@@ -288,17 +244,19 @@ impl Run {
 
     fn poll(&mut self) {
         let Some(log) = &mut self.log else { return };
-        let before = log.counts().rewritten;
+        let before = log.counts();
+        log.tell_wall_ms(self.now_ms);
         while let Some(plan) = log.poll(self.now_ms) {
             self.machine.submit(plan);
         }
-        let rewritten = log.counts().rewritten - before;
+        let rewritten = log.counts().rewritten - before.rewritten;
         if rewritten > 0 {
             let is_full = self.scenario.class == Class::Full;
             let deed = if is_full { "rewritten on a full disk" } else { "rewritten" };
             self.count_many(deed, rewritten);
             self.note_places();
         }
+        self.note_moves(before);
     }
 
     /// Until nobody waits for anything.
@@ -353,28 +311,10 @@ impl Run {
     /// The log is there no more, whatever the reason.
     fn end(&mut self) {
         if let Some(log) = self.log.take() {
-            self.count_freed(&log);
+            self.count_done(&log);
             self.crashed_ms = self.now_ms;
             self.was_read_only = log.is_read_only();
         }
-    }
-
-    /// What the log has done behind the backs of its clients while it was open.
-    fn count_freed(&mut self, log: &Log) {
-        let counts = log.counts();
-        self.count_many("segments freed", counts.segments_freed);
-        self.count_many("files removed", counts.files_removed);
-        if self.scenario.class == Class::Full {
-            self.count_many("segments freed on a full disk", counts.segments_freed);
-        }
-    }
-
-    fn count(&mut self, deed: &'static str) {
-        self.count_many(deed, 1);
-    }
-
-    fn count_many(&mut self, deed: &'static str, count: u64) {
-        *self.deeds.entry(deed).or_default() += count;
     }
 
     fn tell(&self, what: impl FnOnce(&Self) -> String) {

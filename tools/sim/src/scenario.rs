@@ -29,6 +29,8 @@ pub struct Scenario {
     pub operations: u32,
     /// Keys that they are about.
     pub keys: u32,
+    /// Whether most of them are about few keys: then segments have what lives beside what is dead.
+    pub is_skewed: bool,
     /// Clients that wait for answers at the same time.
     pub clients: u32,
     /// Directories of the log.
@@ -90,7 +92,7 @@ impl Scenario {
             _ => 4096,
         };
         let keys = pick(&[2, 8, 30]);
-        Self {
+        let mut scenario = Self {
             seed,
             class,
             operations: OPERATIONS,
@@ -107,7 +109,10 @@ impl Scenario {
             rates: rates(class, &mut pick),
             has_large: pick(&[0, 1, 1]) == 1,
             entry_bytes: u8::try_from(pick(&[0, 0, 4, 5, 8])).unwrap_or(0),
-        }
+            is_skewed: pick(&[0, 1]) == 1,
+        };
+        scenario.settings.space_target_percent = pick(&[0, 110, 130, 200]);
+        scenario
     }
 
     /// Room beside that of segments.

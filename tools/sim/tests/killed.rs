@@ -2,15 +2,20 @@
 
 use std::process::{Command, Output};
 
-/// What is printed when all rounds have passed, and how many writes it says were answered.
+/// What is printed when all rounds have passed, and how many writes it says were answered. Records
+/// were moved meanwhile.
 fn answered(output: &Output) -> u64 {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}{errors}");
     println!("{text}");
     let line = text.lines().last().expect("a result");
-    let number = line.split(", ").nth(1).and_then(|part| part.split(' ').next());
-    number.and_then(|number| number.parse().ok()).expect("how many were answered")
+    let number = |part: usize| {
+        let number = line.split(", ").nth(part).and_then(|part| part.split(' ').next());
+        number.and_then(|number| number.parse::<u64>().ok()).expect("a number")
+    };
+    assert!(number(2) > 100, "too few records moved: {line}");
+    number(1)
 }
 
 fn kill(rounds: &str) -> u64 {

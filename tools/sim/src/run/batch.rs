@@ -57,7 +57,7 @@ impl Run {
         let count = 2 + self.random.below(CHANGES_MAX - 1);
         let mut planned = Vec::new();
         for _ in 0..count {
-            let key = self.random.below(self.scenario.keys).into();
+            let key = self.key();
             if !self.grow_for(key)? {
                 return Ok(());
             }

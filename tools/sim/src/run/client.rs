@@ -25,19 +25,27 @@ impl Run {
             return Ok(());
         }
         self.operation += 1;
-        let key = self.random.below(self.scenario.keys).into();
+        let key = self.key();
         match self.random.below(100) {
             0..42 => self.put(key),
             42..48 => self.batch(),
             48..52 if self.scenario.has_large => self.begin_large(key),
             48..52 => self.put(key),
             52..66 => self.remove(key),
-            66 if !self.is_walking && self.random.below(4) == 0 => self.iterate(),
+            66 if !self.is_walking && self.random.below(3) == 0 => self.iterate(),
             67 if !self.is_walking && self.random.below(8) == 0 => self.back_up(),
+            68 if self.scenario.entry_bytes != 0 => self.list_keys(),
             66..97 => self.get(key),
             97..99 => self.drain(),
             _ => self.change_mode(),
         }
+    }
+
+    /// A key that something is to be done with.
+    pub(super) fn key(&mut self) -> u64 {
+        let keys = self.scenario.keys;
+        let below = if self.scenario.is_skewed { 1 + self.random.below(keys) } else { keys };
+        self.random.below(below).into()
     }
 
     /// Has the index take a key, if it is of that kind. `false`, when it was refused or the machine
@@ -161,7 +169,7 @@ impl Run {
         Err("a write waits for ever".to_owned())
     }
 
-    fn wrote(&mut self, key: u64, version: Version, wrote: Wrote) {
+    pub(super) fn wrote(&mut self, key: u64, version: Version, wrote: Wrote) {
         if let Wrote::Done { sequence, mark } = wrote {
             self.tell(|_| format!("key {key} is {version:?}, sequence {sequence}, {mark:?}"));
             self.publish(key, version);

@@ -14,6 +14,7 @@ use log::{
 
 use super::{
     Log, Run, TURNS_MAX,
+    full::FILLING_KEYS,
     loss::{Unread, named_by},
 };
 use crate::{
@@ -53,7 +54,8 @@ pub fn open(scenario: &Scenario, disk: &mut dyn Disk, now_ms: u64) -> Result<(Lo
         now_ms,
         progress: &mut |_| {},
     };
-    let limits = IndexLimits { kmax_limit: scenario.keys.into(), entries_max: INDEX_ENTRIES_MAX };
+    let kmax_limit = u64::from(scenario.keys) + FILLING_KEYS;
+    let limits = IndexLimits { kmax_limit, entries_max: INDEX_ENTRIES_MAX };
     Engine::open(disk, opening, limits)
 }
 
@@ -146,6 +148,7 @@ impl Run {
         }
         self.promises = crate::promise::Promises::default();
         self.unread = Unread::default();
+        self.paused = None;
         self.batches.clear();
         self.ever.clear();
         self.named.clear();

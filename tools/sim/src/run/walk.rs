@@ -1,21 +1,18 @@
-//! Iterations and copies of a log that serves, while its clients go on.
+//! Iterations of a log that serves, while its clients go on. In the order of insertion they pause
+//! and go on from a cursor, over crashes too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use log::{
-    engine::{Cut, Fetched, Found, Iteration, Reading, Settled, Stored},
+    Cursor,
+    engine::{Fetched, Found, Iteration, Reading, Settled, Stored},
     error::Error,
+    format::cursor::{CURSOR_BYTES, Place},
     plan::{Action, Buffer, Disk as _, Outcome},
 };
 
-use super::{Run, TURNS_MAX, reopen, value_of};
-use crate::{
-    disk::{DirectoryId, Disk},
-    machine::Machine,
-    promise::{Promises, Version},
-    scenario::Scenario,
-    together::Batches,
-};
+use super::{Run, TURNS_MAX};
+use crate::promise::Version;
 
 /// Reads of one range that stop short before what there is must do.
 const SHORT_READS_MAX: u32 = 8;
@@ -23,39 +20,167 @@ const SHORT_READS_MAX: u32 = 8;
 /// What clients do between two reads of an iteration, at most.
 const OPERATIONS_BETWEEN: u32 = 3;
 
+/// An iteration pauses after one in so many records.
+const PAUSES_ONE_IN: u32 = 12;
+
+/// How often one that was paused goes on from its end, at most, before it has shown everything:
+/// what is moved and not flushed when it comes to its end is shown by going on from there.
+const ROUNDS_MAX: u32 = 6;
+
+/// Turns between two of these: enough for a flush of everything.
+const TURNS_BETWEEN: u32 = 100;
+
 /// A key and its value.
 type Pair = (Vec<u8>, Vec<u8>);
 
 /// What an iteration has shown, and what it was to show.
-struct Walk {
+#[derive(Debug)]
+pub(super) struct Walk {
     begun_ms: u64,
-    /// The newest version of each key when it began, and whether a crash could not take that.
-    before: Vec<(u64, Version, bool)>,
+    /// The newest version of each key when it began, if that was durable.
+    before: BTreeMap<u64, Version>,
+    /// Keys that were shown since it began, or went on from its end.
     shown: BTreeSet<u64>,
+    /// All of them.
+    ever_shown: BTreeSet<u64>,
     /// Something could not be read.
     has_failed: bool,
+    has_paused: bool,
+    /// How often it has gone on from its end.
+    rounds: u32,
+    /// What comes behind what was shown last.
+    cursor: Option<[u8; CURSOR_BYTES]>,
+}
+
+/// How far an iteration has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Come {
+    /// There is more.
+    Further,
+    /// It goes on another time.
+    Paused,
+    ToTheEnd,
 }
 
 impl Run {
-    /// Goes through the log in the order of insertion, while clients write.
+    /// Goes through the log in the order of insertion, while clients write; or goes on with that.
     pub(super) fn iterate(&mut self) -> Result<(), String> {
-        let begun = self.log_mut().iterate(None);
-        let mut iteration = begun.map_err(|error| format!("no iteration: {error}"))?;
-        let before = self.newest().into_iter().map(|(key, _)| {
-            let version = self.promises.newest(key);
-            (key, version, self.promises.oldest(key) == Some(version))
-        });
-        let mut walk = Walk {
-            begun_ms: self.now_ms,
-            before: before.collect(),
-            shown: BTreeSet::new(),
-            has_failed: false,
+        let paused = self.paused.take();
+        let mut walk = match paused {
+            Some(walk) => walk,
+            None => self.begin_walk()?,
         };
-        self.is_walking = true;
+        loop {
+            walk.has_failed |= self.unread.is_any() || self.has_lied();
+            self.is_walking = true;
+            let come = self.walk_on(&mut walk);
+            self.is_walking = false;
+            if come? == Come::Paused {
+                walk.has_paused = true;
+                self.paused = walk.cursor.is_some().then_some(walk);
+                return Ok(());
+            }
+            self.count("iterations");
+            // What was moved, and could not be flushed, cannot be read before the next open.
+            walk.has_failed |= self.log.as_ref().is_some_and(super::Log::is_read_only);
+            let missing = self.missing(&walk);
+            let is_enough = walk.has_failed || missing.is_none() && self.random.below(2) == 0;
+            if is_enough || walk.rounds > 0 && missing.is_none() {
+                return Ok(());
+            }
+            if let Some((key, version)) = missing
+                && (!walk.has_paused || walk.rounds == ROUNDS_MAX)
+            {
+                return Err(format!("key {key} was {version:?} all the time, and is not shown"));
+            }
+            walk.rounds += 1;
+            self.count("iterations from an end");
+            for _ in 0..TURNS_BETWEEN {
+                self.turn()?;
+            }
+            if self.machine.has_stopped() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Every other time all is flushed first: then it is to show everything.
+    fn begin_walk(&mut self) -> Result<Walk, String> {
+        let newest = self.newest();
+        let is_whole = self.random.below(2) == 0 && self.drain_now()?;
+        let mut before = BTreeMap::new();
+        for (key, number) in newest.into_iter().filter(|_| is_whole) {
+            self.promises.promise(key, number);
+            let version = self.promises.newest(key);
+            // A large value may have got its head meanwhile.
+            if version.number == number {
+                before.insert(key, version);
+            }
+        }
+        Ok(Walk {
+            begun_ms: self.now_ms,
+            before,
+            shown: BTreeSet::new(),
+            ever_shown: BTreeSet::new(),
+            has_failed: false,
+            has_paused: false,
+            rounds: 0,
+            cursor: None,
+        })
+    }
+
+    /// From where it stands to its end or a pause.
+    fn walk_on(&mut self, walk: &mut Walk) -> Result<Come, String> {
+        let after =
+            walk.cursor.map(|bytes| Cursor::decode(&bytes).ok_or("no cursor")).transpose()?;
+        if !self.settle_moves()? {
+            return Ok(Come::Paused);
+        }
+        let begun = self.log_mut().iterate(after.as_ref());
+        let mut iteration = begun.map_err(|error| format!("no iteration: {error}"))?;
+        if after.is_some() {
+            self.count("iterations that went on");
+        }
+        if let Some(Cursor { place: Place::Record { upto: 0, .. }, .. }) = after {
+            // From an end: what is shown from here on was written since, or moved.
+            walk.shown.clear();
+        }
+        self.tell(|_| format!("iteration from {after:?}"));
+        let come = self.walk_with(walk, &mut iteration);
+        if self.machine.has_stopped() {
+            self.log_mut().end_iteration(iteration);
+            return Ok(Come::Paused);
+        }
+        if come == Ok(Come::ToTheEnd) {
+            walk.cursor = Some(iteration.cursor().encode());
+        }
+        self.log_mut().end_iteration(iteration);
+        come
+    }
+
+    /// Until what was moved is durable. `false`, when the machine has stopped.
+    fn settle_moves(&mut self) -> Result<bool, String> {
+        for _ in 0..TURNS_MAX {
+            if self.log_mut().settle_moves() == Settled::Done {
+                return Ok(true);
+            }
+            self.turn()?;
+            if self.machine.has_stopped() {
+                return Ok(false);
+            }
+        }
+        Err("what is moved never settles".to_owned())
+    }
+
+    fn walk_with(&mut self, walk: &mut Walk, iteration: &mut Iteration) -> Result<Come, String> {
         while let Some(window) = iteration.window() {
             let action = |buffer| window.action(buffer);
             match self.read_now(window.bytes(), action) {
-                Ok(bytes) => self.show(&mut walk, &mut iteration, &bytes)?,
+                Ok(bytes) => {
+                    if self.show(walk, iteration, &bytes)? == Come::Paused {
+                        return Ok(Come::Paused);
+                    }
+                }
                 Err(_) if self.machine.has_stopped() => break,
                 Err(failure) => {
                     // It begins anew where that can be read; here it is over.
@@ -72,13 +197,7 @@ impl Run {
                 break;
             }
         }
-        self.is_walking = false;
-        self.log_mut().end_iteration(iteration);
-        if self.machine.has_stopped() {
-            return Ok(());
-        }
-        self.count("iterations");
-        self.check_walk(&walk)
+        Ok(Come::ToTheEnd)
     }
 
     /// What a read has brought.
@@ -87,17 +206,18 @@ impl Run {
         walk: &mut Walk,
         iteration: &mut Iteration,
         bytes: &[u8],
-    ) -> Result<(), String> {
+    ) -> Result<Come, String> {
         let mut found = iteration.take(bytes);
         let now_ms = self.now_ms;
         self.log_mut().keep_newest(iteration, &mut found, now_ms);
         for item in found {
+            let behind = item.as_ref().ok().map(|item| item.cursor.encode());
             let shown = match item {
                 Ok(item) => self.find_shown(iteration, item),
                 Err(error) => Err(error),
             };
             match shown {
-                _ if self.machine.has_stopped() => return Ok(()),
+                _ if self.machine.has_stopped() => return Ok(Come::Further),
                 Ok(Some((name, value))) => {
                     let key = name.as_slice().try_into().map(u64::from_le_bytes);
                     let key = key.map_err(|_| format!("the key {name:?} is shown"))?;
@@ -109,8 +229,13 @@ impl Run {
                     walk.has_failed = true;
                 }
             }
+            walk.cursor = behind.or(walk.cursor);
+            if behind.is_some() && self.random.below(PAUSES_ONE_IN) == 0 {
+                return Ok(Come::Paused);
+            }
         }
-        Ok(())
+        walk.cursor = Some(iteration.cursor().encode());
+        Ok(Come::Further)
     }
 
     fn find_shown(
@@ -161,27 +286,29 @@ impl Run {
     /// A record is shown: once a key, as it was since the iteration began, and durable.
     fn shown(&mut self, walk: &mut Walk, key: u64, value: &[u8]) -> Result<(), String> {
         self.count("records shown");
-        if !walk.shown.insert(key) {
+        self.tell(|_| format!("shown: key {key}"));
+        if !walk.shown.insert(key) && !walk.has_failed && !self.has_lied() {
             return Err(format!("key {key} is shown twice"));
         }
-        let before = walk.before.iter().find(|(other, ..)| *other == key);
-        let since = before.map_or(0, |(_, version, _)| version.number);
+        walk.ever_shown.insert(key);
+        let before = walk.before.get(&key).map_or(0, |version| version.number);
+        let newest = self.promises.newest(key).number;
+        let since = if self.unread.hides(key) { newest } else { before };
         self.seen(key, (since, walk.begun_ms), Some(value), None)
     }
 
-    /// What nobody has written since was shown.
-    fn check_walk(&mut self, walk: &Walk) -> Result<(), String> {
-        if walk.has_failed || self.has_lied() {
-            return Ok(());
-        }
-        for (key, version, is_durable) in &walk.before {
-            let is_same = self.promises.newest(*key).number == version.number;
-            let is_there = *is_durable && is_same && !version.is_absent(self.now_ms);
-            if is_there && !walk.shown.contains(key) {
-                return Err(format!("key {key} was {version:?} all the time, and is not shown"));
-            }
-        }
-        Ok(())
+    /// A key that nobody has written since the iteration began, and that was not shown.
+    fn missing(&mut self, walk: &Walk) -> Option<(u64, Version)> {
+        let now_ms = self.now_ms;
+        let is_unwritten = |key: &u64, version: &Version| {
+            let last = self.ever.get(key).and_then(|versions| versions.last());
+            last.is_some_and(|last| last.number == version.number)
+        };
+        let is_missing = |(key, version): &(&u64, &Version)| {
+            let is_there = !version.is_absent(now_ms) && is_unwritten(key, version);
+            is_there && !walk.ever_shown.contains(key)
+        };
+        walk.before.iter().find(is_missing).map(|(key, version)| (*key, *version))
     }
 
     fn refused_walk(&mut self, error: &Error) -> Result<(), String> {
@@ -197,88 +324,39 @@ impl Run {
         if is_explained { Ok(()) } else { Err(format!("an iteration failed: {error}")) }
     }
 
-    /// Copies the log while it serves, and opens the copy: it has what was durable, and of what
-    /// was written together all or nothing.
-    pub(super) fn back_up(&mut self) -> Result<(), String> {
-        let newest = self.newest();
-        let mut drain = self.log_mut().drain();
-        for _ in 0..TURNS_MAX {
-            match self.log_mut().drained(&mut drain) {
-                Settled::Done => break,
-                Settled::Failed => return Ok(()),
-                Settled::Pending => self.turn()?,
-            }
-            if self.machine.has_stopped() {
-                return Ok(());
-            }
+    /// Lists the keys of a log of integers, from one on: those that are there, in their order.
+    pub(super) fn list_keys(&mut self) -> Result<(), String> {
+        let from = self.random.below(self.scenario.keys).into();
+        let (mut listed, mut next) = (Vec::new(), Some(from));
+        while let Some(first) = next {
+            let more = self.log_mut().keys_from(first, &mut listed);
+            next = more.map_err(|error| format!("keys are not listed: {error}"))?;
         }
-        for (key, number) in newest {
-            self.promises.promise(key, number);
-        }
-        let Some(cut) = self.cut()? else { return Ok(()) };
-        let (promises, batches) = (self.promises.clone(), self.batches.clone());
-        let capacity_bytes = self.machine.disk().capacity_bytes(DirectoryId(0));
-        let directories = usize::from(self.scenario.directories);
-        let disk = Disk::new(self.scenario.seed, 1, capacity_bytes * directories);
-        let mut copy = Machine::new(self.scenario.seed, disk);
-        let mut damages = 0;
-        let mut damaged = |_| damages += 1;
-        let copied = cut.copy(&mut self.machine, &mut copy, &mut |_| {}, &mut damaged);
-        self.log_mut().end_backup(&cut);
-        match copied {
-            _ if self.machine.has_stopped() => Ok(()),
-            // What could not be read is not in it.
-            Ok(_) if damages > 0 && self.may_fail() => Ok(()),
-            Ok(_) if damages > 0 => Err(format!("{damages} places of a copy are damaged")),
-            Ok(_) => self.check_copy(copy, promises, batches),
-            Err(error) => {
-                self.tell(|_| format!("no copy: {error}"));
-                self.count("copies that failed");
-                if self.may_fail() { Ok(()) } else { Err(format!("no copy: {error}")) }
-            }
-        }
-    }
-
-    fn cut(&mut self) -> Result<Option<Cut>, String> {
-        for _ in 0..TURNS_MAX {
-            if let Some(cut) = self.log_mut().begin_backup() {
-                return Ok(Some(cut));
-            }
-            self.turn()?;
-            let is_over = self.log.as_ref().is_none_or(super::Log::is_read_only);
-            if self.machine.has_stopped() || is_over {
-                return Ok(None);
-            }
-        }
-        Err("a copy waits for ever".to_owned())
-    }
-
-    fn check_copy(
-        &mut self,
-        mut copy: Machine,
-        mut promises: Promises,
-        mut batches: Batches,
-    ) -> Result<(), String> {
         if self.has_lied() || self.unread.is_any() {
             return Ok(());
         }
-        let one = Scenario { directories: 1, ..self.scenario.clone() };
-        let opened = reopen::open(&one, &mut copy, self.now_ms);
-        let (mut log, report) =
-            opened.map_err(|error| format!("a copy cannot be opened: {error}"))?;
-        if !report.damages.is_empty() {
-            return Err(format!("a copy is damaged: {:?}", report.damages));
+        let keys = from..u64::from(self.scenario.keys);
+        listed.retain(|key| keys.contains(key));
+        let there: Vec<u64> = keys
+            .filter(|key| {
+                let newest = self.promises.newest(*key);
+                let is_listed = listed.contains(key);
+                // What has expired is there or not.
+                let ever = self.ever.get(key).map_or(&[][..], Vec::as_slice);
+                let has_expired =
+                    ever.iter().any(|it| it.value_len.is_some() && it.is_absent(self.now_ms));
+                let is_open = newest.is_absent(self.now_ms) && has_expired;
+                if is_open || !self.promises.is_sure(*key) {
+                    is_listed
+                } else {
+                    newest.value_len.is_some()
+                }
+            })
+            .collect();
+        self.count("keys listed");
+        if there == listed {
+            return Ok(());
         }
-        let times = (self.now_ms, self.now_ms);
-        for key in 0..u64::from(self.scenario.keys) {
-            let seen = value_of(&mut log, key, self.now_ms, &mut |action| copy.perform(action));
-            let seen = seen.map_err(|error| format!("key {key} of a copy: {error}"))?;
-            batches.note(&promises, key, seen.as_deref(), times);
-            let recovered = promises.recover(key, seen.as_deref(), times);
-            recovered.map_err(|wrong| format!("in a copy: {wrong:?}"))?;
-        }
-        batches.check().map_err(|what| format!("in a copy: {what}"))?;
-        self.count("copies");
-        Ok(())
+        Err(format!("keys {listed:?} are listed, and not {there:?}"))
     }
 }

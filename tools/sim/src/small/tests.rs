@@ -1,14 +1,18 @@
 use std::{
     collections::BTreeMap,
+    ops::Range,
     sync::{
         Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
 use base::random::Random;
 
-use super::{Left, Specimen, Verdict, actions_of_script, every_crash};
+use super::{
+    Left, Moved, Script, Specimen, Verdict, actions_of_script, every_crash,
+    orders::{Variant, every_deed, orders},
+};
 use crate::disk::SECTOR_BYTES;
 
 /// How often each crash is tried, each time with other sectors lost.
@@ -17,14 +21,56 @@ const SURVIVALS: u64 = 12;
 #[test]
 fn a_crash_after_every_action_loses_nothing_that_was_promised() {
     for seed in 0..SURVIVALS {
-        let actions = actions_of_script(seed).expect("the script runs");
+        let (actions, _) = actions_of_script(Script::Short, seed).expect("the script runs");
         assert!(actions > 100, "a script of {actions} actions");
         for after in 0..=actions {
-            if let Err(problem) = every_crash(seed, after) {
+            if let Err(problem) = every_crash(Script::Short, seed, after, 0) {
                 panic!("survival {seed}, crash after {after} actions: {problem}");
             }
         }
     }
+}
+
+#[test]
+fn a_crash_after_every_action_of_a_log_that_is_compacted_loses_nothing_that_was_promised() {
+    let all = on_every_processor(0..SURVIVALS, |seed| {
+        let (actions, moved) = actions_of_script(Script::Moves, seed).expect("the script runs");
+        for after in 0..=actions {
+            if let Err(problem) = every_crash(Script::Moves, seed, after, RECOVERY_SKIPPED) {
+                panic!("survival {seed}, crash after {after} actions: {problem}");
+            }
+        }
+        moved
+    });
+    println!("{all:?}");
+    assert!(all.segments > SURVIVALS && all.heads > SURVIVALS, "{all:?}");
+    assert!(all.tombstones > SURVIVALS && all.tombstones_dropped > 0, "{all:?}");
+    assert!(all.expired_dropped > 0, "{all:?}");
+}
+
+/// So many of recovery's actions are passed over between two at which it is stopped.
+const RECOVERY_SKIPPED: usize = 6;
+
+/// Does something for each number, on every processor; puts together what was moved.
+fn on_every_processor(numbers: Range<u64>, does: impl Fn(u64) -> Moved + Sync) -> Moved {
+    let (next, all) = (AtomicU64::new(numbers.start), Mutex::new(Moved::default()));
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= numbers.end {
+                break;
+            }
+            let moved = does(number);
+            all.lock().expect("no count panics").merge(&moved);
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    all.into_inner().expect("no count panics")
 }
 
 /// Which places of what is large and says little are damaged.
@@ -167,4 +213,46 @@ fn soak_every_place_of_a_saved_index_is_named() {
         cut_all(left, Places::All);
         flip_all(left, Places::All);
     }
+}
+
+/// In which logs deeds are done in every order.
+const VARIANTS: [Variant; 4] = [
+    Variant { entry_bytes: 5, value_bytes: 20, expires: false },
+    Variant { entry_bytes: 0, value_bytes: 20, expires: true },
+    Variant { entry_bytes: 0, value_bytes: 1300, expires: false },
+    Variant { entry_bytes: 5, value_bytes: 1300, expires: true },
+];
+
+/// So many deeds in every order, in every kind of log.
+fn all_orders(length: usize) {
+    let orders = orders(length);
+    let all = on_every_processor(0..orders.len() as u64, |number| {
+        let deeds = &orders[number as usize];
+        let mut all = Moved::default();
+        for variant in VARIANTS {
+            match every_deed(variant, deeds) {
+                Ok(moved) => all.merge(&moved),
+                Err(problem) => panic!("{variant:?}, {deeds:?}: {problem}"),
+            }
+        }
+        all
+    });
+    println!("{} orders of {length} deeds: {all:?}", orders.len());
+    assert!(all.segments > FEWEST && all.heads > FEWEST, "{all:?}");
+    assert!(all.tombstones > FEWEST && all.tombstones_dropped > FEWEST, "{all:?}");
+    assert!(all.expired_dropped > FEWEST, "{all:?}");
+}
+
+/// What has happened less often in all orders together was not tested.
+const FEWEST: u64 = 100;
+
+#[test]
+fn what_was_removed_never_returns() {
+    all_orders(6);
+}
+
+#[test]
+#[ignore = "soak: minutes of deeds"]
+fn soak_what_was_removed_never_returns() {
+    all_orders(8);
 }

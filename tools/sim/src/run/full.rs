@@ -1,0 +1,129 @@
+//! Full disks: removes go on, and values are taken again when there is room.
+
+use log::{
+    engine::{Removed, Wrote},
+    error::Error,
+};
+
+use super::{Log, Run, TURNS_MAX, client};
+use crate::{
+    disk::DirectoryId,
+    fault::Rates,
+    promise::{Version, value},
+};
+
+/// Segments that each directory gets beside those that it has, when there is room again.
+const SEGMENTS_AGAIN: usize = 16;
+
+/// Blocks for another manifest.
+const MANIFEST_BLOCKS: usize = 8;
+
+/// Keys of what fills it up, beside those that clients use.
+pub(super) const FILLING_KEYS: u64 = 300;
+
+impl Run {
+    /// A device fills up or is given room.
+    pub(super) fn change_capacity(&mut self) {
+        let segments = 2 + self.random.below(24) as usize;
+        let directory = self.random.below(self.scenario.directories.into()) as usize;
+        let directory = DirectoryId(directory);
+        let used = self.machine.disk().used_bytes(directory);
+        let capacity = (segments * self.segment_bytes()).max(used) + self.scenario.slack_bytes();
+        self.machine.disk().set_capacity(directory, capacity);
+    }
+
+    /// Has the disk be full, removes what was put, and then gives it room.
+    pub(super) fn fill_up(&mut self) -> Result<(), String> {
+        self.machine.disk().set_rates(Rates::none());
+        let keys = u64::from(self.scenario.keys);
+        let filling = keys..keys + FILLING_KEYS;
+        if !self.grow_for(filling.end - 1)? {
+            return Ok(());
+        }
+        self.set_room(0);
+        let mut filled = filling.clone();
+        let is_full = loop {
+            let Some(key) = filled.next() else { break false };
+            match self.write_now(key, Some(self.scenario.part_bytes as usize))? {
+                Ok(()) => {}
+                Err(Error::NoRoom) => break true,
+                Err(error) => return self.refused(&error),
+            }
+        };
+        for key in (0..keys).chain(filling.start..filled.start) {
+            match self.write_now(key, None)? {
+                Ok(()) if is_full => self.count("removes on a full disk"),
+                Ok(()) => {}
+                Err(Error::NoRoom) => self.count("removes refused on a full disk"),
+                Err(error) => return self.refused(&error),
+            }
+        }
+        self.set_room(SEGMENTS_AGAIN);
+        for key in 0..keys {
+            for attempt in 0.. {
+                match self.write_now(key, Some(20))? {
+                    Ok(()) => break,
+                    // It does not know yet.
+                    Err(Error::NoRoom) if attempt < TURNS_MAX => self.turn()?,
+                    Err(error) => {
+                        self.refused(&error)?;
+                        let is_over = self.log.as_ref().is_none_or(Log::is_read_only);
+                        let what = format!("there is room, and a put is refused: {error}");
+                        return if is_over { Ok(()) } else { Err(what) };
+                    }
+                }
+            }
+        }
+        if is_full {
+            self.count("puts again after a full disk");
+        }
+        Ok(())
+    }
+
+    /// Gives each directory room for so many segments beside what it has.
+    fn set_room(&mut self, segments: usize) {
+        let bytes =
+            segments * self.segment_bytes() + MANIFEST_BLOCKS * self.scenario.block_bytes as usize;
+        for directory in (0..usize::from(self.scenario.directories)).map(DirectoryId) {
+            let used = self.machine.disk().used_bytes(directory);
+            self.machine.disk().set_capacity(directory, used + bytes);
+        }
+    }
+
+    fn segment_bytes(&self) -> usize {
+        usize::try_from(self.scenario.segment_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Puts a value or removes it, as soon as that is not to wait any more.
+    fn write_now(&mut self, key: u64, len: Option<usize>) -> Result<Result<(), Error>, String> {
+        if len.is_some() && !self.grow_for(key)? {
+            return Ok(Ok(()));
+        }
+        let version = Version { expires_ms: 0, ..self.version(len) };
+        let bytes = value(version.number, len.unwrap_or(0));
+        let name = client::name(key);
+        for _ in 0..TURNS_MAX {
+            let now_ms = self.now_ms;
+            let log = self.log_mut();
+            let wrote = if len.is_some() {
+                log.put(&client::put_of(&name, &bytes, version), now_ms)
+            } else {
+                match log.remove(&name, now_ms) {
+                    Ok(Removed::Absent { .. }) | Err(Error::Key(_)) => return Ok(Ok(())),
+                    Ok(Removed::Wait) => Ok(Wrote::Wait),
+                    Ok(Removed::Done { sequence, mark }) => Ok(Wrote::Done { sequence, mark }),
+                    Err(error) => Err(error),
+                }
+            };
+            match wrote {
+                Ok(Wrote::Wait) => self.turn()?,
+                Ok(done) => {
+                    self.wrote(key, version, done);
+                    return Ok(Ok(()));
+                }
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Err("a write waits for ever".to_owned())
+    }
+}
