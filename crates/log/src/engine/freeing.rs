@@ -31,6 +31,14 @@ const FREE_MAX: usize = 4;
 /// Milliseconds before a segment's file is tried to be removed again.
 const REMOVE_RETRY_MS: u64 = 1000;
 
+/// Segments without live bytes that one put looks at, to tell whether a thread has to be woken:
+/// some microseconds. All may be held, as by a copy of the log.
+const LOOKED_AT_MAX: usize = 64;
+
+/// And those that a thread looks at each time which frees them: 100 us or two. It goes on from
+/// there.
+const SEARCHED_MAX: usize = 4096;
+
 /// Of a note that was made while records were not written again yet: no count of failures is this.
 const STRANDED: u32 = u32::MAX;
 
@@ -50,6 +58,8 @@ pub(super) struct Note {
 pub(super) struct Freeing {
     /// Segments without live bytes, and what is awaited before they are freed.
     pub(super) emptied: BTreeMap<SegmentId, Note>,
+    /// The next one to look at, when there are many and all were held.
+    next: Option<SegmentId>,
     /// Numbers below the last that are free again.
     pub(super) numbers: BTreeSet<SegmentId>,
     /// No file is removed before this time: the last attempt failed.
@@ -111,22 +121,26 @@ impl<K: Keys> Engine<K> {
         rows.into_iter().for_each(|id| self.note_if_empty(id));
     }
 
-    /// Whether everything is durable that the note is about.
-    fn is_durable(&self, note: Note) -> bool {
-        if base::mutant!("log_freed_before_replacers") {
-            return true;
+    /// Tells of a note whether everything is durable that it is about.
+    fn is_durable(&self) -> impl Fn(&Note) -> bool + use<K> {
+        let (below, copies_below) = (self.durable_below(), self.copies_durable_below());
+        let first_open = self.open.as_ref().and_then(|tail| tail.first_unflushed());
+        let failures = self.failures;
+        move |note| {
+            if base::mutant!("log_freed_before_replacers") {
+                return true;
+            }
+            let is_flushed = if base::mutant!("log_notes_skip_sealed") {
+                first_open.is_none_or(|first| first >= note.below)
+            } else {
+                note.below <= below
+            };
+            let has_copies = note.copies_below <= copies_below;
+            let has_copies = has_copies || base::mutant!("log_freed_before_copies");
+            is_flushed
+                && has_copies
+                && (note.failures == failures || base::mutant!("log_failed_note_kept"))
         }
-        let is_flushed = if base::mutant!("log_notes_skip_sealed") {
-            let first = self.open.as_ref().and_then(|tail| tail.first_unflushed());
-            first.is_none_or(|first| first >= note.below)
-        } else {
-            note.below <= self.durable_below()
-        };
-        let has_copies = note.copies_below <= self.copies_durable_below();
-        let has_copies = has_copies || base::mutant!("log_freed_before_copies");
-        is_flushed
-            && has_copies
-            && (note.failures == self.failures || base::mutant!("log_failed_note_kept"))
     }
 
     /// A segment that can be freed now.
@@ -134,21 +148,29 @@ impl<K: Keys> Engine<K> {
         if self.freeing.emptied.is_empty() || self.is_read_only() || !self.stranded.is_empty() {
             return None;
         }
-        // What had taken the place of its records may have been lost, and be elsewhere now.
-        let now = self.note();
-        if !base::mutant!("log_failed_note_kept") {
-            let void =
-                self.freeing.emptied.values_mut().filter(|note| note.failures != now.failures);
-            void.for_each(|note| *note = now);
+        let (now, is_durable) = (self.note(), self.is_durable());
+        let from = self.freeing.next.unwrap_or(SegmentId(0));
+        let emptied = &self.freeing.emptied;
+        let in_turn = emptied.range(from..).chain(emptied.range(..from)).map(|(id, _)| *id);
+        let looked_at: Vec<SegmentId> = in_turn.take(SEARCHED_MAX + 1).collect();
+        for id in looked_at.iter().copied().take(SEARCHED_MAX) {
+            // A large value may have got its head since: its parts are live then.
+            if self.segment(id).is_none_or(|segment| segment.live_bytes > 0) {
+                self.freeing.emptied.remove(&id);
+                continue;
+            }
+            let Some(note) = self.freeing.emptied.get_mut(&id) else { continue };
+            // What had taken the place of its records may have been lost, and be elsewhere now.
+            if note.failures != now.failures && !base::mutant!("log_failed_note_kept") {
+                *note = now;
+            }
+            let note = *note;
+            if is_durable(&note) && !self.is_held(id) {
+                return Some(id);
+            }
         }
-        let segments = &self.segments;
-        let find = |id: &SegmentId| segments.get(id.0 as usize).and_then(Option::as_ref);
-        // A large value may have got its head since: its parts are live then.
-        self.freeing.emptied.retain(|id, _| find(id).is_some_and(|it| it.live_bytes == 0));
-        let mut emptied = self.freeing.emptied.iter();
-        let is_free = |id: &SegmentId| !self.is_held(*id);
-        let found = emptied.find(|(id, note)| is_free(id) && self.is_durable(**note));
-        found.map(|(id, _)| *id)
+        self.freeing.next = looked_at.get(SEARCHED_MAX).copied();
+        None
     }
 
     /// Whether a segment becomes empty without any call but reports.
@@ -157,13 +179,22 @@ impl<K: Keys> Engine<K> {
             || !self.is_read_only() && self.freeing.emptied.keys().any(|id| !self.is_held(*id))
     }
 
-    /// Whether a segment can be freed, or a file removed, now.
+    /// Whether a segment can be freed, or a file removed, now, as far as that is soon seen.
     pub(super) fn wants_freeing(&self) -> bool {
-        let is_ready =
-            |(id, note): (&SegmentId, &Note)| self.is_durable(*note) && !self.is_held(*id);
         let may_free = self.preparing.is_none() && self.stranded.is_empty();
-        may_free && !self.is_read_only() && self.freeing.emptied.iter().any(is_ready)
-            || self.wants_removal()
+        may_free && !self.is_read_only() && self.has_ready() || self.wants_removal()
+    }
+
+    /// Whether one is without live bytes that nothing has to be awaited for.
+    pub(super) fn has_ready(&self) -> bool {
+        if self.freeing.emptied.is_empty() {
+            return false;
+        }
+        let (is_durable, failures) = (self.is_durable(), self.failures);
+        let mut looked_at = self.freeing.emptied.iter().take(LOOKED_AT_MAX);
+        // A note that is void has to be made anew, by who frees.
+        let is_due = |note: &Note| note.failures != failures || is_durable(note);
+        looked_at.any(|(id, note)| is_due(note) && !self.is_held(*id))
     }
 
     fn wants_removal(&self) -> bool {
@@ -250,17 +281,27 @@ impl<K: Keys> Engine<K> {
         let Some(segment) = self.segments.get_mut(id.0 as usize).and_then(Option::take) else {
             return;
         };
-        self.counts.files_removed += 1;
         self.chain.push_tolerant(Action::Remove { file: segment.file(id) });
         // Only then may another segment have its number.
         self.chain.push(Action::FlushDirectory { directory: segment.directory });
         self.preparing = Some(Preparing::Removing(id));
     }
 
+    /// The file is gone.
+    pub(super) fn note_removed(&mut self, id: SegmentId) {
+        self.counts.files_removed += 1;
+        self.freeing.numbers.insert(id);
+    }
+
     /// The manifest could not be written; the segment is as it was.
     pub(super) fn keep_segment(&mut self, id: SegmentId) {
-        self.freeing.remove_at_ms = self.now_ms + REMOVE_RETRY_MS;
+        self.put_off_removal();
         self.free.push(id);
+    }
+
+    /// A file could not be removed.
+    pub(super) fn put_off_removal(&mut self) {
+        self.freeing.remove_at_ms = self.now_ms + REMOVE_RETRY_MS;
     }
 
     /// The number of the next segment that is made: one that was used before, if there is one.

@@ -312,9 +312,7 @@ impl<K: Keys> Engine<K> {
             (Progress::Finished, Some(Preparing::Growing(kmax))) => self.end_growth(kmax),
             (Progress::Finished, Some(Preparing::Freeing(id))) => self.end_freeing(id),
             (Progress::Finished, Some(Preparing::Dropping(id))) => self.end_removal(id),
-            (Progress::Finished, Some(Preparing::Removing(id))) => {
-                self.freeing.numbers.insert(id);
-            }
+            (Progress::Finished, Some(Preparing::Removing(id))) => self.note_removed(id),
             // It is cleared away, and the number is free again.
             (Progress::Finished, Some(Preparing::Clearing(_)) | None) => {}
             (Progress::Broken(broken), preparing) => self.break_chain(broken, preparing),
@@ -342,7 +340,7 @@ impl<K: Keys> Engine<K> {
             Some(Preparing::Freeing(id)) => return self.leave_segment(id),
             Some(Preparing::Dropping(id)) => return self.keep_segment(id),
             // Its number is not used again before the next open.
-            Some(Preparing::Removing(_)) => return,
+            Some(Preparing::Removing(_)) => return self.put_off_removal(),
             Some(Preparing::Making(..) | Preparing::Clearing(_)) | None => {}
         }
         self.attempts = self.attempts.saturating_add(1);

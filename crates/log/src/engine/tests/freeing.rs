@@ -105,7 +105,9 @@ fn a_flush_that_fails_has_everything_noted_anew() {
     while log.engine.failures == 0 || !log.engine.stranded.is_empty() {
         assert!(log.step());
     }
+    assert!(log.engine.has_ready(), "nobody is woken to note it anew");
     assert!(!log.engine.begin_freeing(), "freed before the copy is flushed");
+    assert!(!log.engine.has_ready(), "somebody is woken for nothing");
     assert_eq!(log.engine.counts().segments_freed, 0, "freed before the copy is flushed");
     log.settle();
     assert_eq!(log.engine.counts().segments_freed, 1);
@@ -326,6 +328,7 @@ fn a_file_whose_row_is_gone_is_removed_by_the_next_open() {
     log.disk.fault = None;
     let rows = log.engine.manifest().rows.len();
     assert!(segments(&log) > rows, "no file was left");
+    assert_eq!(log.engine.counts().files_removed, 0, "a file that is there counts as removed");
     let log = log.reopen();
     assert_eq!(log.report.damages, []);
     assert!(log.report.foreign.is_empty(), "{:?}", log.report.foreign);
