@@ -246,14 +246,16 @@ impl Run {
             Error::Unreachable { .. } if self.unread.is_any() => true,
             // The error names the place.
             Error::Damaged { .. } | Error::OtherKey { .. } | Error::Unreachable { .. } => {
-                self.has_lied()
+                self.has_lied() || self.may_show_older(key)
             }
             _ => false,
         };
         if !is_explained {
             return Err(format!("a get of key {key} failed without a reason: {error}"));
         }
-        if is_check {
+        if is_check && self.may_show_older(key) {
+            self.hide_unreadable(key);
+        } else if is_check {
             self.promises.is_unreadable(key);
         }
         Ok(())

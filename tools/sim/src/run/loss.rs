@@ -63,16 +63,29 @@ impl Run {
             return Err(format!("key {key} has a value that it never had"));
         };
         let promised = self.promises.oldest(key).map_or(0, |version| version.number);
-        let places = self.places.get(&promised).map_or(&[][..], Vec::as_slice);
-        let is_named = places.iter().any(|place| self.unread.names(*place));
-        // Or what came after it was durable, although nobody was told, and has freed its segment.
-        let is_named = is_named || self.has_unread_after(key, promised);
-        if !is_named && !self.promises.allows(key, seen, times) {
+        if !self.may_show_older(key) && !self.promises.allows(key, seen, times) {
             return Err(format!("key {key}: version {promised} is not there, and is not named"));
         }
         self.count("keys hidden by what could not be read");
         self.unread.hide(key, newest.number, shown);
         Ok(())
+    }
+
+    /// Whether the log has named the place of what was promised of a key. It may show what is older
+    /// then, and of a large value parts that have gone since, because nobody needed them.
+    pub(super) fn may_show_older(&self, key: u64) -> bool {
+        let promised = self.promises.oldest(key).map_or(0, |version| version.number);
+        let places = self.places.get(&promised).map_or(&[][..], Vec::as_slice);
+        let is_named = places.iter().any(|place| self.unread.names(*place));
+        // Or what came after it was durable, although nobody was told, and has freed its segment.
+        is_named || self.has_unread_after(key, promised)
+    }
+
+    /// Notes that the newest version of a key may be back after the next open, and an older one
+    /// cannot be read.
+    pub(super) fn hide_unreadable(&mut self, key: u64) {
+        let newest = self.promises.newest(key).number;
+        self.unread.hide(key, newest, Version::NEVER);
     }
 
     /// Whether something could not be read where a version of the key is that came after this one.
