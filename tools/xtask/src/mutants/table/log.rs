@@ -48,6 +48,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             "damage is named where there is none",
             "after a crash: Wrong",
             "failed without a reason: damaged record",
+            "a copy is damaged",
         ],
     },
     Mutant {
@@ -69,7 +70,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &["what: Missing", "after a crash: Wrong"],
+        symptoms: &["what: Missing", "after a crash: Wrong", "damage is named where there is none"],
     },
     Mutant {
         name: "log_checksum_without_header",
