@@ -125,6 +125,8 @@ impl<K: Keys> Engine<K> {
         engine.next_sequence = manifest.run * RUN_SEQUENCES;
         engine.manifest = manifest;
         engine.note_empty(&foreign);
+        // What was dead when it was closed may be more than the target allows.
+        engine.compaction.look_again();
         Ok((engine, report))
     }
 
