@@ -69,6 +69,8 @@ struct Look {
 /// What a store may take.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 struct Bound {
+    /// Keys and values that are stored, which space is divided by.
+    user_bytes: u64,
     /// What has to be kept, as the store says, or else keys and values.
     data_bytes: u64,
     /// That and the share above it.
@@ -78,10 +80,10 @@ struct Bound {
 }
 
 impl Bound {
-    fn new(data_bytes: u64, percent: u32, own: Option<OwnSpace>) -> Self {
+    fn new(user_bytes: u64, data_bytes: u64, percent: u32, own: Option<OwnSpace>) -> Self {
         let space_bytes = data_bytes * u64::from(percent) / 100;
         let kept_bytes = own.map_or(0, |own| KEPT_SEGMENTS_MAX * own.segment_bytes);
-        Self { data_bytes, space_bytes, kept_bytes }
+        Self { user_bytes, data_bytes, space_bytes, kept_bytes }
     }
 
     fn holds(&self, bytes: u64) -> bool {
@@ -94,7 +96,7 @@ impl Bound {
 struct Shrunk {
     bound: Bound,
     removes_per_s: f64,
-    /// From the last remove until the bound held.
+    /// From the last remove until the bound held, and went on holding.
     held_after_s: Option<f64>,
     looks: Vec<Look>,
 }
@@ -149,7 +151,7 @@ impl Bench<'_> {
         let own = engine.space();
         let user_bytes = u64::from(load.records()) * (load.value_bytes() as u64 + 4);
         let data_bytes = own.map_or(user_bytes, |own| own.used_bytes);
-        let bound = Bound::new(data_bytes, options.space_percent, own);
+        let bound = Bound::new(user_bytes, data_bytes, options.space_percent, own);
 
         let written = device::write_bytes();
         let churn = Churn { options, load: &load, ledger: &ledger, popularity };
@@ -200,8 +202,9 @@ impl Bench<'_> {
         before: Bound,
     ) -> io::Result<Shrunk> {
         let options = self.options;
-        let data_bytes = before.data_bytes / u64::from(ONE_KEPT_OF);
-        let bound = Bound::new(data_bytes, options.space_percent, engine.space());
+        let left = |bytes: u64| bytes / u64::from(ONE_KEPT_OF);
+        let (user_bytes, data_bytes) = (left(before.user_bytes), left(before.data_bytes));
+        let bound = Bound::new(user_bytes, data_bytes, options.space_percent, engine.space());
         let begun = Instant::now();
         let removed = ledger.remove_most(&mut *engine.session()?)?;
         engine.flush()?;
@@ -219,6 +222,8 @@ impl Bench<'_> {
                 if changed.elapsed() >= STILL_TIME {
                     break;
                 }
+            } else {
+                held_after_s = None;
             }
             std::thread::sleep(options.sample_time);
         }

@@ -77,7 +77,7 @@ impl Sample {
              looks above, worst {:.1} ms; p99 {:.0} us at half the rate, {:.0} us quiet",
             self.churned.per_s,
             self.write_amplification.unwrap_or(f64::NAN),
-            share(self.most_bytes(), self.bound.data_bytes),
+            share(self.most_bytes(), self.bound.user_bytes),
             self.churned.worst_ms,
             self.busy.p99_us,
             self.quiet.p99_us,
@@ -148,13 +148,13 @@ impl Report {
     fn lines(&self, row: &Row) -> Vec<Line> {
         let name = self.engines.iter().position(|kind| kind.name == row.engine).unwrap_or(0);
         let Some(sample) = row.samples.first() else { return Vec::new() };
-        let data_bytes = sample.bound.data_bytes;
+        let user_bytes = sample.bound.user_bytes;
         let at = |look: &Look| look.overwrites as f64;
-        let points = sample.looks.iter().map(|it| (at(it), share(it.bytes, data_bytes)));
+        let points = sample.looks.iter().map(|it| (at(it), share(it.bytes, user_bytes)));
         let mut lines = vec![Line { name, is_dashed: false, points: points.collect() }];
         if sample.bound.kept_bytes > 0 {
             let bytes = sample.bound.space_bytes + sample.bound.kept_bytes;
-            let bound = sample.looks.iter().map(|it| (at(it), share(bytes, data_bytes)));
+            let bound = sample.looks.iter().map(|it| (at(it), share(bytes, user_bytes)));
             lines.push(Line { name, is_dashed: true, points: bound.collect() });
         }
         lines
@@ -233,7 +233,7 @@ impl Row {
 fn write_churn(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt::Result {
     let per_s = row.median(|it| it.churned.per_s);
     let of_rival = per_s / rival.map_or(f64::NAN, |rival| rival.median(|it| it.churned.per_s));
-    let most = row.most(|it| share(it.most_bytes(), it.bound.data_bytes));
+    let most = row.most(|it| share(it.most_bytes(), it.bound.user_bytes));
     let looks = row.samples.iter().map(Sample::looks_above);
     let (looks, above) = looks.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     writeln!(
@@ -300,7 +300,7 @@ mod tests {
     use crate::machine::Machine;
 
     fn sample(per_s: f64, bytes: u64) -> Sample {
-        let bound = Bound { data_bytes: 100, space_bytes: 130, kept_bytes: 20 };
+        let bound = Bound { user_bytes: 100, data_bytes: 100, space_bytes: 130, kept_bytes: 20 };
         let look = |bytes| Look { at_s: 0.5, overwrites: 9, bytes, own: None };
         let pace = |p99_us| Pace { per_s, p99_us, worst_ms: 7.0, ..Pace::default() };
         let looks = vec![look(bytes)];
