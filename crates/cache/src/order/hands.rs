@@ -210,10 +210,7 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
             {
                 // Slots are not what is scarce: nobody goes for one.
                 walk.runs.relabel(run, Partition::Hot, false);
-            } else if walk.evictions_max.is_none()
-                && spares_run(walk)
-                && (is_bare || self.border(walk.runs) == Border::GrowHot)
-            {
+            } else if spares_run(walk) && (is_bare || self.border(walk.runs) == Border::GrowHot) {
                 let run = walk.runs.oldest(Partition::Temporary)?;
                 self.convert(walk, run);
             } else if is_bare {
@@ -221,7 +218,7 @@ impl<P: Policy, T: Copy + Default> Hands<P, T> {
             } else if let Some(target) = self.step(walk, Partition::Hot) {
                 break target;
             }
-            if walk.steps == 0 || walk.is_over() {
+            if walk.steps == 0 {
                 return None;
             }
         };
@@ -323,11 +320,12 @@ where
     }
 
     fn turn_out(&mut self, runs: &mut Runs, slots: &mut S) -> Option<usize> {
-        let mut walk = Walk::for_one_eviction(runs, slots);
+        let mut walk = Walk::new(runs, slots);
+        let before = walk.slots.evictions();
         while walk.steps > 0 {
             let from = self.giver(&walk);
             let slot = self.step(&mut walk, from);
-            if walk.is_over() {
+            if walk.slots.evictions() > before {
                 return slot;
             }
             if let Some(slot) = slot {

@@ -103,25 +103,12 @@ struct Walk<'a, S> {
     slots: &'a mut S,
     /// Records that may still be looked at.
     steps: usize,
-    /// With so many evictions of these slots it is over: for who wants one and no more.
-    evictions_max: Option<u64>,
 }
 
 impl<'a, S: Slots> Walk<'a, S> {
     #[inline]
     fn new(runs: &'a mut Runs, slots: &'a mut S) -> Self {
-        Self { runs, slots, steps: STEPS_MAX, evictions_max: None }
-    }
-
-    /// One that is over with one eviction.
-    fn for_one_eviction(runs: &'a mut Runs, slots: &'a mut S) -> Self {
-        let evictions_max = Some(slots.evictions() + 1);
-        Self { evictions_max, ..Self::new(runs, slots) }
-    }
-
-    /// Whether nothing more may be evicted.
-    fn is_over(&self) -> bool {
-        self.evictions_max.is_some_and(|most| self.slots.evictions() >= most)
+        Self { runs, slots, steps: STEPS_MAX }
     }
 
     #[inline]

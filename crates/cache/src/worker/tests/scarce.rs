@@ -118,38 +118,3 @@ fn of_values_that_are_being_sent_no_more_go_than_are_asked_for() {
         table.validate();
     }
 }
-
-#[test]
-fn of_hot_values_that_are_being_sent_no_more_go_than_are_asked_for() {
-    const VALUES: u64 = 1500;
-    const VALUE_LEN: usize = 5000;
-    let config = CacheConfig { writers: 1, hash_seed: 7, ..CacheConfig::new(64 << 20) };
-    let cache = Cache::new(config, Clock::manual(1_000_000)).expect("a cache");
-    let mut worker = cache.worker().expect("a place");
-    let get_all = |worker: &mut Worker| {
-        let get = |number| match worker.get(worker.key(&name(number)), &mut Vec::new()) {
-            Get::Large(pinned) => Some(pinned),
-            Get::Miss => None,
-            other => panic!("{other:?}"),
-        };
-        (0..VALUES).filter_map(get).collect::<Vec<_>>()
-    };
-    for number in 0..VALUES {
-        set(&mut worker, &name(number), &pattern(VALUE_LEN, number));
-    }
-    let table = cache.table();
-    let owners = table.sub_tables().iter().filter(|sub_table| sub_table.blocks() > 0);
-    let owner = owners.max_by_key(|sub_table| sub_table.bytes(&table.memory)).expect("one");
-    // Those that the hand meets become hot.
-    drop(get_all(&mut worker));
-    assert!(owner.give_value(&table.memory));
-    let pins = get_all(&mut worker);
-    let before = cache.stats().evictions;
-    assert!(owner.give_value(&table.memory));
-    let gone = cache.stats().evictions - before;
-    let most = (crate::geometry::BLOCK_BYTES / VALUE_LEN) as u64 + 1;
-    assert!(gone <= most, "{gone} values for a block's worth, which {most} are");
-    drop(pins);
-    worker.quiesce();
-    table.validate();
-}
