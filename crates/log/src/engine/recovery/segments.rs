@@ -33,21 +33,22 @@ enum Headed {
     Damaged,
 }
 
-/// Removes the segments that were on their way when the log ended, to it or from it. Says which are
-/// somebody else's.
+/// Removes the segments that were on their way when the log ended, to it or from it, and makes sure
+/// of what was removed before: a flush of it may have failed, and its number may be used in another
+/// directory now. Says which are somebody else's.
 ///
 /// # Errors
 /// When one is not what such a segment is: it belongs to another log, or has records.
 pub(super) fn remove_unlisted<K: Keys>(
     source: &mut Source<'_>,
     found: &Found,
-    manifest: &Manifest,
+    (manifest, directories): (&Manifest, u16),
     index: &K,
     report: &mut Report,
 ) -> Result<BTreeSet<SegmentId>, Error> {
     let mut foreign = BTreeSet::new();
     let listed: BTreeSet<SegmentId> = manifest.rows.iter().map(|row| row.segment).collect();
-    let mut directories = BTreeSet::new();
+    let mut has_removed = false;
     for (id, (directory, bytes)) in &found.segments {
         if listed.contains(id) {
             continue;
@@ -69,14 +70,14 @@ pub(super) fn remove_unlisted<K: Keys>(
             foreign.insert(*id);
             continue;
         }
-        if directories.is_empty() {
+        if !has_removed {
             // The manifest without its row may not be durable: only the process may have ended.
             source.perform(Action::FlushDirectory { directory: DirectoryId(0) })?;
         }
         source.perform(Action::Remove { file })?;
-        directories.insert(*directory);
+        has_removed = true;
     }
-    for directory in directories {
+    for directory in (0..directories).map(DirectoryId) {
         source.perform(Action::FlushDirectory { directory })?;
     }
     Ok(foreign)

@@ -334,3 +334,25 @@ fn a_file_whose_row_is_gone_is_removed_by_the_next_open() {
     assert!(log.report.foreign.is_empty(), "{:?}", log.report.foreign);
     assert_eq!(segments(&log), rows);
 }
+
+/// The flush after the last removal may have failed: before a number is used again in another
+/// directory, the file must be gone for good.
+#[test]
+fn an_open_makes_sure_of_what_was_removed_before() {
+    use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
+    let mut disk = MemoryDisk::default();
+    let open = |disk: &mut MemoryDisk| {
+        open_in(disk, 3, shape(), Mode::Safe, map_keys).unwrap();
+    };
+    open(&mut disk);
+    let flushed = Rc::new(RefCell::new(BTreeSet::new()));
+    let noted = Rc::clone(&flushed);
+    disk.fault = Some(Box::new(move |action| {
+        if let Action::FlushDirectory { directory } = action {
+            noted.borrow_mut().insert(directory.0);
+        }
+        None
+    }));
+    open(&mut disk);
+    assert_eq!(*flushed.borrow(), BTreeSet::from([0, 1, 2]));
+}
