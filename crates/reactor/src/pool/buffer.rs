@@ -7,7 +7,7 @@ use super::{Class, Share, Shelves};
 /// Memory of a pool with some bytes in it. Dropped, it goes back to its pool.
 pub struct Buffer {
     memory: Box<[u8]>,
-    /// At most [`BUFFER_BYTES_MAX`]. Buffers are moved often, so they are kept short.
+    /// At most [`super::BUFFER_BYTES_MAX`]. Buffers are moved often, so they are kept short.
     len: u32,
     class: Class,
     share: Share,
