@@ -6,7 +6,7 @@ use super::Weight;
 use crate::pool::{Buffer, Class, Share};
 
 /// Places for buffers before the last that an empty chain keeps, so that a steady load does not
-/// allocate and an idle connection, which has two chains, costs little: 4 of 40 bytes, if it has
+/// allocate and an idle connection, which has two chains, costs little: 4 of 32 bytes, if it has
 /// ever had any.
 const KEPT_BUFFERS: usize = 4;
 
