@@ -3,20 +3,32 @@
 use super::Mutant;
 use crate::suites::Suite;
 
+/// What the simulation says of a loss, or of a refusal for which the disk gave no reason. Which of
+/// them a broken log shows first depends on what its seeds do before.
+const LOSSES: &[&str] = &[
+    "after a crash: Wrong",
+    "in a copy: Wrong",
+    "failed without a reason: damaged record",
+    "damage is named where there is none",
+    "an iteration failed: damaged record",
+    "a copy is damaged",
+    "what: Missing",
+];
+
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "log_answer_before_flush",
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &["after a crash: Wrong"],
+        symptoms: LOSSES,
     },
     Mutant {
         name: "log_read_answered_before_flush",
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &["after a crash: Wrong"],
+        symptoms: LOSSES,
     },
     Mutant {
         name: "log_no_next_leader",
@@ -30,47 +42,42 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &["after a crash: Wrong", "in a copy: Wrong"],
+        symptoms: LOSSES,
     },
     Mutant {
         name: "log_head_before_parts",
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &["failed without a reason: damaged record"],
+        symptoms: LOSSES,
     },
     Mutant {
         name: "log_failed_flush_tried_again",
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &[
-            "damage is named where there is none",
-            "after a crash: Wrong",
-            "failed without a reason: damaged record",
-            "a copy is damaged",
-        ],
+        symptoms: LOSSES,
     },
     Mutant {
         name: "log_footer_with_records",
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &["failed without a reason: damaged record", "after a crash: Wrong"],
+        symptoms: LOSSES,
     },
     Mutant {
         name: "log_serve_before_flush",
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &["after a crash: Wrong", "damage is named where there is none"],
+        symptoms: LOSSES,
     },
     Mutant {
         name: "log_no_directory_flush",
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &["what: Missing", "after a crash: Wrong", "damage is named where there is none"],
+        symptoms: LOSSES,
     },
     Mutant {
         name: "log_checksum_without_header",
@@ -168,7 +175,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "disk-sim",
         filter: "seeds_hold",
-        symptoms: &["failed without a reason: damaged record", "after a crash: Wrong"],
+        symptoms: LOSSES,
     },
     Mutant {
         name: "log_backup_any_cut",
