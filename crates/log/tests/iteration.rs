@@ -1,14 +1,17 @@
 //! Logs in files: all that is in one is shown in either order, copied while it is written to, and
 //! looked into without being changed.
 
+mod directory;
+
 use std::{
     collections::BTreeMap,
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
     thread,
 };
 
+use directory::Directory;
 use log::{
     Cursor, Log, Options, Order,
     engine::{Mode, Put},
@@ -16,26 +19,6 @@ use log::{
     format::{LogId, manifest::IndexKind},
     index::{IndexLimits, Keyed},
 };
-
-/// A directory that is removed in the end.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("kelvin-{name}-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).expect("a new directory");
-        Self(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 const INTEGERS: IndexKind = IndexKind::Flat { kmin: 10, kmax: 5000 };
 const LIMITS: IndexLimits = IndexLimits { kmax_limit: 1 << 20, entries_max: 100_000 };
@@ -91,7 +74,7 @@ fn all(log: &Log<Keyed>, order: Order, after: Option<&Cursor>) -> (Vec<(u32, Vec
 fn everything_is_shown_once_in_either_order_with_pauses_across_runs() {
     for index in [INTEGERS, strings()] {
         let directory = Directory::new("shown");
-        let mut log = open(&directory.0, index);
+        let mut log = open(directory.path(), index);
         let mut model = BTreeMap::new();
         let mut order = Vec::new();
         for at in 0..3000u32 {
@@ -140,7 +123,7 @@ fn everything_is_shown_once_in_either_order_with_pauses_across_runs() {
                     break;
                 }
                 log.close().expect("stops");
-                log = open(&directory.0, index);
+                log = open(directory.path(), index);
             }
             assert_eq!(shown.len(), model.len(), "{order:?}");
             shown.sort_unstable();
@@ -153,7 +136,7 @@ fn everything_is_shown_once_in_either_order_with_pauses_across_runs() {
 #[test]
 fn under_writes_what_stays_is_shown_once_and_a_copy_is_one_moment() {
     let directory = Directory::new("busy");
-    let log = open(&directory.0, INTEGERS);
+    let log = open(directory.path(), INTEGERS);
     for key in 10..3000u32 {
         put(&log, key, &key.to_le_bytes());
     }
@@ -187,9 +170,9 @@ fn under_writes_what_stays_is_shown_once_and_a_copy_is_one_moment() {
             assert!(even.eq((10..3000).step_by(2)), "{order:?}: one that stays is missing");
         }
         let known = (first.load(Ordering::SeqCst), second.load(Ordering::SeqCst));
-        log.backup(&copy.0, &mut |_| {}, &mut |_| {}).expect("copies");
+        log.backup(copy.path(), &mut |_| {}, &mut |_| {}).expect("copies");
         done.store(true, Ordering::SeqCst);
-        let copied = open(&copy.0, INTEGERS);
+        let copied = open(copy.path(), INTEGERS);
         let at = |key: u64| {
             let stored = copied.get(&key.to_le_bytes()).expect("undamaged").expect("there");
             u32::from_le_bytes(stored.value[..4].try_into().expect("four bytes"))
@@ -199,11 +182,11 @@ fn under_writes_what_stays_is_shown_once_and_a_copy_is_one_moment() {
         assert!(got_first >= got_second, "the second was written after the first");
         assert_eq!(all(&copied, Order::Key, None).0.len(), 2990);
         assert!(matches!(
-            log.backup(&directory.0, &mut |_| {}, &mut |_| {}),
+            log.backup(directory.path(), &mut |_| {}, &mut |_| {}),
             Err(Error::InUse { .. })
         ));
         drop(copied);
-        assert_eq!(log.backup(&copy.0, &mut |_| {}, &mut |_| {}), Err(Error::NotEmpty));
+        assert_eq!(log.backup(copy.path(), &mut |_| {}, &mut |_| {}), Err(Error::NotEmpty));
     });
 }
 
@@ -226,7 +209,7 @@ fn contents(path: &Path) -> BTreeMap<String, Vec<u8>> {
 fn looking_into_a_log_changes_nothing_after_a_stop_and_after_a_crash() {
     for is_clean in [true, false] {
         let directory = Directory::new("looked");
-        let log = open(&directory.0, strings());
+        let log = open(directory.path(), strings());
         for key in 0..500 {
             put(&log, key, &[7; 3000]);
         }
@@ -236,9 +219,9 @@ fn looking_into_a_log_changes_nothing_after_a_stop_and_after_a_crash() {
             log.close().expect("stops");
         } else {
             // A copy of a log that serves is what a crash leaves.
-            log.backup(&crashed.0, &mut |_| {}, &mut |_| {}).expect("copies");
+            log.backup(crashed.path(), &mut |_| {}, &mut |_| {}).expect("copies");
         }
-        let path = if is_clean { &directory.0 } else { &crashed.0 };
+        let path = if is_clean { directory.path() } else { crashed.path() };
         let before = contents(path);
         let inspect = || Log::<Keyed>::inspect(&options(path, strings()), LIMITS, &mut |_| {});
         let (looked, report) = inspect().expect("looks");
@@ -255,10 +238,10 @@ fn looking_into_a_log_changes_nothing_after_a_stop_and_after_a_crash() {
         );
         assert!(looked.space().live_bytes > 500 * 3000);
         let copy = Directory::new("of-looked");
-        looked.backup(&copy.0, &mut |_| {}, &mut |_| {}).expect("copies");
+        looked.backup(copy.path(), &mut |_| {}, &mut |_| {}).expect("copies");
         assert!(matches!(inspect().map(drop), Err(Error::InUse { .. })));
         drop(looked);
         assert_eq!(contents(path), before, "clean: {is_clean}");
-        assert_eq!(all(&open(&copy.0, strings()), Order::Insertion, None).0.len(), 500);
+        assert_eq!(all(&open(copy.path(), strings()), Order::Insertion, None).0.len(), 500);
     }
 }

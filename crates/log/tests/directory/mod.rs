@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 /// A directory that is removed in the end.
@@ -11,7 +12,10 @@ pub(crate) struct Directory(PathBuf);
 impl Directory {
     /// An empty one.
     pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("kelvin-{name}-{}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("kelvin-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).expect("a new directory");
         Self(path)
     }
