@@ -24,6 +24,15 @@ pub(super) fn seal(log: &mut Log) {
     log.settle();
 }
 
+/// New values of seven keys, all written.
+pub(super) fn overwrite_seven(log: &mut Log) {
+    for key in 0..7u8 {
+        log.put(&[key], &[key; 901]).unwrap();
+    }
+    log.engine.drain();
+    log.settle();
+}
+
 /// Eight keys in one segment, of which five are dead.
 pub(super) fn mostly_dead(log: &mut Log) -> SegmentId {
     // Nothing moves before it is wanted.
@@ -180,11 +189,7 @@ fn a_new_head_comes_when_the_copies_of_its_parts_are_flushed() {
         log.put(&[key], &[key; 900]).unwrap();
     }
     seal(&mut log);
-    for key in 0..7u8 {
-        log.put(&[key], &[key; 901]).unwrap();
-    }
-    log.engine.drain();
-    log.settle();
+    overwrite_seven(&mut log);
     log.engine.settings.space_target_percent = 130;
     while log.step() {
         let Some(tail) = &log.engine.copies.tail else { continue };

@@ -69,9 +69,7 @@ fn a_head_that_cannot_be_read_keeps_all_segments_until_its_key_is_written_anew()
     let (id, head) = place_of(&log, b"large");
     let segments = [id, place_of(&log, b"other").0];
     log.disk.files.get_mut(&segment(id.0)).unwrap()[head as usize + 50] ^= 1;
-    let begun = |log: &Log| {
-        segments.map(|id| log.engine.segment(id).map(|segment| segment.smallest_sequence))
-    };
+    let begun = |log: &Log| segments.map(|id| log.engine.segment(id).map(|segment| segment.begun));
     let before = begun(&log);
     let mut log = log.reopen();
     assert_eq!(log.report.damages.len(), 1);

@@ -1,7 +1,7 @@
 //! What those who read see of what compaction moves.
 
 use super::{
-    copies::{compacting, mostly_dead, seal, step_to_copies, value},
+    copies::{compacting, mostly_dead, overwrite_seven, seal, step_to_copies, value},
     *,
 };
 
@@ -99,11 +99,7 @@ fn no_head_moves_out_of_a_segment_that_was_pinned_while_it_was_read() {
         log.put(&[key], &[key; 900]).unwrap();
     }
     seal(&mut log);
-    for key in 0..7u8 {
-        log.put(&[key], &[key; 901]).unwrap();
-    }
-    log.engine.drain();
-    log.settle();
+    overwrite_seven(&mut log);
     log.engine.settings.space_target_percent = 130;
     log.engine.compaction.look_again();
     loop {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::{
-    engine::space::Role,
+    engine::space::{Role, Segment},
     keys::{KeyFlaw, KeyHash},
     plan::Disk,
     position::Entry,
@@ -101,7 +101,9 @@ fn after_a_stop_in_order_only_headers_of_used_segments_are_read_and_nothing_diff
     let live = |engine: &Engine<KeptKeys>| {
         // Of one that was freed a crash leaves one without a record.
         let segments = engine.segments.iter().flatten().filter(|it| it.live_bytes > 0);
-        segments.map(|it| (it.role, it.live_bytes, it.smallest_sequence)).collect::<Vec<_>>()
+        let bytes = |it: &Segment| (it.live_bytes, it.all_bytes, it.packed_bytes);
+        let order = |it: &Segment| (it.begun, it.tombstone_bytes, it.greatest_tombstone);
+        segments.map(|it| (it.role, bytes(it), order(it))).collect::<Vec<_>>()
     };
     engine.close(&mut disk, 0).unwrap();
     let closed = live(&engine);
