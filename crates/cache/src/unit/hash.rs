@@ -2,14 +2,11 @@
 
 use std::hash::Hasher;
 
-/// The hash of a key, the same in every process (the finalizer of SplitMix64, Steele, Lea and
-/// Flood 2014).
+/// The hash of a key, the same in every process: SplitMix64's for that seed (Steele, Lea and Flood
+/// 2014).
 #[inline]
 pub(super) fn hash_of(key: u64) -> u64 {
-    let mut hash = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ hash >> 31
+    base::random::mix(key.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
 /// [`hash_of`] for maps.
