@@ -159,7 +159,7 @@ impl Bench<'_> {
         work::settle(options.settle_time_max);
         let after = device::write_bytes();
         let written = after.zip(written).map(|(after, before)| after - before);
-        let user_bytes = churned.count * load.value_bytes() as u64;
+        let put_bytes = churned.count * load.value_bytes() as u64;
         ledger.check(&*engine, false)?;
         let half_per_s = churned.pace.per_s / 2.0;
         let mut draws = Draws::new(&load, popularity, (0, 1));
@@ -179,7 +179,7 @@ impl Bench<'_> {
             settings,
             bound,
             churned: churned.pace,
-            write_amplification: written.map(|bytes| bytes as f64 / user_bytes as f64),
+            write_amplification: written.map(|bytes| bytes as f64 / put_bytes as f64),
             looks,
             busy,
             quiet: self.quiet(&load, kind, half_per_s)?,

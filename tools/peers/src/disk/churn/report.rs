@@ -121,7 +121,6 @@ impl Report {
 
     fn blocks(&self) -> Vec<(Size, Popularity)> {
         let mut blocks: Vec<_> = self.rows.iter().map(|row| (row.size, row.keys)).collect();
-        blocks.dedup();
         let mut seen = Vec::new();
         blocks.retain(|block| {
             let is_new = !seen.contains(block);
