@@ -74,8 +74,8 @@ impl<K: Keys> Shared<K> {
         state.engine.manifest().shape.part_bytes as usize
     }
 
-    /// A thread behind: until the log is stopped.
-    /// `moves_first`: moves come before records when they fall behind.
+    /// A thread behind, until the log is stopped. With `moves_first`, moves come before records
+    /// when they fall behind.
     pub(super) fn run(&self, moves_first: bool) {
         let mut state = self.lock();
         let mut ends = state.engine.move_ends();

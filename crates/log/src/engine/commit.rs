@@ -23,7 +23,7 @@ impl<K: Keys> Engine<K> {
         self.count_written(plan)
     }
 
-    /// The next action for anything else: footers, and segments that are prepared ahead.
+    /// The next action for anything else: footers, segments that are made ahead or emptied, moves.
     pub fn poll_upkeep(&mut self, now_ms: u64) -> Option<Plan> {
         self.now_ms = now_ms;
         self.begin_sealing();
@@ -114,6 +114,7 @@ impl<K: Keys> Engine<K> {
     pub(super) fn reclaim(&mut self) {
         for buffer in std::mem::take(&mut self.retired) {
             match Arc::try_unwrap(buffer) {
+                // Of copies: only those are of no pool.
                 Ok(buffer) if buffer.number().is_none() => self.copies.buffers.push(buffer),
                 Ok(buffer) => self.buffers.push(buffer),
                 Err(shared) => self.retired.push(shared),

@@ -9,7 +9,7 @@ use super::{
     Engine,
     room::{Needed, RECORD_BYTES_MIN},
     sealing::Sealing,
-    space::{RESERVE, Role},
+    space::RESERVE,
     tail::Tail,
 };
 use crate::{
@@ -126,12 +126,7 @@ impl<K: Keys> Engine<K> {
         if self.free.len() <= kept {
             return false;
         }
-        let id = self.free.remove(0);
-        let shape = self.manifest.shape;
-        let segment = self.segment_mut(id).expect("invariant: free segments are segments");
-        segment.role = Role::Open;
-        let (file, seed) = (segment.file(id), segment.seed);
-        let mut tail = Tail::new(file, id, seed, shape.block_bytes, shape.segment_bytes);
+        let mut tail = self.open_free(0);
         tail.is_for_puts = false;
         tail.is_for_copies = true;
         self.copies.tail = Some(tail);

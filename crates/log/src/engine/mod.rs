@@ -85,8 +85,8 @@ const REWRITE_CHUNKS: usize = 2;
 /// Failed flushes after which a log goes on.
 const FAILURES_MAX: u32 = 1;
 
-/// Segments at a time that are full and not yet sealed: the footer of one is written while
-/// records of the next are.
+/// Segments at a time, those of copies aside, that are full and not yet sealed: the footer of one
+/// is written while records of the next are.
 const CLOSING_MAX: usize = 2;
 
 /// Up to which record, in the order in which they were taken, something waits.

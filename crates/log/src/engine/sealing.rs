@@ -226,12 +226,11 @@ impl<K: Keys> Engine<K> {
         if !sealing.tail.is_for_copies {
             self.compaction.note_sealed();
         }
-        let (segment, smallest) = (sealing.tail.segment, sealing.footer.smallest_sequence());
+        let segment = sealing.tail.segment;
         self.retired.extend(sealing.tail.into_buffers());
         self.spare.keep(sealing.footer.listed);
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = role;
-            segment.smallest_sequence = smallest;
             segment.may_be_freed = role == Role::Sealed;
         }
         self.note_if_empty(segment);

@@ -164,15 +164,20 @@ impl<K: Keys> Engine<K> {
         }
         let written = self.free.iter().position(|id| self.is_written(*id));
         let at = written.filter(|_| purpose == Purpose::Put).unwrap_or(0);
+        let mut tail = self.open_free(at);
+        tail.is_for_puts = purpose == Purpose::Put;
+        self.open = Some(tail);
+        Ok(Taken::Taken)
+    }
+
+    /// A tail in one of the empty segments.
+    pub(super) fn open_free(&mut self, at: usize) -> Tail {
         let id = self.free.remove(at);
         let shape = self.manifest.shape;
         let segment = self.segment_mut(id).expect("invariant: free segments are segments");
         segment.role = Role::Open;
         let (file, seed) = (segment.file(id), segment.seed);
-        let mut tail = Tail::new(file, id, seed, shape.block_bytes, shape.segment_bytes);
-        tail.is_for_puts = purpose == Purpose::Put;
-        self.open = Some(tail);
-        Ok(Taken::Taken)
+        Tail::new(file, id, seed, shape.block_bytes, shape.segment_bytes)
     }
 
     /// Empty segments that values leave.

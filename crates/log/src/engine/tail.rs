@@ -5,7 +5,8 @@
 //!    padded to whole blocks, and from then on not changed; so no block is written twice.
 //! 2. A chunk stays in memory until a flush that was begun after its write was reported is
 //!    reported. Until then its records are read from here.
-//! 3. Tickets of a tail are one range without holes: a tail is the only one open while it grows.
+//! 3. Tickets of a tail are one range without holes: of the tails for copies one is open at a time,
+//!    and one of the others, and each kind has tickets of its own.
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 

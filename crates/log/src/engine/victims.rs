@@ -54,6 +54,13 @@ pub(super) struct Floor {
     second: u64,
 }
 
+impl Floor {
+    /// The smallest sequence in any segment but this one.
+    fn elsewhere(&self, id: SegmentId) -> u64 {
+        if self.first.1 == id { self.second } else { self.first.0 }
+    }
+}
+
 /// What is to be done for the log to take less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
@@ -149,8 +156,7 @@ impl<K: Keys> Engine<K> {
 
     /// Bytes of tombstones that may not vanish.
     fn staying_tombstones(&self, id: SegmentId, segment: &Segment, floor: &Floor) -> u64 {
-        let elsewhere = if floor.first.1 == id { floor.second } else { floor.first.0 };
-        let may_vanish = segment.greatest_tombstone < elsewhere;
+        let may_vanish = segment.greatest_tombstone < floor.elsewhere(id);
         if may_vanish { 0 } else { segment.tombstone_bytes }
     }
 
@@ -168,8 +174,7 @@ impl<K: Keys> Engine<K> {
 
     /// The smallest sequence of a value in any other segment.
     pub(super) fn smallest_elsewhere(&self, id: SegmentId) -> u64 {
-        let floor = self.floor();
-        if floor.first.1 == id { floor.second } else { floor.first.0 }
+        self.floor().elsewhere(id)
     }
 
     pub(super) fn floor(&self) -> Floor {

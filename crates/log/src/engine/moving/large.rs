@@ -25,7 +25,7 @@ pub(super) struct Large {
     /// Which parts were copied, from where and to where.
     copies: Vec<(u16, Position, (Position, SizeClass))>,
     /// Of the segments of the copies, which nothing makes live yet.
-    _pins: Vec<Pin>,
+    pins: Vec<Pin>,
     /// Up to which ticket copies must be durable.
     below: u64,
 }
@@ -37,7 +37,7 @@ impl Moving {
     }
 
     fn large_mut(&mut self, hash: KeyHash, head: Position) -> &mut Large {
-        let new = || Large { head, copies: Vec::new(), _pins: Vec::new(), below: 0 };
+        let new = || Large { head, copies: Vec::new(), pins: Vec::new(), below: 0 };
         let large = self.larges.entry(hash).or_insert_with(new);
         if large.head != head {
             *large = new();
@@ -68,7 +68,7 @@ impl<K: Keys> Engine<K> {
         let below = self.next_copy_ticket();
         let large = moving.large_mut(listed.hash, head);
         large.copies.push((listed.part, from, (copy, class)));
-        large._pins.extend(pin);
+        large.pins.extend(pin);
         large.below = below;
         true
     }

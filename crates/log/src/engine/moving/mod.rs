@@ -41,7 +41,7 @@ const HELD_MS: u64 = 1000;
 /// Segments that are looked into one after the other when nothing is to be read of them.
 const TURNS_MAX: usize = 4;
 
-/// When a segment of so many parts of all of one is dead more, a victim is looked for.
+/// A victim is looked for when this part of a segment more is dead: an eighth.
 const LOOK_AFTER: u64 = 8;
 
 /// What compaction is at.
