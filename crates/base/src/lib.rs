@@ -2,6 +2,7 @@
 //!
 //! - [`sync`]: the only source of atomics, locks and threads, so that loom and shuttle can replace
 //!   them.
+//! - [`aligned`]: memory that direct I/O can use.
 //! - [`hash`]: the keyed hash of keys.
 //! - [`clock`]: time that a step of the wall clock cannot move.
 //! - [`prefetch`]: memory that is asked for before it is needed.
@@ -10,6 +11,7 @@
 //! - [`random`], [`zipf`]: numbers that a seed repeats.
 #![deny(unsafe_code)]
 
+pub mod aligned;
 pub mod clock;
 pub mod hash;
 pub mod mutants;

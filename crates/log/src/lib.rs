@@ -13,7 +13,6 @@
 #![forbid(unsafe_code)]
 
 pub mod blocking;
-mod buffer;
 pub mod dump;
 pub mod engine;
 pub mod error;

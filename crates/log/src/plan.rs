@@ -25,7 +25,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-pub use crate::buffer::Buffer;
+pub use base::aligned::Buffer;
 
 /// The number of a segment: its file's name, and its place in the space of positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

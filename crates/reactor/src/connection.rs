@@ -28,6 +28,10 @@ pub enum Next {
     /// Something outside the connection is missing, such as memory that other threads must
     /// release: to be called again in the next turn, or a little later if nothing else happens.
     Retry,
+    /// Something that was started for it, such as a read of a file: to be called again when it is
+    /// roused ([`crate::Control::rouse`]) or bytes come that were asked for before. None are asked
+    /// for now, and the connection stays though its peer may have sent its last.
+    Wait,
     /// The end, once what is queued has been sent. Bytes that still come are dropped.
     Finish,
     /// The end at once; what is queued is dropped.

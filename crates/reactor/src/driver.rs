@@ -137,4 +137,6 @@ pub enum Event<E> {
     },
     /// The mailbox has messages.
     Woken,
+    /// Operations on files have ended: [`crate::Files::take_done`] has them.
+    FilesDone,
 }

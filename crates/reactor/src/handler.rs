@@ -81,6 +81,12 @@ pub trait Handler {
         let _ = (message, control);
     }
 
+    /// Operations on files have ended. Takes all that [`crate::Files::take_done`] has, before any
+    /// session is served, and rouses those that wait for them.
+    fn files_done(&mut self, control: &mut Control<Self::Session>) {
+        let _ = control;
+    }
+
     /// A connection is about to be closed for want of memory or of sense: the last chance to tell
     /// the peer.
     fn refused(

@@ -16,8 +16,10 @@
 //!
 //! The driver's interface has the shape of completions. A driver owns a buffer from the call that
 //! hands it over to the event that hands it back, so the kernel may read and write it in between,
-//! and what a connection receives may come in a buffer that the driver chose. Regular files can
-//! join as further operations.
+//! and what a connection receives may come in a buffer that the driver chose.
+//!
+//! Regular files are beside the sockets ([`Files`]): a handler starts operations on them in a turn,
+//! and hears of their end in another one. What is read into a [`Frame`] is sent from there.
 //!
 //! Thread safety: a loop and everything in it belongs to one thread. Only the ends of a
 //! [`mailbox()`] cross threads.
@@ -42,6 +44,8 @@ mod driver;
 mod epoll;
 mod error;
 mod event_loop;
+mod files;
+mod frames;
 mod handler;
 mod input;
 mod mailbox;
@@ -59,6 +63,12 @@ pub use event_loop::{
     ACCEPT_PAUSE_MS, BURST_MAX, CONNECTIONS_MAX, LINGER_BYTES_MAX, LINGER_MS, Loop, LoopConfig,
     SPIN_US_MAX, STARVED_MAX_MS, Spin, TICK_MS,
 };
+pub use files::{
+    Carrier, Done, FILE_DEPTH_MAX, FILES_MAX, Failure, FileId, Files, Operation, Refusal, Refused,
+};
+pub use frames::{
+    FRAME_HEAD_BYTES, FRAME_TAIL_BYTES, FRAMES_MAX, Frame, Frames, FramesStats, Shape,
+};
 pub use handler::{Accepted, Burst, CloseReason, Control, Handler};
 pub use input::{INPUT_BYTES_MAX, Input, Receive};
 pub use mailbox::{Mailbox, SendError, Sender, Waker, mailbox};
@@ -69,4 +79,4 @@ pub use output::{
 pub use pool::{
     BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Buffer, OWN_BYTES_PER_CONNECTION, Pool, PoolStats,
 };
-pub use uring::{Features, Uring};
+pub use uring::{Carried, Features, Uring};

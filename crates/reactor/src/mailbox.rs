@@ -49,12 +49,13 @@ pub struct Sender<M>(Arc<Shared<M>>);
 /// The end that a loop reads.
 pub struct Mailbox<M>(Arc<Shared<M>>);
 
-/// What a loop sleeps on: readable while there may be messages.
+/// What a loop sleeps on: readable while there may be messages, or files are done with.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    fn wake(&self) {
+    /// Makes it readable.
+    pub(crate) fn wake(&self) {
         // It fails only when the counter is at its maximum, and then the loop is awake.
         let _ = write(&self.0, &1u64.to_ne_bytes());
     }

@@ -265,6 +265,8 @@ impl Desk {
                 Next::Finish | Next::Abort => return Some(reply),
                 Next::Read if message.is_empty() || fed == 0 => return Some(reply),
                 Next::Read | Next::Yield | Next::Blocked => {}
+                // Nobody rouses it: its session is gone with the datagram.
+                Next::Wait => return None,
                 Next::Retry if waits == WAITS_MAX => return None,
                 Next::Retry => {
                     waits += 1;

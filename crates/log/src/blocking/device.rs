@@ -6,6 +6,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use base::aligned::ALIGNMENT_BYTES;
 use rustix::{
     fs::{
         Advice, AtFlags, Mode, OFlags, StatxFlags, fadvise, fcntl_getfl, fdatasync, openat, statx,
@@ -15,7 +16,6 @@ use rustix::{
 
 use super::files::{Files, failure};
 use crate::{
-    buffer::ALIGNMENT_BYTES,
     error::Error,
     format::manifest,
     plan::{DirectoryId, File, FileName},

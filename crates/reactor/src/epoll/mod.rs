@@ -5,6 +5,7 @@
 //! that does not fill its buffer has emptied the socket (epoll(7)), so a request and its reply
 //! take two system calls, and back-pressure takes none: a socket is simply not read. Writability
 //! is asked for only while a send waits, because a Unix socket reports it after every reply read.
+//! Files are always ready for epoll: threads block on them.
 //!
 //! Invariants:
 //! 1. A socket with a receive under way and possibly bytes, or with a send under way and possibly
@@ -28,6 +29,7 @@ use rustix::{
 use crate::{
     ConnId, Error,
     driver::{Direction, Driver, Event, Sending},
+    files::{FileThreads, Files},
     handler::Accepted,
     input::Receive,
     mailbox::Waker,
@@ -59,6 +61,7 @@ pub struct Epoll<E> {
     sockets: Vec<Option<Socket<E>>>,
     ready: VecDeque<ConnId>,
     kernel: Vec<epoll::Event>,
+    files: Option<FileThreads>,
 }
 
 impl<E: External> Epoll<E> {
@@ -79,7 +82,17 @@ impl<E: External> Epoll<E> {
             sockets: Vec::new(),
             ready: VecDeque::new(),
             kernel: Vec::with_capacity(EVENTS_PER_WAIT),
+            files: None,
         })
+    }
+
+    /// Carries out the operations of `files` from now on, by threads.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] when there is no thread to be had.
+    pub fn carry_files(&mut self, files: &Files) -> Result<(), Error> {
+        self.files = Some(FileThreads::new(files.clone(), self.waker.clone())?);
+        Ok(())
     }
 
     fn socket(&mut self, conn: ConnId) -> Option<&mut Socket<E>> {
@@ -241,6 +254,9 @@ impl<E: External> Driver<E> for Epoll<E> {
             tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         };
+        if let Some(files) = &mut self.files {
+            files.hand_over();
+        }
         self.kernel.clear();
         let buffer = rustix::buffer::spare_capacity(&mut self.kernel);
         match epoll::wait(&self.epoll, buffer, Some(&timeout)) {
@@ -257,6 +273,12 @@ impl<E: External> Driver<E> for Epoll<E> {
             } else if let Some(socket) = self.socket(conn(data)) {
                 socket.hear(flags);
                 self.note(conn(data));
+            }
+        }
+        if let Some(files) = &mut self.files {
+            files.collect();
+            if files.has_done() {
+                events.push(Event::FilesDone);
             }
         }
         self.advance_ready(events);

@@ -9,7 +9,8 @@
 //! Invariants:
 //! 1. A connection is in the queue to be served at most once (`queued`), and in the queue for
 //!    memory at most once (`hungry`).
-//! 2. While a connection has neither a receive, a send nor a place in a queue, it is being closed.
+//! 2. While a connection has neither a receive, a send nor a place in a queue, it is being closed,
+//!    or its handler is to rouse it.
 //! 3. Each connection has at most one deadline on the wheel.
 
 mod lifetime;

@@ -36,6 +36,7 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
             Event::Sent { conn, chain } => self.sent(conn, chain),
             Event::Failed { conn, error } => self.close(conn, CloseReason::Failed(error)),
             Event::Woken => self.read_mail(),
+            Event::FilesDone => self.consult(H::files_done),
         }
     }
 
@@ -140,7 +141,7 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
             (Phase::Open, Next::Retry) => self.retry.push(id),
             (Phase::Open, Next::Blocked) if has_room => self.queue(id),
             // What is on its way brings it on.
-            (Phase::Open, Next::Blocked) => {}
+            (Phase::Open, Next::Blocked | Next::Wait) => {}
             (Phase::Open, Next::Finish | Next::Abort) => {
                 unreachable!("invariant: the phase follows from these")
             }

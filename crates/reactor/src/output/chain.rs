@@ -162,6 +162,17 @@ impl<E: External> Chain<E> {
         (self.0.pieces.is_empty() && rest.len() == self.0.bytes_in_buffers).then_some(rest)
     }
 
+    /// Whether all of it is one slice of memory that lies elsewhere.
+    pub(crate) fn is_one_piece(&self) -> bool {
+        if self.0.bytes_in_buffers > 0 || self.0.pieces.len() != 1 {
+            return false;
+        }
+        let mut slices = [IoSlice::new(&[])];
+        let mut gather = Gather::new(&mut slices);
+        self.gather(&mut gather);
+        gather.bytes() == self.len()
+    }
+
     /// Collects the bytes that are to be sent next, as many as `to` takes.
     pub fn gather<'a>(&'a self, to: &mut Gather<'a, '_>) {
         let mut buffers = self.0.filled.iter().chain(&self.0.last);

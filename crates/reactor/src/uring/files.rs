@@ -1,8 +1,9 @@
-//! Sockets that the kernel knows by their slots.
+//! Sockets that the kernel knows by their slots, and files that it knows by theirs.
 //!
 //! An operation that names a descriptor looks it up in the table that all threads share and counts
 //! a user of the socket, and one fewer when it is done. One that names a place in the ring's own
-//! table does neither. To fill a place takes a call, so only those get one who send often.
+//! table does neither. To fill a place takes a call, so only those get one who send often, and
+//! files, which are read often. Their places are behind those of sockets.
 //!
 //! Thread safety: none. Invariant: a socket in the table stays open, whoever closes its descriptor,
 //! so who closes one empties its place first.
@@ -16,13 +17,18 @@ use rustix::process::{Resource, getrlimit};
 /// Sockets in slots beyond go by their descriptors.
 const PLACES_MAX: u32 = 1024;
 
+/// Most places for files.
+pub(super) const FILE_PLACES_MAX: u32 = 64;
+
 /// An empty place.
 const NOBODY: i32 = -1;
 
 /// The table of a ring.
 #[derive(Debug)]
 pub(super) struct Files {
+    /// Of sockets.
     places: u32,
+    file_places: u32,
 }
 
 impl Files {
@@ -36,13 +42,16 @@ impl Files {
     fn for_descriptors(queues: &IoUring, descriptors: Option<u64>) -> Self {
         let most = descriptors.and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX);
         let places = PLACES_MAX.min(most);
-        let registered = queues.submitter().register_files_sparse(places);
-        Self { places: if registered.is_ok() { places } else { 0 } }
+        let file_places = FILE_PLACES_MAX.min(most - places);
+        match queues.submitter().register_files_sparse(places + file_places) {
+            Ok(()) => Self { places, file_places },
+            Err(_) => Self::none(),
+        }
     }
 
     /// None at all.
     pub(super) fn none() -> Self {
-        Self { places: 0 }
+        Self { places: 0, file_places: 0 }
     }
 
     /// Puts a socket into the place of its slot. Returns whether it is there.
@@ -62,6 +71,27 @@ impl Files {
             return true;
         }
         matches!(queues.submitter().register_files_update(slot, &[NOBODY]), Ok(1))
+    }
+
+    /// The number by which operations name a place of files, if there is such a place.
+    pub(super) fn file_place(&self, place: u32) -> Option<u32> {
+        (place < self.file_places).then_some(self.places + place)
+    }
+
+    /// Puts a file into one of the places of files, whatever is in there. Returns whether it is
+    /// there.
+    pub(super) fn keep_file(&self, queues: &IoUring, place: u32, file: BorrowedFd<'_>) -> bool {
+        self.file_place(place).is_some_and(|number| {
+            matches!(queues.submitter().register_files_update(number, &[file.as_raw_fd()]), Ok(1))
+        })
+    }
+
+    /// Empties a place of files. If the kernel has no memory for that the file stays open until
+    /// another one takes the place.
+    pub(super) fn let_file_go(&self, queues: &IoUring, place: u32) {
+        if let Some(number) = self.file_place(place) {
+            let _ = queues.submitter().register_files_update(number, &[NOBODY]);
+        }
     }
 
     /// Empties all places.

@@ -6,7 +6,7 @@
 //! no buffer. One that receives much at a time is waited for and read from as the epoll driver
 //! does it, straight into its buffer; so is any other while chunks are short. What a turn has to
 //! send is handed over together, with the wait for the next turn; long replies in many pieces are
-//! sent by calls of their own.
+//! sent by calls of their own. Files are read and written by operations of the same ring.
 //!
 //! Invariants:
 //! 1. A socket on which something can be done at once is in `ready`; so `wait` does not sleep.
@@ -17,10 +17,13 @@
 //!    one call; then its receiving is cancelled until it asks. All chunks together are the limit.
 //! 4. Sends are tried once and do not wait in the kernel, so each reports in the call that hands
 //!    it over, and a call that waits for one completion more than it has sends waits for news.
+//!    What has ended of a file is news.
 //!
 //! Idea: multishot receives into provided buffers, deferred task work: `io_uring(7)`.
 
 mod accepting;
+mod carrying;
+mod errands;
 mod files;
 mod flight;
 mod inbox;
@@ -57,6 +60,8 @@ use crate::{
     transfer,
 };
 use accepting::Listener;
+use carrying::Cargo;
+pub use carrying::Carried;
 use inbox::Inbox;
 pub use ring::Features;
 use ring::{Completion, Ring};
@@ -90,6 +95,8 @@ pub struct Uring<E: External> {
     completions: Vec<Completion>,
     /// Slots with sends that report in the next call.
     sends: Vec<u32>,
+    /// Files, if there are any.
+    cargo: Option<Box<Cargo>>,
 }
 
 impl<E: External> Uring<E> {
@@ -131,6 +138,7 @@ impl<E: External> Uring<E> {
             ready: VecDeque::new(),
             completions: Vec::new(),
             sends: Vec::new(),
+            cargo: None,
         };
         driver.await_mail();
         Ok(driver)
@@ -213,6 +221,7 @@ impl<E: External> Uring<E> {
                     self.await_mail();
                 }
             }
+            Kind::File => self.hear_file(slot, completion.result),
             Kind::Cancel | Kind::Probe => {}
         }
     }
@@ -293,7 +302,7 @@ impl<E: External> Driver<E> for Uring<E> {
         };
         let socket = self.sockets[slot as usize].as_mut().expect("invariant: it is in use");
         debug_assert!(!socket.sending && socket.send.is_none(), "one send at a time");
-        if chain.one_slice().is_some() {
+        if chain.one_slice().is_some() || chain.is_one_piece() {
             self.hand_over(slot, chain);
             return Sending::Pending;
         }
@@ -350,6 +359,9 @@ impl<E: External> Driver<E> for Uring<E> {
 
     fn wait(&mut self, timeout: Duration, events: &mut Vec<Event<E>>) -> io::Result<()> {
         let timeout = if self.ready.is_empty() { timeout } else { Duration::ZERO };
+        if self.cargo.is_some() {
+            self.hand_over_files();
+        }
         let wanted = self.wanted();
         self.sends.clear();
         self.ring.enter(wanted, timeout)?;
@@ -359,6 +371,9 @@ impl<E: External> Driver<E> for Uring<E> {
             self.hear(completion, events);
         }
         self.completions = completions;
+        if self.cargo.is_some() {
+            self.report_files(events);
+        }
         self.advance_ready(events);
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! The kernel's queues: operations go in, completions come out.
 //!
 //! Owns the queues and all memory that the kernel may touch between the two: the [`Inbox`] that
-//! it receives into, and the chains ([`Flights`]) that it sends. So nothing outside this file has
-//! to know how long memory must live.
+//! it receives into, the chains ([`Flights`]) that it sends, and the buffers ([`Errands`]) that
+//! files are read into and written from. So nothing outside this file has to know how long memory
+//! must live.
 //!
 //! Thread safety: none; one thread sets a ring up, uses it and drops it.
 //!
@@ -13,6 +14,8 @@
 //!
 //! Source: io_uring_setup(2), io_uring_enter(2).
 #![expect(unsafe_code, reason = "the kernel's queues, and memory shared with it")]
+
+mod file_calls;
 
 use std::{
     collections::VecDeque,
@@ -34,6 +37,7 @@ use rustix::{
 };
 
 use super::{
+    errands::Errands,
     files::Files,
     flight::Flights,
     inbox::{Held, Inbox},
@@ -78,6 +82,7 @@ pub(super) struct Ring<E: External> {
     queues: ManuallyDrop<IoUring>,
     inbox: ManuallyDrop<Inbox>,
     flights: Flights<E>,
+    errands: Errands,
     /// Operations that found the queue full, in order.
     waiting: VecDeque<squeue::Entry>,
     /// Operations whose last completion has not come.
@@ -135,6 +140,7 @@ impl<E: External> Ring<E> {
             queues: ManuallyDrop::new(queues),
             inbox: ManuallyDrop::new(inbox),
             flights: Flights::new(),
+            errands: Errands::new(),
             waiting: VecDeque::new(),
             under_way: 0,
             enter_flags,
@@ -262,8 +268,8 @@ impl<E: External> Ring<E> {
     }
 
     fn push(&mut self, entry: squeue::Entry) {
-        // SAFETY: the memory of an operation is the inbox's or a chain that has been launched,
-        // which both stay until its last completion.
+        // SAFETY: the memory of an operation is the inbox's, a chain's that has been launched, or
+        // an errand's, all of which stay until its last completion.
         let pushed =
             self.waiting.is_empty() && unsafe { self.queues.submission().push(&entry) }.is_ok();
         if !pushed {
@@ -293,6 +299,7 @@ impl<E: External> Ring<E> {
                 match (completion.token.kind, completion.result) {
                     (Kind::Send, _) => drop(self.flights.land(completion.token.slot)),
                     (Kind::Accept, Ok(socket)) => drop(adopt(socket)),
+                    (Kind::File, _) => drop(self.errands.land(completion.token.slot)),
                     _ => {}
                 }
             }

@@ -16,19 +16,22 @@ pub(super) enum Kind {
     Accept,
     /// Waiting for the mailbox.
     Wake,
+    /// Of a file.
+    File,
     /// Cancelling another operation.
     Cancel,
     /// Trying out whether the kernel works as expected.
     Probe,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Receive,
     Kind::Readable,
     Kind::Writable,
     Kind::Send,
     Kind::Accept,
     Kind::Wake,
+    Kind::File,
     Kind::Cancel,
     Kind::Probe,
 ];

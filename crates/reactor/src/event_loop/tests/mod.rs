@@ -1,6 +1,7 @@
 //! The loop's decisions, event by event, without a kernel.
 
 mod fake;
+mod files;
 
 use std::{io, os::unix::net::UnixStream};
 

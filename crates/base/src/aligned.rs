@@ -1,0 +1,148 @@
+//! Memory that direct I/O can use.
+//!
+//! Thread safety: plain values; a shared buffer is not written.
+//!
+//! Invariant: its memory lies where it lay when it was made, wherever the buffer itself goes.
+
+use std::{fmt, num::NonZeroU32};
+
+/// Buffers begin at a multiple of this, which every device's alignment divides.
+pub const ALIGNMENT_BYTES: usize = 4096;
+
+/// Zeroed bytes whose first one lies at a multiple of 4096. They never move: a buffer is neither
+/// resized nor copied.
+pub struct Buffer {
+    /// Larger than asked for by the alignment, so that an aligned stretch lies within.
+    memory: Box<[u8]>,
+    start: usize,
+    bytes: usize,
+    number: Option<u16>,
+    rack: Option<Rack>,
+}
+
+/// The set that a buffer is one of, and the margins that all of it have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rack {
+    /// Which set: no two in a process have the same number.
+    pub number: NonZeroU32,
+    /// Bytes before the buffer's own; a multiple of [`ALIGNMENT_BYTES`].
+    pub head_bytes: u32,
+    /// Bytes behind them.
+    pub tail_bytes: u32,
+}
+
+impl Buffer {
+    /// A buffer of `bytes` bytes that belongs to no pool.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        Self::with_margins(0, bytes, 0)
+    }
+
+    /// Buffer `number` of a pool, of `bytes` bytes.
+    #[must_use]
+    pub fn of_pool(number: u16, bytes: usize) -> Self {
+        Self { number: Some(number), ..Self::new(bytes) }
+    }
+
+    /// Buffer `number` of a rack, of `bytes` bytes and the rack's margins.
+    ///
+    /// # Panics
+    /// Panics when what lies before its bytes would keep them from being aligned.
+    #[must_use]
+    pub fn of_rack(rack: Rack, number: u16, bytes: usize) -> Self {
+        let (head_bytes, tail_bytes) = (rack.head_bytes as usize, rack.tail_bytes as usize);
+        assert!(head_bytes.is_multiple_of(ALIGNMENT_BYTES), "{head_bytes} bytes before a page");
+        let buffer = Self::with_margins(head_bytes, bytes, tail_bytes);
+        Self { number: Some(number), rack: Some(rack), ..buffer }
+    }
+
+    fn with_margins(head_bytes: usize, bytes: usize, tail_bytes: usize) -> Self {
+        let all_bytes = head_bytes + bytes + tail_bytes + ALIGNMENT_BYTES;
+        let memory = vec![0; all_bytes].into_boxed_slice();
+        let start = memory.as_ptr().align_offset(ALIGNMENT_BYTES).min(ALIGNMENT_BYTES) + head_bytes;
+        Self { memory, start, bytes, number: None, rack: None }
+    }
+
+    /// Its number in its pool or rack.
+    #[must_use]
+    pub fn number(&self) -> Option<u16> {
+        self.number
+    }
+
+    /// The rack that it is of.
+    #[must_use]
+    pub fn rack(&self) -> Option<Rack> {
+        self.rack
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.bytes]
+    }
+
+    /// Its bytes, to be written.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.bytes]
+    }
+
+    /// Its bytes with the margins of its rack: what lies before them, they, what lies behind.
+    #[must_use]
+    pub fn whole(&self) -> &[u8] {
+        let (from, to) = self.ends();
+        &self.memory[from..to]
+    }
+
+    /// The same, to be written.
+    pub fn whole_mut(&mut self) -> &mut [u8] {
+        let (from, to) = self.ends();
+        &mut self.memory[from..to]
+    }
+
+    fn ends(&self) -> (usize, usize) {
+        let (head_bytes, tail_bytes) =
+            self.rack.map_or((0, 0), |rack| (rack.head_bytes as usize, rack.tail_bytes as usize));
+        (self.start - head_bytes, self.start + self.bytes + tail_bytes)
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer")
+            .field("bytes", &self.bytes)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::{Buffer, Rack};
+
+    #[test]
+    fn buffers_are_aligned_zeroed_and_of_their_size() {
+        for bytes in [512, 4096, 1 << 20] {
+            let mut buffer = Buffer::of_pool(3, bytes);
+            assert_eq!(buffer.as_slice(), vec![0; bytes]);
+            assert_eq!(buffer.as_mut_slice().as_ptr().align_offset(4096), 0);
+            assert_eq!((buffer.number(), buffer.rack()), (Some(3), None));
+            assert_eq!(buffer.whole().len(), bytes);
+        }
+    }
+
+    #[test]
+    fn margins_lie_around_aligned_bytes() {
+        let rack = Rack { number: NonZeroU32::MIN, head_bytes: 4096, tail_bytes: 64 };
+        let mut buffer = Buffer::of_rack(rack, 9, 8192);
+        assert_eq!((buffer.number(), buffer.rack()), (Some(9), Some(rack)));
+        assert_eq!(buffer.as_slice().as_ptr().align_offset(4096), 0);
+        assert_eq!((buffer.as_slice().len(), buffer.whole().len()), (8192, 4096 + 8192 + 64));
+        buffer.as_mut_slice().fill(1);
+        let is_own = |(at, byte): (usize, &u8)| (*byte == 1) == (4096..4096 + 8192).contains(&at);
+        assert!(buffer.whole().iter().enumerate().all(is_own));
+        buffer.whole_mut().fill(2);
+        assert_eq!(buffer.as_slice(), [2; 8192]);
+    }
+}

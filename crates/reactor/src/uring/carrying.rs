@@ -1,0 +1,329 @@
+//! Files beside the sockets: by the ring where it works, else by threads.
+//!
+//! What works is found out by having it done, on a file in memory: writing, flushing, reading, and
+//! reading into a frame that the kernel knows by its number.
+
+use std::{
+    fmt, io,
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+    time::Duration,
+};
+
+use base::aligned::Buffer;
+use rustix::{
+    fs::{MemfdFlags, ftruncate, memfd_create},
+    io::Errno,
+};
+
+use super::{Uring, token::Kind};
+use crate::{
+    Error,
+    driver::Event,
+    files::{Carrier, Errand, FileId, FileThreads, Files, Operation},
+    frames::Frames,
+    output::External,
+};
+
+/// Longer than any operation takes on a file in memory.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often a completion is asked for that does not come: messages may come first.
+const ASKS_MAX: usize = 16;
+
+/// Bytes that are tried out.
+const PROBE_BYTES: usize = 4096;
+
+/// How files are carried, and why not better.
+#[derive(Debug)]
+pub struct Carried {
+    /// By what.
+    pub carrier: Carrier,
+    /// What does not work, if something does not.
+    pub refused: Option<Error>,
+}
+
+impl fmt::Display for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.carrier.fmt(f)?;
+        match &self.refused {
+            Some(Error::Setup { what, source }) => write!(f, ": {what}: {source}"),
+            Some(other) => write!(f, ": {other}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What came of trying something out: what did not work, and what the system says.
+type Tried<T> = Result<T, (&'static str, io::Error)>;
+
+/// What was heard of the mailbox while something else was tried out.
+#[derive(Debug, Default)]
+struct Mail {
+    has_come: bool,
+    /// Nothing more will be heard.
+    is_over: bool,
+}
+
+/// The files of a ring.
+pub(super) struct Cargo {
+    files: Files,
+    /// Instead of the ring.
+    threads: Option<FileThreads>,
+    /// By the index of a file.
+    berths: [Berth; super::files::FILE_PLACES_MAX as usize],
+}
+
+/// A place of files in the ring's table. An operation looks it up when the kernel begins with it,
+/// which is later than it is handed over, and again for each rest; so nothing else comes there
+/// while there is one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Berth {
+    /// Which file the kernel has there.
+    file: Option<FileId>,
+    /// Operations that go by this place.
+    users: u32,
+    /// To be emptied after the last of them.
+    is_closed: bool,
+}
+
+impl Berth {
+    /// Empties it if that is due; true if it was.
+    fn empty_if_due(&mut self) -> bool {
+        let is_due = self.is_closed && self.users == 0;
+        if is_due {
+            *self = Self::default();
+        }
+        is_due
+    }
+}
+
+impl<E: External> Uring<E> {
+    /// Carries out the operations of `files` from now on. The kernel gets to know `frames`, none
+    /// of which is in use yet. To be called before it listens and has connections.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] when the ring cannot do it and there is no thread to be had.
+    ///
+    /// # Panics
+    /// Panics when files are carried already, or a frame is in use.
+    pub fn carry_files(&mut self, files: &Files, frames: &Frames) -> Result<Carried, Error> {
+        self.carry_files_with_at_most(Carrier::Registered, files, frames)
+    }
+
+    /// Carries files by nothing better than `most`, as on a system that has no better.
+    ///
+    /// # Errors
+    /// As of [`Uring::carry_files`].
+    ///
+    /// # Panics
+    /// As of [`Uring::carry_files`].
+    pub fn carry_files_with_at_most(
+        &mut self,
+        most: Carrier,
+        files: &Files,
+        frames: &Frames,
+    ) -> Result<Carried, Error> {
+        assert!(
+            self.cargo.is_none() && self.sockets.is_empty(),
+            "files are carried from the start"
+        );
+        let mut carried = Carried { carrier: Carrier::Threads, refused: None };
+        let mut mail = Mail::default();
+        self.ring.carry_files(files.depth());
+        let failed = |carried: &mut Carried, (what, error): (&'static str, io::Error)| {
+            carried.refused = Some(Error::setup(what, error));
+        };
+        if most >= Carrier::Ring {
+            match self.try_plain(&mut mail) {
+                Ok(()) => carried.carrier = Carrier::Ring,
+                Err(error) => failed(&mut carried, error),
+            }
+        }
+        let has_frames = frames.stats().all_bytes > 0;
+        if most >= Carrier::Registered && carried.carrier == Carrier::Ring && has_frames {
+            match self.try_registered(frames, &mut mail) {
+                Ok(()) => carried.carrier = Carrier::Registered,
+                Err(error) => {
+                    self.ring.unregister();
+                    failed(&mut carried, error);
+                }
+            }
+        }
+        if mail.is_over {
+            self.await_mail();
+        }
+        if mail.has_come {
+            // To be heard by the first wait.
+            self.waker.wake();
+        }
+        let threads = match carried.carrier {
+            Carrier::Threads => Some(FileThreads::new(files.clone(), self.waker.clone())?),
+            Carrier::Ring | Carrier::Registered => None,
+        };
+        let berths = [Berth::default(); super::files::FILE_PLACES_MAX as usize];
+        self.cargo = Some(Box::new(Cargo { files: files.clone(), threads, berths }));
+        Ok(carried)
+    }
+
+    /// Writes to a file in memory, flushes it, and reads it.
+    fn try_plain(&mut self, mail: &mut Mail) -> Tried<()> {
+        let file = FileId::default();
+        let (fd, written) = probe_file()?;
+        let write = Operation::Write {
+            file,
+            offset: 0,
+            buffer: Arc::clone(&written),
+            from: 0,
+            bytes: PROBE_BYTES,
+        };
+        self.try_one("writing to a file", write, &fd, mail)?;
+        self.try_one("flushing a file", Operation::Flush { file }, &fd, mail)?;
+        let buffer = Buffer::new(PROBE_BYTES);
+        let read = Operation::Read { file, offset: 0, buffer, bytes: PROBE_BYTES };
+        let buffer = self.try_one("reading a file", read, &fd, mail)?;
+        as_written("reading a file", buffer, &written)
+    }
+
+    /// Has the kernel know the frames, and reads into one.
+    fn try_registered(&mut self, frames: &Frames, mail: &mut Mail) -> Tried<()> {
+        let what = "locking the memory that files are read into";
+        frames
+            .register(|rack, buffers| self.ring.register(rack, buffers))
+            .map_err(in_doing(what))?;
+        let what = "reading a file into locked memory";
+        let Some(frame) = frames.take(PROBE_BYTES) else {
+            return Err((what, io::Error::other("there is none")));
+        };
+        let (fd, written) = probe_file()?;
+        rustix::io::pwrite(&fd, written.as_slice(), 0).map_err(in_doing(what))?;
+        let (file, buffer) = (FileId::default(), frame.into_buffer());
+        let read = Operation::Read { file, offset: 0, buffer, bytes: PROBE_BYTES };
+        let buffer = self.try_one(what, read, &fd, mail)?;
+        let frame = buffer.and_then(|buffer| frames.adopt(buffer).ok());
+        let is_as_written = frame.is_some_and(|frame| frame.data().starts_with(written.as_slice()));
+        if is_as_written { Ok(()) } else { Err(unexpected(what)) }
+    }
+
+    /// Has the ring do one thing.
+    fn try_one(
+        &mut self,
+        what: &'static str,
+        operation: Operation,
+        fd: &Arc<OwnedFd>,
+        mail: &mut Mail,
+    ) -> Tried<Option<Buffer>> {
+        self.ring.begin_file(Errand::new(0, operation, Arc::clone(fd)), None);
+        for _ in 0..ASKS_MAX {
+            self.ring.enter(1, PATIENCE).map_err(|error| (what, error))?;
+            let mut completions = std::mem::take(&mut self.completions);
+            self.ring.take_completions(&mut completions);
+            let mut ended = None;
+            for completion in completions.drain(..) {
+                match completion.token.kind {
+                    Kind::File => {
+                        ended = self.ring.hear_file(completion.token.slot, completion.result);
+                    }
+                    Kind::Wake => {
+                        mail.has_come = true;
+                        mail.is_over |= !completion.more;
+                    }
+                    _ => {}
+                }
+            }
+            self.completions = completions;
+            if let Some((ended, result)) = ended {
+                let done = ended.errand.end(result);
+                return match done.result {
+                    Ok(_) => Ok(done.buffer),
+                    Err(error) => Err((what, error.into())),
+                };
+            }
+        }
+        Err(unexpected(what))
+    }
+
+    /// Gives what has been started to the ring or to the threads.
+    pub(super) fn hand_over_files(&mut self) {
+        let Some(cargo) = &mut self.cargo else { return };
+        if let Some(threads) = &mut cargo.threads {
+            return threads.hand_over();
+        }
+        while let Some(errand) = cargo.files.take_waiting() {
+            let file = errand.file();
+            let place = cargo.berths.get_mut(file.index as usize).and_then(|berth| {
+                if berth.file != Some(file) {
+                    if berth.users > 0 && !base::mutant!("uring_place_is_taken") {
+                        return None;
+                    }
+                    let is_kept = self.ring.keep_file(file.index, errand.fd().as_fd());
+                    *berth = Berth { file: is_kept.then_some(file), ..Berth::default() };
+                }
+                berth.users += u32::from(berth.file.is_some());
+                berth.file.map(|_| file.index)
+            });
+            self.ring.begin_file(errand, place);
+        }
+        // What is closed may have been begun on just now.
+        while let Some(file) = cargo.files.take_closed() {
+            if let Some(berth) = cargo.berths.get_mut(file.index as usize)
+                && berth.file == Some(file)
+            {
+                berth.is_closed = true;
+                if berth.empty_if_due() {
+                    self.ring.let_file_go(file.index);
+                }
+            }
+        }
+    }
+
+    pub(super) fn hear_file(&mut self, slot: u32, result: Result<u32, Errno>) {
+        let Some(cargo) = &mut self.cargo else { return };
+        let Some((ended, result)) = self.ring.hear_file(slot, result) else { return };
+        if let Some(place) = ended.place {
+            let berth = &mut cargo.berths[place as usize];
+            berth.users -= 1;
+            if berth.empty_if_due() {
+                self.ring.let_file_go(place);
+            }
+        }
+        cargo.files.finish(ended.errand, result);
+    }
+
+    /// Reports what has ended.
+    pub(super) fn report_files(&mut self, events: &mut Vec<Event<E>>) {
+        let Some(cargo) = &mut self.cargo else { return };
+        if let Some(threads) = &mut cargo.threads {
+            threads.collect();
+        }
+        if cargo.files.has_done() {
+            events.push(Event::FilesDone);
+        }
+    }
+}
+
+fn in_doing<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> (&'static str, io::Error) {
+    move |error| (what, error.into())
+}
+
+fn unexpected(what: &'static str) -> (&'static str, io::Error) {
+    (what, io::Error::other("it does not do what is expected"))
+}
+
+/// An empty file in memory, and what is to be written to it.
+fn probe_file() -> Tried<(Arc<OwnedFd>, Arc<Buffer>)> {
+    let what = "making a file in memory";
+    let fd = memfd_create("kelvin-probe", MemfdFlags::CLOEXEC).map_err(in_doing(what))?;
+    ftruncate(&fd, PROBE_BYTES as u64).map_err(in_doing(what))?;
+    let mut buffer = Buffer::new(PROBE_BYTES);
+    (0..).zip(buffer.as_mut_slice()).for_each(|(at, byte): (usize, &mut u8)| *byte = at as u8);
+    Ok((Arc::new(fd), Arc::new(buffer)))
+}
+
+fn as_written(what: &'static str, read: Option<Buffer>, written: &Buffer) -> Tried<()> {
+    let is_it = read.is_some_and(|read| read.as_slice() == written.as_slice());
+    if is_it { Ok(()) } else { Err(unexpected(what)) }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -1,0 +1,97 @@
+//! What of files works, and which file an operation meets.
+
+use std::{convert::Infallible, time::Duration};
+
+use super::*;
+use crate::{Done, Driver, Pool, Shape, mailbox};
+
+fn driver() -> (Uring<Infallible>, (crate::Sender<()>, crate::Mailbox<()>)) {
+    let (sender, mailbox) = mailbox::<()>(1).expect("an eventfd");
+    let driver = Uring::new(Pool::new(1 << 20), mailbox.waker(), 16 << 10);
+    (driver.expect("an io_uring"), (sender, mailbox))
+}
+
+fn frames() -> Frames {
+    Frames::new(&[Shape { bytes: PROBE_BYTES, count: 2 }])
+}
+
+#[test]
+fn memory_that_the_kernel_does_not_lock_is_read_into_all_the_same() {
+    let (mut driver, _mail) = driver();
+    let (files, frames, others) = (Files::new(2), frames(), self::frames());
+    // It takes one set of buffers, and no second one.
+    others.register(|rack, buffers| driver.ring.register(rack, buffers)).expect("a first set");
+    let carried = driver.carry_files(&files, &frames).expect("the ring");
+    assert_eq!(carried.carrier, Carrier::Ring);
+    let text = carried.to_string();
+    assert!(text.starts_with("files on the ring: locking the memory"), "{text}");
+    assert_eq!(frames.stats().used, 0);
+    let (fd, written) = probe_file().expect("a file");
+    rustix::io::pwrite(&fd, written.as_slice(), 0).expect("room");
+    let file = files.open(Arc::into_inner(fd).expect("nobody else has it")).expect("room");
+    let buffer = frames.take(PROBE_BYTES).expect("a frame").into_buffer();
+    let read = Operation::Read { file, offset: 0, buffer, bytes: PROBE_BYTES };
+    files.start(1, read).expect("room");
+    let mut events = Vec::new();
+    while !files.has_done() {
+        driver.wait(Duration::from_secs(1), &mut events).expect("a ring");
+    }
+    assert!(matches!(events[..], [Event::FilesDone]), "{events:?}");
+    let done = files.take_done().expect("it is done");
+    assert_eq!(done.buffer.expect("it comes back").as_slice(), written.as_slice());
+}
+
+#[test]
+fn a_message_that_came_first_is_heard_of_all_the_same() {
+    let (mut driver, (sender, _mailbox)) = driver();
+    sender.send(()).expect("room");
+    let carried = driver.carry_files(&Files::new(2), &frames()).expect("the ring");
+    assert_eq!((carried.carrier, carried.refused.is_none()), (Carrier::Registered, true));
+    let mut events = Vec::new();
+    driver.wait(Duration::from_secs(10), &mut events).expect("a ring");
+    assert!(matches!(events[..], [Event::Woken]), "{events:?}");
+}
+
+/// A file in memory of one repeated byte.
+fn file_of(byte: u8) -> OwnedFd {
+    let fd = memfd_create("kelvin-test", MemfdFlags::CLOEXEC).expect("a file");
+    rustix::io::pwrite(&fd, &[byte; PROBE_BYTES], 0).expect("room");
+    fd
+}
+
+#[test]
+fn a_place_is_not_taken_from_an_operation_that_has_yet_to_begin() {
+    let (mut driver, _mail) = driver();
+    let files = Files::new(4);
+    driver.carry_files(&files, &frames()).expect("the ring");
+    let start = |token, file| {
+        let buffer = Buffer::new(PROBE_BYTES);
+        let read = Operation::Read { file, offset: 0, buffer, bytes: PROBE_BYTES };
+        files.start(token, read).expect("room");
+    };
+    // Each is closed before the ring hears of it, and the next has its number.
+    for byte in 1..=4 {
+        let file = files.open(file_of(byte)).expect("room");
+        start(u64::from(byte), file);
+        files.close(file);
+    }
+    let mut ended = 0;
+    while ended < 4 {
+        driver.wait(Duration::from_secs(1), &mut Vec::new()).expect("a ring");
+        while let Some(Done { token, result, buffer }) = files.take_done() {
+            let bytes = buffer.expect("it comes back");
+            assert_eq!(result.expect("it can be read"), PROBE_BYTES);
+            assert_eq!(u64::from(bytes.as_slice()[0]), token, "another file was read");
+            ended += 1;
+        }
+    }
+    let cargo = driver.cargo.as_ref().expect("files are carried");
+    assert!(cargo.berths.iter().all(|berth| berth.users == 0 && berth.file.is_none()));
+}
+
+#[test]
+fn without_frames_there_is_nothing_to_register() {
+    let (mut driver, _mail) = driver();
+    let carried = driver.carry_files(&Files::new(2), &Frames::new(&[])).expect("the ring");
+    assert_eq!((carried.carrier, carried.refused.is_none()), (Carrier::Ring, true));
+}
