@@ -170,6 +170,32 @@ pub fn tick(most: f64) -> f64 {
         .unwrap_or(power)
 }
 
+/// About how many pixels a text takes from left to right. Which font it is drawn in is the
+/// reader's, so this is of a wide one.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "texts are short")]
+pub fn width(role: Role, text: &str) -> f64 {
+    let of_a_character = match role {
+        Role::Title => 11.5,
+        Role::Name => 8.2,
+        Role::Label => 7.0,
+    };
+    text.chars().count() as f64 * of_a_character
+}
+
+/// A text, or as much of its beginning as takes no more pixels than `most`, and two dots.
+#[must_use]
+pub fn fitted(role: Role, text: &str, most: f64) -> String {
+    if width(role, text) <= most {
+        return text.to_owned();
+    }
+    let mut short: String = text.to_owned();
+    while !short.is_empty() && width(role, &short) + width(role, "..") > most {
+        short.pop();
+    }
+    short + ".."
+}
+
 /// Without the digits that only binary fractions have.
 #[must_use]
 pub fn short(number: f64) -> String {
@@ -179,12 +205,20 @@ pub fn short(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Anchor, Page, Role, Stroke, short, tick};
+    use super::{Anchor, Page, Role, Stroke, fitted, short, tick, width};
 
     #[test]
     fn ticks_are_round_and_few() {
         assert_eq!([0.7, 1.0, 4.2, 9.9].map(|most| short(tick(most))), ["0.1", "0.1", "0.5", "1"]);
         assert_eq!([1500.0, 10.0].map(|most| short(tick(most))), ["200", "1"]);
+    }
+
+    #[test]
+    fn what_is_too_long_ends_in_dots() {
+        assert_eq!(width(Role::Label, "1.50"), 28.0);
+        assert_eq!(fitted(Role::Label, "abcdef", 42.0), "abcdef");
+        assert_eq!(fitted(Role::Label, "abcdef", 41.9), "abc..");
+        assert_eq!(fitted(Role::Name, "abcdef", 1.0), "..");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Charts: CPU time per request of each cell as bars, and latency by percentile of each cell as
 //! lines.
 
-use chart::{Anchor, COLOURS, Frame, Page, Role, Stroke, short, tick};
+use chart::{Anchor, COLOURS, Frame, Page, Role, Stroke, fitted, short, tick, width};
 
 use super::{
     figures::{Summary, float, is_proven},
@@ -18,8 +18,9 @@ const _: () = assert!(COLOURS.len() >= SERVERS_MAX);
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 24.0;
 /// Room for titles at the top, and for each line of the legend with two servers.
-const TITLES: f64 = 76.0;
+const TITLES: f64 = 90.0;
 const LEGEND_LINE: f64 = 20.0;
+const LEGEND_ENTRY: f64 = 460.0;
 const BARS_HEIGHT: f64 = 260.0;
 const LINES_HEIGHT: f64 = 260.0;
 /// Room for the labels of an axis at the left, and below.
@@ -88,11 +89,13 @@ fn heading(page: &mut Page, plan: &Plan, outcome: &Outcome) {
         Role::Title,
         "Server CPU time per request, and latency",
     );
+    let load = fitted(Role::Label, &load, WIDTH - 2.0 * MARGIN);
     page.text((MARGIN, 44.0), Anchor::Start, Role::Label, &load);
     let named = LETTERS.iter().zip(&outcome.servers).zip(COLOURS);
     for (number, ((letter, server), colour)) in named.enumerate() {
         let name = format!("{letter}: {} ({})", server.address, server.version);
-        let left = MARGIN + 460.0 * count(number % 2);
+        let left = MARGIN + LEGEND_ENTRY * count(number % 2);
+        let name = fitted(Role::Label, &name, LEGEND_ENTRY - 24.0);
         let top = 55.0 + LEGEND_LINE * count(number / 2);
         page.rect((left, top), (10.0, 10.0), colour);
         page.text((left + 16.0, top + 9.0), Anchor::Start, Role::Label, &name);
@@ -127,7 +130,7 @@ fn bars(page: &mut Page, frame: Frame, outcome: &Outcome) {
     }
     let slot = frame.width / count(outcome.cells.len());
     let sides = count(outcome.servers.len());
-    let bar = (slot * 0.7 / sides).min(60.0);
+    let bar = (slot * 0.88 / sides).min(60.0);
     for (number, cell) in outcome.cells.iter().enumerate() {
         let middle = frame.left + slot * (count(number) + 0.5);
         let name = format!("{} x {}", cell.shape.connections, cell.shape.depth);
@@ -137,6 +140,9 @@ fn bars(page: &mut Page, frame: Frame, outcome: &Outcome) {
             let left = middle + (count(side) - sides / 2.0) * bar;
             page.rect((left + 1.0, y(us)), (bar - 2.0, frame.bottom() - y(us)), colour);
             let label = format!("{us:.2}");
+            if width(Role::Label, &label) > bar {
+                continue;
+            }
             page.text((left + bar / 2.0, y(us) - 4.0), Anchor::Middle, Role::Label, &label);
         }
     }

@@ -1,6 +1,6 @@
 //! Miss-ratio curves: a chart a trace, a line a policy.
 
-use chart::{Anchor, COLOURS, Frame, Page, Role, Stroke, short, tick};
+use chart::{Anchor, COLOURS, Frame, Page, Role, Stroke, fitted, short, tick};
 
 use crate::{
     outcome::{Outcome, Replayed},
@@ -34,9 +34,11 @@ pub fn svg(plan: &Plan, outcome: &Outcome) -> String {
     let mut page = Page::new(WIDTH, top + rows * PANEL_HEIGHT + MARGIN);
     page.text((MARGIN, 26.0), Anchor::Start, Role::Title, "Miss ratio by size of the cache");
     let unit = match plan.mode {
-        Mode::Units { .. } => "keys; size in percent of the keys of a trace",
+        Mode::Units { .. } => {
+            "Misses per request, of keys that are a unit each; size in percent of a trace's keys"
+        }
         Mode::Whole { .. } => {
-            "the whole cache; size in percent of the bytes of all keys of a trace"
+            "Misses per request of the whole cache; size in percent of the bytes of a trace's keys"
         }
     };
     page.text((MARGIN, 44.0), Anchor::Start, Role::Label, unit);
@@ -78,7 +80,9 @@ fn stroke(plan: &Plan, policy: Kind) -> Stroke {
 }
 
 fn panel(page: &mut Page, frame: Frame, plan: &Plan, trace: &Replayed) {
-    page.text((frame.left, frame.top - 12.0), Anchor::Start, Role::Name, &trace.name);
+    // Generated traces have all their parameters in their names.
+    let name = fitted(Role::Name, &trace.name, frame.width + RIGHT);
+    page.text((frame.left, frame.top - 12.0), Anchor::Start, Role::Name, &name);
     let most = trace.rows.iter().map(|row| row.miss_ratio()).fold(0.0, f64::max);
     if most == 0.0 {
         return;
@@ -99,6 +103,8 @@ fn panel(page: &mut Page, frame: Frame, plan: &Plan, trace: &Replayed) {
         let below = (x(percent.value()), frame.bottom() + 16.0);
         page.text(below, Anchor::Middle, Role::Label, &percent.to_string());
     }
+    let below = (frame.left + frame.width / 2.0, frame.bottom() + 34.0);
+    page.text(below, Anchor::Middle, Role::Label, "size of the cache");
     // The default last, on top of the others.
     let is_default = |policy: &&Kind| **policy == Kind::default();
     let others = plan.policies.iter().filter(|policy| !is_default(policy));
