@@ -2,6 +2,7 @@
 #include <leveldb/cache.h>
 #include <leveldb/db.h>
 #include <leveldb/filter_policy.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,8 +14,19 @@ namespace {
 
 constexpr int BLOOM_BITS = 10;
 
+// The most that it takes. As it comes, 1000, it opens tables anew all the time when the set is large.
+constexpr int OPEN_FILES_MAX = 50000;
+
 void check(const leveldb::Status &status) {
     if (!status.ok()) throw std::runtime_error("leveldb: " + status.ToString());
+}
+
+// Of the files that the process may have open LevelDB keeps a fifth, and asks once.
+void allow_open_files() {
+    rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 struct LevelStore : Store {
@@ -22,7 +34,9 @@ struct LevelStore : Store {
         : directory(setup.directory),
           cache(leveldb::NewLRUCache(setup.cache_bytes)),
           filter(leveldb::NewBloomFilterPolicy(BLOOM_BITS)) {
+        allow_open_files();
         leveldb::Options options;
+        options.max_open_files = OPEN_FILES_MAX;
         options.create_if_missing = true;
         options.write_buffer_size = setup.memtable_bytes;
         options.block_cache = cache.get();

@@ -52,6 +52,15 @@ impl Size {
         }
     }
 
+    /// As people read it.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Tiny => "4 B",
+            Self::Kib => "1 KiB",
+            Self::Large => "100 KiB",
+        }
+    }
+
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|size| size.name() == name)
     }

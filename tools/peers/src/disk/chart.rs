@@ -1,10 +1,14 @@
 //! Curves as an SVG document: a grid of panels, a colour for each store.
 
-use chart::{Anchor, COLOURS, Frame, Page, Role, Stroke, short, tick};
+use chart::{Anchor, COLOURS, Frame, Page, Role, Stroke, fitted, short, tick};
 
 const WIDTH: f64 = 1100.0;
 const MARGIN: f64 = 24.0;
-const TITLES: f64 = 84.0;
+const TITLES: f64 = 96.0;
+/// Where the legend stands, and the line before each of its names.
+const LEGEND: f64 = 72.0;
+const SAMPLE_WIDTH: f64 = 24.0;
+const GREY: &str = "#888888";
 const PANEL_HEIGHT: f64 = 240.0;
 /// Room for labels at the left of a panel, above and below.
 const AXIS_LEFT: f64 = 56.0;
@@ -35,15 +39,32 @@ pub(super) struct Line {
     pub(super) points: Vec<(f64, f64)>,
 }
 
+/// What stands above the panels.
+#[derive(Debug)]
+pub(super) struct Head<'a> {
+    pub(super) title: &'a str,
+    /// What was measured, and how.
+    pub(super) below: &'a str,
+    pub(super) names: Vec<&'a str>,
+    /// What dashed lines are, where there are any.
+    pub(super) dashed: Option<&'a str>,
+}
+
 /// Panels line by line, so many in each.
-pub(super) fn svg(title: &str, names: &[&str], columns: usize, panels: &[Panel]) -> String {
+pub(super) fn svg(head: &Head<'_>, columns: usize, panels: &[Panel]) -> String {
+    let columns = columns.max(1);
     let rows = panels.len().div_ceil(columns);
     let mut page = Page::new(WIDTH, TITLES + rows as f64 * PANEL_HEIGHT + MARGIN);
-    page.text((MARGIN, 30.0), Anchor::Start, Role::Title, title);
-    for ((nth, name), colour) in names.iter().enumerate().zip(COLOURS) {
+    page.text((MARGIN, 30.0), Anchor::Start, Role::Title, head.title);
+    page.text((MARGIN, 50.0), Anchor::Start, Role::Label, head.below);
+    let lines = head.names.iter().zip(COLOURS).map(|(name, colour)| (*name, colour, false));
+    let dashed = head.dashed.map(|what| (what, GREY, true));
+    for (nth, (name, colour, is_dashed)) in lines.chain(dashed).enumerate() {
         let left = MARGIN + nth as f64 * LEGEND_STEP;
-        page.rect((left, 46.0), (10.0, 10.0), colour);
-        page.text((left + 16.0, 55.0), Anchor::Start, Role::Label, name);
+        let ends = [(left, LEGEND), (left + SAMPLE_WIDTH, LEGEND)];
+        page.line(ends.into_iter(), Stroke { colour, width: 2.0, is_dashed });
+        let text = (left + SAMPLE_WIDTH + 6.0, LEGEND + 4.0);
+        page.text(text, Anchor::Start, Role::Label, name);
     }
     let gaps = columns as f64 - 1.0;
     let width = (WIDTH - 2.0 * MARGIN - gaps * GAP) / columns as f64;
@@ -67,7 +88,8 @@ fn draw(page: &mut Page, frame: Frame, panel: &Panel) {
     if highest == 0.0 || rightmost == 0.0 {
         return;
     }
-    page.text((frame.left, frame.top - 10.0), Anchor::Start, Role::Name, &panel.name);
+    let name = fitted(Role::Name, &panel.name, frame.width + GAP);
+    page.text((frame.left, frame.top - 10.0), Anchor::Start, Role::Name, &name);
     let step = tick(highest);
     let top = (highest / step).ceil() * step;
     let y = |at: f64| frame.bottom() - at / top * frame.height;
@@ -100,7 +122,7 @@ fn labelled(number: f64, most: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Line, Panel, labelled, svg};
+    use super::{Head, Line, Panel, labelled, svg};
 
     #[test]
     fn numbers_are_short() {
@@ -113,8 +135,12 @@ mod tests {
     fn a_line_stands_between_the_axes() {
         let line = Line { name: 0, is_dashed: false, points: vec![(0.0, 0.0), (5.0, 10.0)] };
         let panel = Panel { name: "rates".to_owned(), below: "seconds", lines: vec![line] };
-        let text = svg("all", &["one"], 1, &[panel]);
-        assert!(text.contains("M80.0 272.0L1076.0 112.0"), "{text}");
+        let head = Head { title: "all", below: "in a run", names: vec!["one"], dashed: None };
+        let text = svg(&head, 1, &[panel]);
+        assert!(text.contains("M80.0 284.0L1076.0 124.0"), "{text}");
         assert!(text.contains(">seconds<") && text.contains(">one<"), "{text}");
+        assert!(text.contains(">in a run<") && !text.contains("dasharray"), "{text}");
+        let text = svg(&Head { dashed: Some("bound"), ..head }, 1, &[]);
+        assert!(text.contains(">bound<") && text.contains("dasharray"), "{text}");
     }
 }

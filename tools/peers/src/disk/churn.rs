@@ -16,7 +16,7 @@ use std::{
 pub(crate) use self::options::{ChurnOptions, parse};
 use self::{
     ledger::{Draws, Ledger, ONE_KEPT_OF},
-    pace::Pace,
+    pace::{Offered, Pace},
     report::{Report, Sample},
 };
 use super::{
@@ -86,8 +86,17 @@ impl Bound {
         Self { user_bytes, data_bytes, space_bytes, kept_bytes }
     }
 
+    fn most_bytes(&self) -> u64 {
+        self.space_bytes + self.kept_bytes
+    }
+
     fn holds(&self, bytes: u64) -> bool {
-        bytes <= self.space_bytes + self.kept_bytes
+        bytes <= self.most_bytes()
+    }
+
+    /// Whether the store knows of it. That of others only ends a wait.
+    fn is_promised(&self) -> bool {
+        self.kept_bytes > 0
     }
 }
 
@@ -147,7 +156,7 @@ impl Bench<'_> {
         let open = || self.open(kind, &load, place.path());
         let engine = open()?;
         work::run(&*engine, &load, Operation::Put, 1, Extent::all(&load))?;
-        work::settle(options.settle_time_max);
+        let mut is_settled = work::settle(options.settle_time_max);
         let own = engine.space();
         let user_bytes = u64::from(load.records()) * (load.value_bytes() as u64 + 4);
         let data_bytes = own.map_or(user_bytes, |own| own.used_bytes);
@@ -155,19 +164,14 @@ impl Bench<'_> {
 
         let written = device::write_bytes();
         let churn = Churn { options, load: &load, ledger: &ledger, popularity };
-        let (churned, looks) = churn.run(&*engine, place.path())?;
-        work::settle(options.settle_time_max);
+        let churned = churn.run(&*engine, place.path())?;
+        is_settled &= work::settle(options.settle_time_max);
         let after = device::write_bytes();
         let written = after.zip(written).map(|(after, before)| after - before);
         let put_bytes = churned.count * load.value_bytes() as u64;
         ledger.check(&*engine, false)?;
         let half_per_s = churned.pace.per_s / 2.0;
-        let mut draws = Draws::new(&load, popularity, (0, 1));
-        let next = || {
-            let key = draws.key();
-            Some((key, ledger.next(key)))
-        };
-        let busy = pace::open(&mut *engine.session()?, next, half_per_s, options.window)?;
+        let busy = churn.busy(&*engine, half_per_s)?;
         let shrunk = self.shrink(&*engine, &ledger, place.path(), bound)?;
         let settings = engine.settings();
         engine.close()?;
@@ -179,8 +183,10 @@ impl Bench<'_> {
             settings,
             bound,
             churned: churned.pace,
+            is_cut: churned.is_cut,
+            is_settled,
             write_amplification: written.map(|bytes| bytes as f64 / put_bytes as f64),
-            looks,
+            looks: churned.looks,
             busy,
             quiet: self.quiet(&load, kind, half_per_s)?,
             shrunk,
@@ -231,14 +237,17 @@ impl Bench<'_> {
     }
 
     /// Puts at the same rate of which none overwrites anything, into a new store.
-    fn quiet(&self, load: &Load, kind: Kind, per_s: f64) -> io::Result<Pace> {
+    fn quiet(&self, load: &Load, kind: Kind, per_s: f64) -> io::Result<Offered> {
         let place = Place::make(self.place.path(), kind.name)?;
         let engine = self.open(kind, load, place.path())?;
-        let mut keys = (0..load.records()).map(|at| load.key(at));
-        let next = || keys.next().map(|key| (key, load.value(key)));
-        let pace = pace::open(&mut *engine.session()?, next, per_s, self.options.window)?;
+        let (writers, window) = (self.options.writers, self.options.window);
+        let puts = |writer| {
+            let mut keys = (writer..load.records()).step_by(writers as usize);
+            move || keys.next().map(|at| load.key(at)).map(|key| (key, load.value(key)))
+        };
+        let offered = pace::open(&*engine, (0..writers).map(puts).collect(), per_s, window)?;
         engine.close()?;
-        Ok(pace)
+        Ok(offered)
     }
 }
 
@@ -258,11 +267,23 @@ struct Churn<'a> {
 struct Churned {
     pace: Pace,
     count: u64,
+    /// Some overwrites were left out when the time was up.
+    is_cut: bool,
+    looks: Vec<Look>,
 }
 
-impl Churn<'_> {
+/// Says when it is over, also when a store panics: whoever looks on then does so no more.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl<'a> Churn<'a> {
     /// All writers, and somebody who looks how much space is taken meanwhile.
-    fn run(&self, engine: &dyn Engine, place: &Path) -> io::Result<(Churned, Vec<Look>)> {
+    fn run(&self, engine: &dyn Engine, place: &Path) -> io::Result<Churned> {
         let (done, is_over, begun) = (AtomicU64::new(0), AtomicBool::new(false), Instant::now());
         let (latencies, looks) = std::thread::scope(|scope| {
             let watch = || -> io::Result<Vec<Look>> {
@@ -273,10 +294,11 @@ impl Churn<'_> {
                     if is_last {
                         return Ok(looks);
                     }
-                    std::thread::sleep(self.options.sample_time);
+                    std::thread::park_timeout(self.options.sample_time);
                 }
             };
             let watch = scope.spawn(watch);
+            let over = Over(&is_over);
             let write = |writer| {
                 let done = &done;
                 scope.spawn(move || self.write(engine, writer, done))
@@ -284,7 +306,8 @@ impl Churn<'_> {
             let writers: Vec<_> = (0..self.options.writers).map(write).collect();
             let ends = writers.into_iter().map(|it| it.join().expect("a thread panicked"));
             let latencies: Vec<io::Result<Latencies>> = ends.collect();
-            is_over.store(true, Ordering::Release);
+            drop(over);
+            watch.thread().unpark();
             (latencies, watch.join().expect("a thread panicked"))
         });
         engine.flush()?;
@@ -293,23 +316,43 @@ impl Churn<'_> {
         for one in latencies {
             all.merge(&one?);
         }
-        let churned = Churned { pace: Pace::of(&all, time), count: all.count() };
-        Ok((churned, looks?))
+        let (count, writers) = (all.count(), u64::from(self.options.writers));
+        let is_cut = count < self.each_writer_max() * writers;
+        Ok(Churned { pace: Pace::of(&all, time), count, is_cut, looks: looks? })
+    }
+
+    /// Overwrites of each writer.
+    fn each_writer_max(&self) -> u64 {
+        let all = u64::from(self.load.records()) * u64::from(self.options.times);
+        all / u64::from(self.options.writers)
+    }
+
+    /// What a writer stores next.
+    fn puts(&self, writer: u32) -> impl FnMut() -> (u32, &'a [u8]) + Send + use<'a> {
+        let mut draws = Draws::new(self.load, self.popularity, (writer, self.options.writers));
+        let ledger = self.ledger;
+        move || {
+            let key = draws.key();
+            (key, ledger.next(key))
+        }
     }
 
     fn write(&self, engine: &dyn Engine, writer: u32, done: &AtomicU64) -> io::Result<Latencies> {
-        let (options, writers) = (self.options, self.options.writers);
-        let mut draws = Draws::new(self.load, self.popularity, (writer, writers));
-        let all = u64::from(self.load.records()) * u64::from(options.times);
-        let limit = (all / u64::from(writers), options.put_time_max);
-        let next = || {
-            let key = draws.key();
-            (key, self.ledger.next(key))
-        };
+        let limit = (self.each_writer_max(), self.options.put_time_max);
         let note = || {
             done.fetch_add(1, Ordering::Relaxed);
         };
-        pace::closed(&mut *engine.session()?, next, limit, note)
+        pace::closed(&mut *engine.session()?, self.puts(writer), limit, note)
+    }
+
+    /// Overwrites that come when they are due.
+    fn busy(&self, engine: &dyn Engine, per_s: f64) -> io::Result<Offered> {
+        let puts = |writer| {
+            let mut next = self.puts(writer);
+            move || Some(next())
+        };
+        let writers = (0..self.options.writers).map(puts).collect();
+        pace::open(engine, writers, per_s, self.options.window)
     }
 }
 

@@ -3,10 +3,12 @@
 #[cfg(feature = "fjall")]
 mod fjall;
 mod kelvin;
+#[cfg(test)]
+pub(super) mod memory;
 #[cfg(native)]
 mod native;
 
-use std::{io, path::Path};
+use std::{fmt, io, path::Path};
 
 /// What every engine may use: a memtable (or what it has instead), and a cache of blocks.
 #[cfg(any(native, feature = "fjall"))]
@@ -108,6 +110,18 @@ pub(super) struct AtRisk {
     pub(super) by_kill: Option<u64>,
 }
 
+impl fmt::Display for AtRisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let say = |bytes: Option<u64>| match bytes {
+            None => "all that was put since a flush".to_owned(),
+            Some(0) => "nothing".to_owned(),
+            Some(bytes) => format!("at most {} MiB", bytes >> 20),
+        };
+        let (power, kill) = (say(self.by_power_cut), say(self.by_kill));
+        write!(f, "lost with the power: {power}, with the process: {kill}")
+    }
+}
+
 /// A kind of store.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
@@ -119,8 +133,8 @@ pub(super) struct Kind {
     pub(super) open: fn(&Setup<'_>) -> io::Result<Box<dyn Engine>>,
 }
 
-impl std::fmt::Debug for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }

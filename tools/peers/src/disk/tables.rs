@@ -48,6 +48,15 @@ impl Part {
             Self::Reads => "Table 4: random gets a second, one reader",
         }
     }
+
+    /// As there is room for above a chart.
+    fn short_title(self) -> &'static str {
+        match self {
+            Self::OneWriter => "Puts a second, 1 writer",
+            Self::FourWriters => "Puts a second, 4 writers",
+            Self::Reads => "Random gets a second",
+        }
+    }
 }
 
 /// Runs all of it and prints it.
@@ -116,6 +125,7 @@ impl Bench<'_> {
             points: points.collect(),
             per_s: f64::from(taken.ops) / taken.wall_s,
             is_cut: taken.ops < load.records(),
+            is_settled: true,
             device_reads: None,
         })
     }
@@ -123,7 +133,7 @@ impl Bench<'_> {
     /// A tenth more is stored, unmeasured, and when the store is quiet some of all are read.
     fn reads(&self, engine: &dyn Engine, load: &Load) -> io::Result<Run> {
         let (mut stored, mut left) = (0, self.options.put_time_max);
-        let (mut points, mut device_reads) = (Vec::new(), None);
+        let (mut points, mut device_reads, mut is_settled) = (Vec::new(), None, true);
         for nth in 1..=POINTS {
             let upto = (u64::from(load.records()) * u64::from(nth) / u64::from(POINTS)) as u32;
             let (from, count) = (stored, upto - stored);
@@ -134,7 +144,7 @@ impl Bench<'_> {
                 break;
             }
             stored = upto;
-            work::settle(self.options.settle_time_max);
+            is_settled &= work::settle(self.options.settle_time_max);
             let window = Extent::window(load, nth, self.options.window);
             let extent = Extent { count: stored, stored, ..window };
             let before = self.device_reads()?;
@@ -144,7 +154,7 @@ impl Bench<'_> {
             points.push(Point { records: stored, per_s: f64::from(got.ops) / got.wall_s });
         }
         let per_s = points.last().map_or(0.0, |point| point.per_s);
-        Ok(Run { is_cut: stored < load.records(), points, per_s, device_reads })
+        Ok(Run { is_cut: stored < load.records(), is_settled, points, per_s, device_reads })
     }
 
     fn device_reads(&self) -> io::Result<Option<u64>> {

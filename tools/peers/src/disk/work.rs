@@ -138,8 +138,8 @@ pub(super) fn run(
 }
 
 /// Waits until nothing goes on behind the calls, but no longer than that: the process takes next to
-/// no processor time.
-pub(super) fn settle(time_max: Duration) {
+/// no processor time. Says whether it came to that.
+pub(super) fn settle(time_max: Duration) -> bool {
     let begun = Instant::now();
     let mut quiet = 0;
     while quiet < QUIET_LOOKS && begun.elapsed() < time_max {
@@ -148,6 +148,7 @@ pub(super) fn settle(time_max: Duration) {
         let is_quiet = process_time() - cpu < LOOK_TIME / QUIET_SHARE;
         quiet = if is_quiet { quiet + 1 } else { 0 };
     }
+    quiet >= QUIET_LOOKS
 }
 
 /// The place of the first of `len` sorted values that a share of them is not above.
@@ -249,65 +250,12 @@ impl Thread<'_> {
 #[cfg(test)]
 mod tests {
     use std::{
-        collections::HashMap,
-        io,
-        sync::{
-            Mutex,
-            atomic::{AtomicU32, Ordering},
-        },
+        sync::atomic::Ordering,
         time::{Duration, Instant},
     };
 
     use super::{Extent, Operation, Trail, rank, run, tenths_per_s};
-    use crate::disk::{
-        engine::{Engine, Session},
-        load::Load,
-    };
-
-    #[derive(Default)]
-    struct InMemory {
-        records: Mutex<HashMap<u32, Vec<u8>>>,
-        flushes: AtomicU32,
-    }
-
-    impl Engine for InMemory {
-        fn session(&self) -> io::Result<Box<dyn Session + '_>> {
-            Ok(Box::new(self))
-        }
-
-        fn flush(&self) -> io::Result<()> {
-            self.flushes.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        }
-
-        fn settings(&self) -> String {
-            String::new()
-        }
-
-        fn close(self: Box<Self>) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl Session for &InMemory {
-        fn put(&mut self, key: u32, value: &[u8]) -> io::Result<()> {
-            self.records.lock().expect("sound").insert(key, value.to_owned());
-            Ok(())
-        }
-
-        fn get(&mut self, key: u32, out: &mut [u8]) -> io::Result<Option<usize>> {
-            let records = self.records.lock().expect("sound");
-            Ok(records.get(&key).map(|value| {
-                out.copy_from_slice(value);
-                value.len()
-            }))
-        }
-
-        fn remove(&mut self, key: u32) -> io::Result<()> {
-            self.records.lock().expect("sound").remove(&key);
-            Ok(())
-        }
-    }
+    use crate::disk::{engine::memory::InMemory, load::Load};
 
     #[test]
     fn every_record_is_put_once_and_flushed_and_a_wrong_value_ends_a_run() {

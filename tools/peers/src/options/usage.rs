@@ -44,6 +44,7 @@ peers tables [options]     rates of stores over the number of records, as a pape
   --rounds N               (1)
   --window-ms N            of gets at every tenth (1000)
   --put-seconds N          the longest that a store is filled (600)
+  --settle-seconds N       the longest that it is waited for until it is quiet (60)
   --values A,B             4b,1k,100k (all)
   --parts A,B              put-1,put-4,reads (all)
   --engines A,B            as of disk
@@ -61,8 +62,9 @@ peers churn [options]      overwrite what stores have again and again, and remov
   --segment-mib N          of the log (64)
   --window-ms N            of puts at half the rate (10000)
   --put-seconds N          the longest that a store is overwritten (900)
+  --settle-seconds N       the longest that a store is waited for until it is quiet (60)
   --wait-seconds N         how long space may take to come back (60)
-  --sample-ms N            between looks at the space (100)
+  --sample-ms N            between looks at the space (1000)
   --engines A,B            kelvin,leveldb, of those built in; others as of disk
   --dir DIRECTORY          where the stores are made and removed again (target/churn)
   --json FILE              also write all samples

@@ -129,8 +129,12 @@ impl<'a> Draws<'a> {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{Draws, Ledger};
-    use crate::disk::{churn::Popularity, load::Load};
+    use super::{CHECKS_MAX, Draws, Ledger};
+    use crate::disk::{
+        churn::Popularity,
+        engine::{Engine, Session, memory::InMemory},
+        load::Load,
+    };
 
     #[test]
     fn each_writer_has_its_own_keys_and_some_are_popular() {
@@ -155,5 +159,44 @@ mod tests {
         assert_eq!(ledger.next(3), load.later_value(3, 1));
         assert_eq!(ledger.next(3), load.later_value(3, 2));
         assert_ne!(load.later_value(3, 2), load.value(3));
+    }
+
+    #[test]
+    fn a_store_that_lies_is_found_out_wherever_it_does() {
+        let load = Load::new(3 * CHECKS_MAX, 8);
+        let (ledger, engine) = (Ledger::new(&load), InMemory::default());
+        let mut session = engine.session().expect("a session");
+        let all = |session: &mut dyn Session| {
+            for key in 0..load.records() {
+                let value = load.later_value(key, ledger.version(key));
+                session.put(key, value).expect("it is stored");
+            }
+        };
+        all(&mut *session);
+        // The most popular key, and one that is hardly ever overwritten.
+        let keys = [0, load.records() - 3].map(|at| load.key(at));
+        for key in keys {
+            ledger.next(key);
+            let wrong = format!("key {key} has a value that is not its last one");
+            let error = ledger.check(&engine, false).expect_err("it has the first value");
+            assert_eq!(error.to_string(), wrong);
+            all(&mut *session);
+            ledger.check(&engine, false).expect("all is right");
+        }
+        ledger.remove_most(&mut *session).expect("they are there");
+        ledger.check(&engine, true).expect("they are gone");
+        let kept = |is_kept| {
+            let looked_at = (0..CHECKS_MAX).map(|check| load.key(3 * check));
+            looked_at.filter(move |key| Ledger::is_kept(*key) == is_kept)
+        };
+        let (gone, kept) = (kept(false).next_back(), kept(true).next_back());
+        let (gone, kept) = (gone.expect("most are"), kept.expect("some are"));
+        session.put(gone, load.value(gone)).expect("it is stored");
+        let error = ledger.check(&engine, true).expect_err("it is back");
+        assert_eq!(error.to_string(), format!("key {gone} is there again"));
+        session.remove(gone).expect("it was there");
+        session.remove(kept).expect("it was there");
+        let error = ledger.check(&engine, true).expect_err("it is lost");
+        assert_eq!(error.to_string(), format!("key {kept} is absent, or as long as it never was"));
     }
 }

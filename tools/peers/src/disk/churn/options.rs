@@ -63,7 +63,7 @@ impl Default for ChurnOptions {
             put_time_max: Duration::from_secs(900),
             settle_time_max: SETTLE_MAX,
             wait_max: Duration::from_secs(60),
-            sample_time: Duration::from_millis(100),
+            sample_time: Duration::from_secs(1),
             engines: KINDS.iter().filter(is_default).copied().collect(),
             directory: "target/churn".into(),
             files: Files::default(),
@@ -91,6 +91,7 @@ pub(crate) fn parse(pairs: &[(&str, &str)]) -> Result<ChurnOptions, String> {
             "--segment-mib" => options.segment_bytes = number::<u64>(name, value)? << 20,
             "--window-ms" => options.window = milliseconds()?,
             "--put-seconds" => options.put_time_max = seconds()?,
+            "--settle-seconds" => options.settle_time_max = seconds()?,
             "--wait-seconds" => options.wait_max = seconds()?,
             "--sample-ms" => options.sample_time = milliseconds()?,
             "--engines" => options.engines = each(value, engine)?,
@@ -113,6 +114,9 @@ fn check(options: &ChurnOptions) -> Result<(), String> {
     }
     if options.sample_time.is_zero() || options.segment_bytes == 0 {
         return Err("samples are a millisecond apart, and a segment has a MiB".to_owned());
+    }
+    if options.sizes.contains(&Size::Large) && options.records / 100 < options.writers {
+        return Err("each writer has a record of its own, of 100 KiB a hundredth of all".to_owned());
     }
     Ok(())
 }
@@ -155,5 +159,10 @@ mod tests {
         ] {
             assert_eq!(parse(&[pair]), Err(error.to_owned()));
         }
+        let few = [("--records", "1500"), ("--writers", "16")];
+        let error = "each writer has a record of its own, of 100 KiB a hundredth of all";
+        assert_eq!(parse(&few), Err(error.to_owned()));
+        let of_a_kib = [few[0], few[1], ("--values", "1k")];
+        assert!(parse(&of_a_kib).is_ok());
     }
 }

@@ -1,24 +1,20 @@
-//! What is printed and written: a table for each size of values and each choice of keys.
+//! What was found, of all stores, and what is written of it.
 
-use std::{fmt::Write, io};
+mod text;
 
-use super::{Bound, ChurnOptions, Look, Pace, Popularity, Shrunk, Size};
+use std::io;
+
+use super::{Bound, ChurnOptions, Look, Offered, Pace, Popularity, Shrunk, Size};
 use crate::{
     disk::{
-        chart::{self, Line, Panel},
-        engine::Kind,
+        chart::{self, Head, Line, Panel},
+        engine::{AtRisk, Kind},
     },
     machine::{self, Machine},
 };
 
 /// The store that others are compared with.
 const RIVAL: &str = "leveldb";
-
-/// What the log has to keep: the rate, of the rival's; the worst put; and how many times the quiet
-/// p99 that of puts at half the rate is.
-const OF_RIVAL_MIN: f64 = 3.0;
-const WORST_MS_MAX: f64 = 20.0;
-const P99_OF_QUIET_MAX: f64 = 2.0;
 
 /// A whole run.
 #[derive(Debug, serde::Serialize)]
@@ -28,6 +24,7 @@ pub(super) struct Report {
     times: u32,
     rounds: u32,
     writers: u32,
+    put_seconds_max: u64,
     space_percent: u32,
     rows: Vec<Row>,
     #[serde(skip)]
@@ -40,6 +37,7 @@ struct Row {
     size: Size,
     keys: Popularity,
     engine: &'static str,
+    at_risk: AtRisk,
     samples: Vec<Sample>,
 }
 
@@ -50,12 +48,16 @@ pub(super) struct Sample {
     pub(super) bound: Bound,
     /// Overwrites as fast as they went, with the flush in the end.
     pub(super) churned: Pace,
+    /// The time was up before all of them were done.
+    pub(super) is_cut: bool,
+    /// The store was quiet before the first of them, and again before bytes written were counted.
+    pub(super) is_settled: bool,
     /// Bytes that the process had written for each byte of a value.
     pub(super) write_amplification: Option<f64>,
     pub(super) looks: Vec<Look>,
     /// Overwrites at half that rate, and first puts into a new store.
-    pub(super) busy: Pace,
-    pub(super) quiet: Pace,
+    pub(super) busy: Offered,
+    pub(super) quiet: Offered,
     pub(super) shrunk: Shrunk,
 }
 
@@ -72,16 +74,26 @@ impl Sample {
 
     fn line(&self) -> String {
         let (looks, above) = self.looks_above();
+        let above = if self.bound.is_promised() {
+            format!(" ({above} of {looks} looks above the bound)")
+        } else {
+            String::new()
+        };
         format!(
-            "{:.0} overwrites/s, {:.2} x written, at most {:.2} of the data, {above} of {looks} \
-             looks above, worst {:.1} ms; p99 {:.0} us at half the rate, {:.0} us quiet",
+            "{:.0}{} overwrites/s, {:.2} x written, at most {:.2} of the data{above}, \
+             worst {:.1} ms; p99 {:.0} us at half the rate, {:.0} us quiet",
             self.churned.per_s,
+            if self.is_cut { "*" } else { "" },
             self.write_amplification.unwrap_or(f64::NAN),
             share(self.most_bytes(), self.bound.user_bytes),
             self.churned.worst_ms,
-            self.busy.p99_us,
-            self.quiet.p99_us,
+            self.busy.pace.p99_us,
+            self.quiet.pace.p99_us,
         )
+    }
+
+    fn of_quiet(&self) -> f64 {
+        self.busy.pace.p99_us / self.quiet.pace.p99_us
     }
 }
 
@@ -92,8 +104,17 @@ fn share(bytes: u64, of: u64) -> f64 {
 impl Report {
     pub(super) fn new(machine: Machine, options: &ChurnOptions) -> Self {
         let ChurnOptions { records, times, rounds, writers, space_percent, .. } = *options;
-        let (rows, engines) = (Vec::new(), options.engines.clone());
-        Self { machine, records, times, rounds, writers, space_percent, rows, engines }
+        Self {
+            machine,
+            records,
+            times,
+            rounds,
+            writers,
+            put_seconds_max: options.put_time_max.as_secs(),
+            space_percent,
+            rows: Vec::new(),
+            engines: options.engines.clone(),
+        }
     }
 
     /// Takes a sample of the engine at a place among all, and says it in a line.
@@ -103,12 +124,12 @@ impl Report {
         engine: usize,
         sample: Sample,
     ) -> String {
-        let engine = self.engines[engine].name;
+        let Kind { name: engine, at_risk, .. } = self.engines[engine];
         let line = format!("{} {} {engine}: {}", size.name(), keys.name(), sample.line());
         let is_it = |it: &&mut Row| (it.size, it.keys, it.engine) == (size, keys, engine);
         match self.rows.iter_mut().find(is_it) {
             Some(row) => row.samples.push(sample),
-            None => self.rows.push(Row { size, keys, engine, samples: vec![sample] }),
+            None => self.rows.push(Row { size, keys, engine, at_risk, samples: vec![sample] }),
         }
         line
     }
@@ -135,12 +156,25 @@ impl Report {
         let panel = |(size, keys): (Size, Popularity)| {
             let rows = self.rows.iter().filter(|row| (row.size, row.keys) == (size, keys));
             let lines = rows.flat_map(|row| self.lines(row)).collect();
-            let name = format!("space / data, {}, {}", size.name(), keys.name());
+            let name = format!("Space / data: values of {}, {} keys", size.label(), keys.name());
             Panel { name, below: "overwrites", lines }
         };
         let panels: Vec<Panel> = self.blocks().into_iter().map(panel).collect();
-        let names: Vec<&str> = self.engines.iter().map(|kind| kind.name).collect();
-        chart::svg("Space while everything is overwritten", &names, 2, &panels)
+        let below = format!(
+            "Blocks of the directory over keys and values; {} records of 1 KiB, {} of 100 KiB; \
+             {} overwrites of each on average, {} writers",
+            self.records,
+            self.records / 100,
+            self.times,
+            self.writers
+        );
+        let head = Head {
+            title: "Space while everything is overwritten",
+            below: &below,
+            names: self.engines.iter().map(|kind| kind.name).collect(),
+            dashed: Some("what the log may take"),
+        };
+        chart::svg(&head, 2, &panels)
     }
 
     /// What a store took, and if it promises one, the bound.
@@ -151,9 +185,9 @@ impl Report {
         let at = |look: &Look| look.overwrites as f64;
         let points = sample.looks.iter().map(|it| (at(it), share(it.bytes, user_bytes)));
         let mut lines = vec![Line { name, is_dashed: false, points: points.collect() }];
-        if sample.bound.kept_bytes > 0 {
-            let bytes = sample.bound.space_bytes + sample.bound.kept_bytes;
-            let bound = sample.looks.iter().map(|it| (at(it), share(bytes, user_bytes)));
+        if sample.bound.is_promised() {
+            let most = share(sample.bound.most_bytes(), user_bytes);
+            let bound = sample.looks.iter().map(|it| (at(it), most));
             lines.push(Line { name, is_dashed: true, points: bound.collect() });
         }
         lines
@@ -161,55 +195,6 @@ impl Report {
 
     fn is_subject(&self, row: &Row) -> bool {
         self.engines.iter().any(|kind| kind.name == row.engine && kind.is_subject)
-    }
-
-    /// As Markdown.
-    pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        self.write_text(&mut text).expect("a string takes everything");
-        text
-    }
-
-    fn write_text(&self, out: &mut String) -> std::fmt::Result {
-        for (size, keys) in self.blocks() {
-            let rows = || self.rows.iter().filter(|row| (row.size, row.keys) == (size, keys));
-            let rival = rows().find(|row| row.engine == RIVAL);
-            writeln!(
-                out,
-                "### {} values, {} keys\n\n\
-                 | store | overwrites/s | of {RIVAL} | bytes written a byte | most space / data | \
-                 looks above the bound | p99.9 us | worst ms | p99 us at half the rate | quiet | \
-                 ratio |\n|---|---|---|---|---|---|---|---|---|---|---|",
-                size.name(),
-                keys.name()
-            )?;
-            rows().try_for_each(|row| write_churn(row, rival, out))?;
-            writeln!(
-                out,
-                "\n| 90 % removed | removes/s | space MiB | bound MiB | open, free segments | \
-                 held after s |\n|---|---|---|---|---|---|"
-            )?;
-            rows().try_for_each(|row| write_shrunk(row, out))?;
-            writeln!(out)?;
-        }
-        self.rows.iter().filter(|row| self.is_subject(row)).try_for_each(|row| {
-            let rival = self.rows.iter().find(|it| it.is_rival_of(row));
-            write_verdicts(row, rival, out)
-        })?;
-        writeln!(out, "\n{}\n", self.machine.line())?;
-        writeln!(
-            out,
-            "{} records of 1 KiB, each overwritten {} times by {} writers; rounds: {}; medians, \
-             and of space and of the worst the most.",
-            self.records, self.times, self.writers, self.rounds
-        )?;
-        for kind in &self.engines {
-            let row = self.rows.iter().find(|row| row.engine == kind.name);
-            if let Some(sample) = row.and_then(|row| row.samples.first()) {
-                writeln!(out, "- {}: {}", kind.name, sample.settings)?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -224,117 +209,19 @@ impl Row {
         values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
+    fn looks_above(&self) -> (usize, usize) {
+        let looks = self.samples.iter().map(Sample::looks_above);
+        looks.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
+    fn any(&self, of: impl Fn(&Sample) -> bool) -> bool {
+        self.samples.iter().any(of)
+    }
+
     fn most(&self, of: impl Fn(&Sample) -> f64) -> f64 {
         self.samples.iter().map(of).fold(0.0, f64::max)
     }
 }
 
-fn write_churn(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt::Result {
-    let per_s = row.median(|it| it.churned.per_s);
-    let of_rival = per_s / rival.map_or(f64::NAN, |rival| rival.median(|it| it.churned.per_s));
-    let most = row.most(|it| share(it.most_bytes(), it.bound.user_bytes));
-    let looks = row.samples.iter().map(Sample::looks_above);
-    let (looks, above) = looks.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    writeln!(
-        out,
-        "| {} | {per_s:.0} | {of_rival:.2} | {:.2} | {most:.2} | {above} of {looks} | {:.0} | \
-         {:.1} | {:.1} | {:.1} | {:.2} |",
-        row.engine,
-        row.median(|it| it.write_amplification.unwrap_or(f64::NAN)),
-        row.median(|it| it.churned.p999_us),
-        row.most(|it| it.churned.worst_ms),
-        row.median(|it| it.busy.p99_us),
-        row.median(|it| it.quiet.p99_us),
-        row.median(|it| it.busy.p99_us / it.quiet.p99_us),
-    )
-}
-
-/// Whether what the log has to keep was kept, in a line each.
-fn write_verdicts(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt::Result {
-    let per_s = |row: &Row| row.median(|it| it.churned.per_s);
-    let written_max = match row.keys {
-        Popularity::Uniform => 2.8,
-        Popularity::Zipf => 2.5,
-    };
-    let above = row.samples.iter().map(|it| it.looks_above().1).sum::<usize>();
-    let never = row.samples.iter().filter(|it| it.shrunk.held_after_s.is_none()).count();
-    let written = row.median(|it| it.write_amplification.unwrap_or(f64::NAN));
-    let worst_ms = row.most(|it| it.churned.worst_ms.max(it.busy.worst_ms));
-    let of_quiet = row.median(|it| it.busy.p99_us / it.quiet.p99_us);
-    let mut say = |what: &str, is_held: bool| {
-        let verdict = if is_held { "held" } else { "NOT held" };
-        let (size, keys, engine) = (row.size.name(), row.keys.name(), row.engine);
-        writeln!(out, "{size} {keys} {engine}: {what}: {verdict}")
-    };
-    say(&format!("{above} looks above the bound of space"), above == 0)?;
-    say(&format!("{written:.2} bytes written a byte"), written <= written_max)?;
-    if let Some(rival) = rival {
-        let of_rival = per_s(row) / per_s(rival);
-        say(&format!("{of_rival:.2} of {RIVAL}'s overwrites"), of_rival >= OF_RIVAL_MIN)?;
-    }
-    say(&format!("a worst put of {worst_ms:.1} ms"), worst_ms <= WORST_MS_MAX)?;
-    say(&format!("a p99 of {of_quiet:.2} of the quiet one"), of_quiet <= P99_OF_QUIET_MAX)?;
-    say(&format!("{never} times space did not come back"), never == 0)
-}
-
-fn write_shrunk(row: &Row, out: &mut String) -> std::fmt::Result {
-    for Shrunk { bound, removes_per_s, held_after_s, looks } in
-        row.samples.iter().map(|sample| &sample.shrunk)
-    {
-        let last = looks.last();
-        let mib = last.map_or(0, |look| look.bytes >> 20);
-        let bound_mib = (bound.space_bytes + bound.kept_bytes) >> 20;
-        let own = last.and_then(|look| look.own);
-        let own = own.map_or_else(String::new, |own| format!("{}, {}", own.open, own.free));
-        let held = held_after_s.map_or_else(|| "never".to_owned(), |time| format!("{time:.1}"));
-        let engine = row.engine;
-        writeln!(out, "| {engine} | {removes_per_s:.0} | {mib} | {bound_mib} | {own} | {held} |")?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::{Bound, ChurnOptions, Look, Pace, Popularity, Report, Sample, Shrunk, Size};
-    use crate::machine::Machine;
-
-    fn sample(per_s: f64, bytes: u64) -> Sample {
-        let bound = Bound { user_bytes: 100, data_bytes: 100, space_bytes: 130, kept_bytes: 20 };
-        let look = |bytes| Look { at_s: 0.5, overwrites: 9, bytes, own: None };
-        let pace = |p99_us| Pace { per_s, p99_us, worst_ms: 7.0, ..Pace::default() };
-        let looks = vec![look(bytes)];
-        Sample {
-            settings: "set so".to_owned(),
-            bound,
-            churned: pace(9.0),
-            write_amplification: Some(2.6),
-            looks: vec![look(150), look(bytes)],
-            busy: pace(30.0),
-            quiet: pace(20.0),
-            shrunk: Shrunk { bound, removes_per_s: 1.0, held_after_s: None, looks },
-        }
-    }
-
-    #[test]
-    fn what_has_to_be_kept_is_judged() {
-        let mut options = ChurnOptions::default();
-        options.engines.truncate(1);
-        let mut report = Report::new(Machine::read(), &options);
-        let line = report.add((Size::Kib, Popularity::Zipf), 0, sample(400.0, 151));
-        assert!(line.starts_with("1k zipf kelvin: 400 overwrites/s, 2.60 x written"), "{line}");
-        report.add((Size::Large, Popularity::Uniform), 0, sample(100.0, 150));
-        let text = report.text();
-        for expected in [
-            "| kelvin | 400 | NaN | 2.60 | 1.51 | 1 of 2 | 0 | 7.0 | 30.0 | 20.0 | 1.50 |",
-            "1k zipf kelvin: 1 looks above the bound of space: NOT held",
-            "1k zipf kelvin: 2.60 bytes written a byte: NOT held",
-            "100k uniform kelvin: 0 looks above the bound of space: held",
-            "100k uniform kelvin: 2.60 bytes written a byte: held",
-            "100k uniform kelvin: a worst put of 7.0 ms: held",
-            "100k uniform kelvin: a p99 of 1.50 of the quiet one: held",
-            "100k uniform kelvin: 1 times space did not come back: NOT held",
-        ] {
-            assert!(text.contains(expected), "{expected}: {text}");
-        }
-    }
-}
+mod tests;

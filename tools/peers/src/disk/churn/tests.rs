@@ -1,18 +1,73 @@
-use std::{fs, time::Duration};
+use std::{
+    fs, io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::{Duration, Instant},
+};
 
-use super::{Bound, ChurnOptions, run};
+use super::{Bound, Churn, ChurnOptions, Ledger, Popularity, run};
 use crate::disk::{
-    engine::{KINDS, OwnSpace},
+    engine::{Engine, KINDS, OwnSpace, Session, memory::InMemory},
+    load::Load,
     options::{Files, engine},
 };
+
+/// Whoever asks for a session has a bug.
+struct Broken;
+
+impl Engine for Broken {
+    fn session(&self) -> io::Result<Box<dyn Session + '_>> {
+        panic!("no session");
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn settings(&self) -> String {
+        String::new()
+    }
+
+    fn close(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_panic_ends_a_run_and_a_time_that_is_up_marks_it() {
+    let options = ChurnOptions {
+        times: 2,
+        writers: 3,
+        sample_time: Duration::from_millis(1),
+        put_time_max: Duration::from_secs(600),
+        ..ChurnOptions::default()
+    };
+    let load = Load::new(100, 8);
+    let ledger = Ledger::new(&load);
+    let place = std::env::temp_dir().join(format!("kelvin-peers-panic-{}", std::process::id()));
+    fs::create_dir(&place).expect("a directory");
+    let churn = |options: &ChurnOptions, engine: &dyn Engine| {
+        let popularity = Popularity::Uniform;
+        Churn { options, load: &load, ledger: &ledger, popularity }.run(engine, &place)
+    };
+    let begun = Instant::now();
+    let panicked = catch_unwind(AssertUnwindSafe(|| churn(&options, &Broken)));
+    assert!(panicked.is_err() && begun.elapsed() < Duration::from_secs(60));
+    let whole = churn(&options, &InMemory::default()).expect("it runs");
+    assert_eq!((whole.count, whole.is_cut), (3 * 66, false));
+    let hurried = ChurnOptions { put_time_max: Duration::ZERO, ..options.clone() };
+    let cut = churn(&hurried, &InMemory::default()).expect("it runs");
+    assert_eq!((cut.count, cut.is_cut), (3, true));
+    fs::remove_dir(&place).expect("it is empty");
+}
 
 #[test]
 fn a_bound_is_what_is_kept_a_share_of_it_and_some_segments() {
     let own = OwnSpace { segment_bytes: 64, ..OwnSpace::default() };
-    let bound = Bound::new(1000, 130, Some(own));
+    let bound = Bound::new(900, 1000, 130, Some(own));
     assert_eq!((bound.space_bytes, bound.kept_bytes), (1300, 640));
-    assert!(bound.holds(1940) && !bound.holds(1941));
-    assert!(!Bound::new(1000, 130, None).holds(1301));
+    assert!(bound.is_promised() && bound.holds(1940) && !bound.holds(1941));
+    let of_others = Bound::new(1000, 1000, 130, None);
+    assert!(!of_others.is_promised() && !of_others.holds(1301));
 }
 
 #[test]
@@ -53,13 +108,16 @@ fn a_tiny_run_says_what_every_store_took_and_when() {
             assert!(number(&sample[pace]["per_s"]) > 0.0, "{pace} {row}");
             assert!(number(&sample[pace]["p99_us"]) > 0.0, "{pace} {row}");
         }
+        assert_eq!((&sample["is_cut"], &sample["busy"]["is_cut"]), (&false.into(), &false.into()));
+        assert_eq!(sample["is_settled"], false, "nobody waited for it");
         assert!(number(&sample["shrunk"]["removes_per_s"]) > 0.0, "{row}");
         if row["engine"] == "kelvin" {
             assert!(number(&sample["write_amplification"]) >= 1.0, "{row}");
         }
     }
     let svg = fs::read_to_string(svg).expect("it was written");
-    assert_eq!(svg.matches("stroke-dasharray").count(), 4, "a bound in every panel");
+    let dashed = svg.matches("stroke-dasharray").count();
+    assert_eq!(dashed, 4 + 1, "a bound in every panel, and in the legend");
     let left = fs::read_dir(directory.join("stores")).expect("it is there");
     assert_eq!(left.count(), 0, "stores are removed");
     fs::remove_dir_all(&directory).expect("it was there");

@@ -23,15 +23,25 @@ const DEFAULT: Kind = Kind {
 };
 
 #[cfg(feature = "leveldb")]
-pub(super) const LEVELDB: Kind =
-    Kind { name: "leveldb", open: |setup| open(setup, c"leveldb", LSM), ..DEFAULT };
+pub(super) const LEVELDB: Kind = Kind {
+    name: "leveldb",
+    open: |setup| {
+        let settings = "memtable 64 MiB, block cache 512 MiB, Bloom 10 bits, no compression, \
+                        all tables kept open";
+        open(setup, c"leveldb", settings)
+    },
+    ..DEFAULT
+};
 
 #[cfg(feature = "rocksdb")]
-pub(super) const ROCKSDB: Kind =
-    Kind { name: "rocksdb", open: |setup| open(setup, c"rocksdb", LSM), ..DEFAULT };
-
-#[cfg(any(feature = "leveldb", feature = "rocksdb"))]
-const LSM: &str = "memtable 64 MiB, block cache 512 MiB, Bloom 10 bits, no compression";
+pub(super) const ROCKSDB: Kind = Kind {
+    name: "rocksdb",
+    open: |setup| {
+        let settings = "memtable 64 MiB, block cache 512 MiB, Bloom 10 bits, no compression";
+        open(setup, c"rocksdb", settings)
+    },
+    ..DEFAULT
+};
 
 #[cfg(feature = "lmdb")]
 pub(super) const LMDB: Kind = Kind {

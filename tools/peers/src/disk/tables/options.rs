@@ -66,6 +66,9 @@ pub(crate) fn parse(pairs: &[(&str, &str)]) -> Result<TablesOptions, String> {
             "--rounds" => options.rounds = number(name, value)?,
             "--window-ms" => options.window = Duration::from_millis(number(name, value)?),
             "--put-seconds" => options.put_time_max = Duration::from_secs(number(name, value)?),
+            "--settle-seconds" => {
+                options.settle_time_max = Duration::from_secs(number(name, value)?);
+            }
             "--values" => options.sizes = each(value, size)?,
             "--parts" => options.parts = each(value, part)?,
             "--engines" => options.engines = each(value, engine)?,
@@ -98,14 +101,16 @@ mod tests {
 
     #[test]
     fn options_replace_defaults() {
-        let pairs = [("--values", "1k,4b"), ("--parts", "reads"), ("--put-seconds", "9")];
+        let pairs = [("--values", "1k,4b"), ("--parts", "reads")];
+        let seconds = [("--put-seconds", "9"), ("--settle-seconds", "5")];
         let expected = TablesOptions {
             sizes: vec![Size::Kib, Size::Tiny],
             parts: vec![Part::Reads],
             put_time_max: Duration::from_secs(9),
+            settle_time_max: Duration::from_secs(5),
             ..TablesOptions::default()
         };
-        assert_eq!(parse(&pairs), Ok(expected));
+        assert_eq!(parse(&[pairs, seconds].concat()), Ok(expected));
     }
 
     #[test]

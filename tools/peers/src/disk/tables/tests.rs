@@ -38,7 +38,7 @@ fn a_tiny_run_has_a_point_at_every_tenth() {
     }
     let svg = fs::read_to_string(svg).expect("it was written");
     let lines = svg.matches("stroke-width=\"2\"").count();
-    assert_eq!(lines, Part::ALL.len() * Size::ALL.len() * 2);
+    assert_eq!(lines, (Part::ALL.len() * Size::ALL.len() + 1) * 2, "and in the legend");
     let left = fs::read_dir(directory.join("stores")).expect("it is there");
     assert_eq!(left.count(), 0, "stores are removed");
     fs::remove_dir_all(&directory).expect("it was there");

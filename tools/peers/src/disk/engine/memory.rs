@@ -1,0 +1,57 @@
+//! A store in memory, for tests of what stores are measured with.
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use super::{Engine, Session};
+
+#[derive(Default)]
+pub(in crate::disk) struct InMemory {
+    pub(in crate::disk) records: Mutex<HashMap<u32, Vec<u8>>>,
+    pub(in crate::disk) flushes: AtomicU32,
+}
+
+impl Engine for InMemory {
+    fn session(&self) -> io::Result<Box<dyn Session + '_>> {
+        Ok(Box::new(self))
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn settings(&self) -> String {
+        String::new()
+    }
+
+    fn close(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Session for &InMemory {
+    fn put(&mut self, key: u32, value: &[u8]) -> io::Result<()> {
+        self.records.lock().expect("sound").insert(key, value.to_owned());
+        Ok(())
+    }
+
+    fn get(&mut self, key: u32, out: &mut [u8]) -> io::Result<Option<usize>> {
+        let records = self.records.lock().expect("sound");
+        Ok(records.get(&key).map(|value| {
+            out.copy_from_slice(value);
+            value.len()
+        }))
+    }
+
+    fn remove(&mut self, key: u32) -> io::Result<()> {
+        self.records.lock().expect("sound").remove(&key);
+        Ok(())
+    }
+}
