@@ -148,6 +148,13 @@ fn what_the_system_refuses_is_told_with_its_reason() {
         let refused = stage.perform(write).result.expect_err("it is only to be read");
         let Failure::System(error) = &refused else { panic!("{refused}") };
         assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::BADF.raw_os_error()));
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
+        let file = stage.files.open(full.into()).expect("there is room");
+        let buffer = Arc::new(Buffer::new(4096));
+        let write = Operation::Write { file, offset: 0, buffer, from: 0, bytes: 4096 };
+        let refused = stage.perform(write).result.expect_err("it has no room");
+        let Failure::System(error) = &refused else { panic!("{refused}") };
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NOSPC.raw_os_error()));
         let (socket, _peer) = std::os::unix::net::UnixStream::pair().expect("sockets");
         let file = stage.files.open(socket.into()).expect("there is room");
         let flushed = stage.perform(Operation::Flush { file }).result;

@@ -1,9 +1,9 @@
 //! What of files works, and which file an operation meets.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, io::Read, os::unix::net::UnixStream, time::Duration};
 
 use super::*;
-use crate::{Done, Driver, Pool, Shape, mailbox};
+use crate::{ConnId, Done, Driver, Frame, Pool, Sending, Shape, mailbox, output::Output};
 
 fn driver() -> (Uring<Infallible>, (crate::Sender<()>, crate::Mailbox<()>)) {
     let (sender, mailbox) = mailbox::<()>(1).expect("an eventfd");
@@ -94,4 +94,34 @@ fn without_frames_there_is_nothing_to_register() {
     let (mut driver, _mail) = driver();
     let carried = driver.carry_files(&Files::new(2), &Frames::new(&[])).expect("the ring");
     assert_eq!((carried.carrier, carried.refused.is_none()), (Carrier::Ring, true));
+}
+
+#[test]
+fn what_lies_in_one_frame_goes_out_with_the_next_wait_and_not_by_a_call() {
+    let (sender, mailbox) = mailbox::<()>(1).expect("an eventfd");
+    let pool = Pool::new(1 << 20);
+    let driver = Uring::<Frame>::new(pool.clone(), mailbox.waker(), 16 << 10);
+    let (mut driver, frames) = (driver.expect("an io_uring"), frames());
+    driver.carry_files(&Files::new(2), &frames).expect("the ring");
+    let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
+    ours.set_nonblocking(true).expect("an open socket");
+    theirs.set_nonblocking(true).expect("an open socket");
+    let conn = ConnId { index: 0, generation: 0 };
+    driver.open(conn, ours.into()).expect("a socket");
+    let mut frame = frames.take(PROBE_BYTES).expect("a frame");
+    let expected = [b"header ", &frame.data()[..10], b" trailer"].concat();
+    frame.dress(0..10, b"header ", b" trailer");
+    let mut output = Output::new(pool);
+    output.attach(frame);
+    assert!(matches!(driver.send(conn, output.launch()), Sending::Pending));
+    let mut got = [1; 64];
+    assert!(theirs.read(&mut got).is_err(), "nothing has been sent");
+    let mut events = Vec::new();
+    driver.wait(Duration::ZERO, &mut events).expect("a ring");
+    let Some(Event::Sent { chain, .. }) = events.pop() else { panic!("it is not sent") };
+    let count = theirs.read(&mut got).expect("it has been sent");
+    assert_eq!(got[..count], expected);
+    assert_eq!(frames.stats().used, 0, "what has been sent is free");
+    output.landed(chain);
+    drop(sender);
 }
