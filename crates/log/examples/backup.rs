@@ -1,4 +1,4 @@
-//! Copies a log while it is written to, and opens the copy.
+//! Copies a log while it is written to, and restores it from the copy.
 //!
 //! `cargo run -p kelvin-log --example backup [DIRECTORY]`
 
@@ -14,12 +14,19 @@ use log::{
     engine::Put,
     format::{LogId, manifest::IndexKind},
     index::{IndexLimits, Keyed},
+    random,
 };
 
-fn open(directory: &Path) -> Result<Log<Keyed>, log::error::Error> {
-    let options = Options::new(directory, IndexKind::Hash { seeds: [9; 128] }, 0);
+fn open(directory: &Path) -> Result<Log<Keyed>, Box<dyn error::Error>> {
+    // A log that is there, as the copy is, keeps its own identity and seeds.
+    let id = LogId(u128::from_le_bytes(random()?));
+    let options = Options::new(directory, IndexKind::Hash { seeds: random()? }, 0);
     let limits = IndexLimits { kmax_limit: 0, entries_max: 1_000_000 };
-    Log::open(&options, LogId(44), limits, &mut |_| {}).map(|(log, _)| log)
+    let (log, report) = Log::open(&options, id, limits, &mut |_| {})?;
+    for damage in &report.damages {
+        println!("lost: {} at {}", damage.what, damage.offset);
+    }
+    Ok(log)
 }
 
 fn main() -> Result<(), Box<dyn error::Error>> {
@@ -48,11 +55,16 @@ fn main() -> Result<(), Box<dyn error::Error>> {
         is_done.store(true, Ordering::Relaxed);
         copied
     })?;
+    log.put(&Put { key: b"after", value: b"is not", ..Put::default() })?;
     log.close()?;
 
-    let restored = open(&copy)?;
+    // To restore is to open the copy, where it is or where it was moved to.
+    fs::remove_dir_all(&original)?;
+    fs::rename(&copy, &original)?;
+    let restored = open(&original)?;
     let value = restored.get(b"before")?.ok_or("what was acknowledged before is in it")?.value;
     println!("before: {}", String::from_utf8_lossy(&value));
+    println!("after: {}", if restored.get(b"after")?.is_some() { "there" } else { "not there" });
     restored.close()?;
     Ok(())
 }

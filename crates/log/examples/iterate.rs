@@ -10,6 +10,7 @@ use log::{
     error::Error,
     format::{LogId, manifest::IndexKind},
     index::{IndexLimits, Keyed},
+    random,
 };
 
 fn main() -> Result<(), Box<dyn error::Error>> {
@@ -21,7 +22,8 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     // Acknowledged before the flush: what may be lost is bounded in bytes and in time.
     options.settings.mode = Mode::Async;
     let limits = IndexLimits { kmax_limit: 1000, entries_max: 0 };
-    let (log, _) = Log::<Keyed>::open(&options, LogId(43), limits, &mut |_| {})?;
+    let id = LogId(u128::from_le_bytes(random()?));
+    let (log, _) = Log::<Keyed>::open(&options, id, limits, &mut |_| {})?;
     for number in 0..20_u64 {
         let key = (number * 7 % 20).to_le_bytes();
         let value = format!("value {number}");
@@ -37,8 +39,8 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     let kept = records.cursor().encode();
     drop(records);
 
-    let cursor = Cursor::decode(&kept);
-    let rest = log.iterate(Order::Insertion, cursor.as_ref())?.count();
+    let cursor = Cursor::decode(&kept).ok_or("these bytes are a cursor")?;
+    let rest = log.iterate(Order::Insertion, Some(&cursor))?.count();
     println!("and {rest} more");
 
     // By key; a large value comes part by part.

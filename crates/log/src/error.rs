@@ -220,3 +220,25 @@ pub enum Error {
         what: &'static str,
     },
 }
+
+impl Error {
+    /// The files that its message names, as `NAME of directory NUMBER`: who knows where the
+    /// directories are can say it better.
+    #[must_use]
+    pub fn files(&self) -> Vec<File> {
+        match self {
+            Self::Damaged { file, .. }
+            | Self::Unreadable { file, .. }
+            | Self::OtherKey { file, .. }
+            | Self::Disk { file, .. }
+            | Self::Manifest { file, .. }
+            | Self::SavedIndex { file, .. }
+            | Self::NoManifest { file }
+            | Self::OtherLog { file }
+            | Self::Unlisted { file }
+            | Self::Version { file, .. } => vec![*file],
+            Self::Twice { first, second } => vec![*first, *second],
+            _ => Vec::new(),
+        }
+    }
+}

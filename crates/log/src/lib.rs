@@ -1,5 +1,9 @@
 //! Floor 1: the SSD tier. An append-only log of records, and the indexes over it.
 //!
+#![doc = include_str!("../README.md")]
+//!
+//! # Modules
+//!
 //! - [`Log`]: an embedded store; its calls block.
 //! - [`engine`]: the log as a state machine that performs no I/O itself.
 //! - [`plan`]: the contract with whatever performs the I/O.
@@ -22,5 +26,5 @@ pub mod keys;
 pub mod plan;
 pub mod position;
 
-pub use blocking::{Compacting, Log, Options, Order, Records, Shown};
+pub use blocking::{Compacting, Log, Options, Order, Records, Shown, random};
 pub use format::cursor::Cursor;

@@ -2,12 +2,13 @@
 
 use std::{
     fmt::Write as _,
+    fs,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::{binaries, context::Context, dependencies, mutants, process, setup, suites, tidy};
 
@@ -151,8 +152,29 @@ fn tests(context: &Context) -> Result<()> {
 
 fn docs(context: &Context) -> Result<()> {
     process::run(&mut context.cargo(["test", "--locked", "--doc"]))?;
+    examples(context)?;
     let arguments = ["doc", "--locked", "--no-deps", "--document-private-items"];
     process::run(context.cargo(arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Runs the log's examples, each in a directory of its own that is new.
+fn examples(context: &Context) -> Result<()> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(context.root.join("crates/log/examples"))? {
+        let path = entry?.path();
+        names.extend(path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned));
+    }
+    ensure!(!names.is_empty(), "crates/log/examples has no example");
+    let directory = context.target.join("example-runs");
+    for name in names {
+        let home = directory.join(&name);
+        if home.exists() {
+            fs::remove_dir_all(&home)?;
+        }
+        let arguments = ["run", "--locked", "--package", "kelvin-log", "--example", &name, "--"];
+        process::run(context.cargo(arguments).arg(&home))?;
+    }
+    fs::remove_dir_all(&directory).context("removing what the examples made")
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@ use std::{
     fs::{self, File},
     io::{ErrorKind, Write as _, stdout},
     path::{Path, PathBuf},
+    slice,
 };
 
-use ::log::engine::Copying;
-use anyhow::{Context as _, Result};
+use ::log::{engine::Copying, error::Error as Failed};
+use anyhow::{Context as _, Result, anyhow};
 use clap::{ArgMatches, Command};
 
-use super::source::{Named, args, look, path};
+use super::source::{Named, args, look, path, with_paths};
 use crate::{flags::value, progress::Progress};
 
 pub(super) const NAME: &str = "backup";
@@ -35,7 +36,16 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     let mut damaged = |damage| named.warn_of(&looked.log, &damage);
     let copied = looked.log.backup(&to, &mut show, &mut damaged);
     progress.clear();
-    let copied = copied.with_context(|| format!("cannot copy to {}", to.display()))?;
+    let copied = copied.map_err(|error| {
+        let (why, to) = (with_paths(&error, slice::from_ref(&to)), to.display());
+        // One that was there before is left alone.
+        let rest = if matches!(error, Failed::NotEmpty | Failed::InUse { .. }) {
+            String::new()
+        } else {
+            "; what was copied is no log, and can be removed".to_owned()
+        };
+        anyhow!("cannot copy to {to}: {why}{rest}")
+    })?;
     let (segments, bytes) = (copied.segments_done, copied.bytes_done);
     writeln!(stdout(), "{segments} segments, {bytes} bytes").context("writing the summary")?;
     Ok(named.count() == 0)

@@ -9,7 +9,7 @@ use ::log::{Compacting, engine::Mode};
 use anyhow::{Context as _, Result};
 use clap::{ArgMatches, Command, value_parser};
 
-use super::source::{args, open, options};
+use super::source::{args, close, open, options};
 use crate::{
     flags::{option, value},
     progress::{Progress, stop_by_signal},
@@ -48,19 +48,21 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     let compacted = log.compact(&mut show);
     progress.clear();
     let compacted = compacted.context("the log cannot be compacted")?;
-    log.close().context("the log could not be stopped in order")?;
+    let closed = close(log, &options.directories);
     let Compacting { space, counts } = compacted;
     writeln!(
         stdout(),
         "{} bytes before, {} bytes now; {} bytes moved out of {} segments, {} segments freed, {} \
-         files removed",
+         files removed; what is in use is {} percent of what lives in it",
         before.bytes,
         space.bytes,
         counts.moved_bytes,
         counts.segments_moved,
         counts.segments_freed,
-        counts.files_removed
+        counts.files_removed,
+        space.used_percent()
     )
     .context("writing the summary")?;
+    closed?;
     Ok(is_whole)
 }

@@ -17,7 +17,7 @@ use ::log::{
 use anyhow::{Context as _, Result};
 use clap::{ArgMatches, Command};
 
-use super::source::{IO_BYTES, Named, PROGRESS_RECORDS, args, look, path};
+use super::source::{IO_BYTES, Looked, Named, PROGRESS_RECORDS, args, look, path, with_paths};
 use crate::{flags::option, progress::Progress};
 
 pub(super) const NAME: &str = "dump";
@@ -49,18 +49,18 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     let is = |flag, value: &str| matches.get_one::<String>(flag).is_some_and(|got| got == value);
     let form = if is("format", "binary") { Form::Binary } else { Form::Lines };
     let order = if is("order", "key") { Order::Key } else { Order::Insertion };
-    let are_integers = matches!(looked.log.shape().index, IndexKind::Flat { .. });
     let mut records = looked.log.iterate(order, None).context("reading the records")?;
     let damaged = match matches.get_one::<PathBuf>("output") {
-        None => write(&mut records, stdout().lock(), form, are_integers, &mut progress),
+        None => write(&mut records, stdout().lock(), form, &looked, &mut progress),
         Some(path) => {
             let file = File::create_new(path);
             let file = file.with_context(|| format!("cannot make {}", path.display()))?;
-            let damaged = write(&mut records, &file, form, are_integers, &mut progress);
-            damaged.and_then(|damaged| {
-                file.sync_all().with_context(|| format!("cannot write {}", path.display()))?;
+            let damaged = write(&mut records, &file, form, &looked, &mut progress);
+            let written = damaged.and_then(|damaged| {
+                file.sync_all()?;
                 Ok(damaged)
-            })
+            });
+            written.with_context(|| format!("{} is not whole", path.display()))
         }
     };
     progress.clear();
@@ -72,9 +72,11 @@ fn write(
     records: &mut Records<'_, Keyed>,
     out: impl Write,
     form: Form,
-    are_integers: bool,
+    looked: &Looked,
     progress: &mut Progress,
 ) -> Result<u64> {
+    let are_integers = matches!(looked.log.shape().index, IndexKind::Flat { .. });
+    let directories = &looked.directories;
     let out = BufWriter::with_capacity(IO_BYTES, out);
     let mut writer = Writer::new(out, form).context("writing records")?;
     let mut damaged = 0;
@@ -83,7 +85,7 @@ fn write(
             Ok(shown) => shown,
             // What is behind it can be read.
             Err(error) => {
-                warn(&error);
+                warn(&error, directories);
                 damaged += 1;
                 continue;
             }
@@ -92,7 +94,7 @@ fn write(
         let is_large = shown.stored.parts.is_some();
         let read = if is_large { records.read_value(&shown, |_| Ok(())) } else { Ok(()) };
         if let Err(error) = read {
-            warn(&error);
+            warn(&error, directories);
             damaged += 1;
             continue;
         }
@@ -136,7 +138,7 @@ fn entry(key: &[u8], stored: &Stored, are_integers: bool) -> Entry {
     }
 }
 
-fn warn(error: &Error) {
+fn warn(error: &Error, directories: &[PathBuf]) {
     // If nobody reads it, the exit code still tells.
-    let _ = writeln!(stderr(), "damaged: {error}");
+    let _ = writeln!(stderr(), "damaged: {}", with_paths(error, directories));
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader, Read as _, Write as _, stdin, stdout},
+    io::{BufRead, BufReader, Write as _, stdin, stdout},
     path::PathBuf,
 };
 
@@ -15,18 +15,21 @@ use ::log::{
         manifest::{IndexKind, Shape},
     },
     index::Keyed,
+    random,
 };
 use anyhow::{Context as _, Result, bail};
 use base::{clock::Clock, size::ByteSize};
 use clap::{ArgMatches, Command};
 
-use super::source::{self, IO_BYTES, PROGRESS_RECORDS, args, options, path};
+use super::source::{self, IO_BYTES, PROGRESS_RECORDS, args, close, options, path};
 use crate::{flags::option, progress::Progress};
 
 pub(super) const NAME: &str = "load";
 
 /// Bytes of an index's entry for an integer: 256 GiB of log.
 const ENTRY_BYTES: u8 = 5;
+
+const NO_RANDOM: &str = "the system gives no random bytes";
 
 pub(super) fn command() -> Command {
     Command::new(NAME)
@@ -38,9 +41,13 @@ pub(super) fn command() -> Command {
                 .value_parser(|text: &str| parse_keys(text)),
         )
         .arg(
-            option("segment", "SIZE", "Bytes of a segment of the new log [default: 64MiB]")
-                .requires("create")
-                .value_parser(|text: &str| text.parse::<ByteSize>()),
+            option(
+                "segment",
+                "SIZE",
+                "Bytes of a segment of the new log, 64KiB to 4GiB [default: 64MiB]",
+            )
+            .requires("create")
+            .value_parser(|text: &str| text.parse::<ByteSize>()),
         )
         .after_help(
             "kelvin log load --create integers:0-100000000 /var/lib/kelvin/users < users.jsonl\n\n\
@@ -71,7 +78,7 @@ fn parse_keys(text: &str) -> Result<Keys, String> {
 pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     let mut progress = Progress::new(matches.get_flag("quiet"));
     let (log, is_whole) = open(matches, &mut progress)?;
-    progress.clear();
+    let directories = options(matches).directories;
     let loaded = match matches.get_one::<PathBuf>("input") {
         None => load(&log, stdin().lock(), &mut progress),
         Some(path) => {
@@ -84,9 +91,10 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     };
     progress.clear();
     // What was loaded stays, also when the rest cannot be.
-    log.close().context("the log could not be stopped in order")?;
+    let closed = close(log, &directories);
     let loaded = loaded?;
     writeln!(stdout(), "{loaded}").context("writing the summary")?;
+    closed?;
     Ok(is_whole)
 }
 
@@ -101,24 +109,17 @@ fn open(matches: &ArgMatches, progress: &mut Progress) -> Result<(Log<Keyed>, bo
             options.shape.segment_bytes = *bytes;
         }
     }
-    let id = keys.map(|_| random().map(u128::from_le_bytes)).transpose()?;
+    let id = keys.map(|_| random().map(u128::from_le_bytes)).transpose();
+    let id = id.context(NO_RANDOM)?;
     source::open(&options, id.map(LogId), progress)
 }
 
 fn shape(keys: Keys, shape: Shape) -> Result<Shape> {
     let (index, entry_bytes) = match keys {
-        Keys::Strings => (IndexKind::Hash { seeds: random()? }, 0),
+        Keys::Strings => (IndexKind::Hash { seeds: random().context(NO_RANDOM)? }, 0),
         Keys::Integers { kmin, kmax } => (IndexKind::Flat { kmin, kmax }, ENTRY_BYTES),
     };
     Ok(Shape { index, entry_bytes, ..shape })
-}
-
-/// Random bytes of the system.
-fn random<const BYTES: usize>() -> Result<[u8; BYTES]> {
-    let mut bytes = [0; BYTES];
-    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.context("the system gives no random bytes")?;
-    Ok(bytes)
 }
 
 /// Puts all records, and says how many.

@@ -9,6 +9,7 @@ use std::{
 use ::log::{
     Log, Options,
     engine::{Damage, Progress as Opening, Report, Wrong},
+    error::Error as Failed,
     format::{
         LogId,
         manifest::{IndexKind, Manifest},
@@ -17,7 +18,7 @@ use ::log::{
     keys::{IndexFull, MakeKeys},
     plan::{Disk, File},
 };
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches, builder::ValueParser};
 
 use crate::{
@@ -64,6 +65,7 @@ pub(super) fn options(matches: &ArgMatches) -> Options {
 pub(super) struct Looked {
     pub(super) log: Log<Keyed>,
     pub(super) report: Report,
+    pub(super) directories: Vec<PathBuf>,
 }
 
 pub(super) fn look(matches: &ArgMatches, progress: &mut Progress) -> Result<Looked> {
@@ -82,10 +84,16 @@ fn look_by(
 ) -> Result<Looked> {
     let mut show = |opening: Opening| progress.show(&describe("looked into", opening));
     let options = options(matches);
-    let (log, report) = Log::inspect(&options, make, &mut show)
-        .with_context(|| format!("cannot open the log in {}", named(&options.directories)))?;
+    if let Some(home) = options.directories.first()
+        && home.is_dir()
+        && !home.join("manifest").exists()
+    {
+        bail!("there is no log in {}: it has no manifest", home.display());
+    }
+    let looked = Log::inspect(&options, make, &mut show);
     progress.clear();
-    Ok(Looked { log, report })
+    let (log, report) = looked.map_err(|error| cannot_open(&error, &options.directories))?;
+    Ok(Looked { log, report, directories: options.directories })
 }
 
 /// Opens a log to write to it, or makes one of the shape in `options` when `id` is given. Says
@@ -102,18 +110,58 @@ pub(super) fn open(
         (Some(_), false) | (None, true) => {}
     }
     let mut show = |opening| progress.show(&describe("opened", opening));
-    let (log, report) = Log::open(options, id.unwrap_or(LogId(0)), LIMITS, &mut show)
-        .with_context(|| format!("cannot open the log in {}", named(&options.directories)))?;
+    let opened = Log::open(options, id.unwrap_or(LogId(0)), LIMITS, &mut show);
     progress.clear();
+    let (log, report) = opened.map_err(|error| cannot_open(&error, &options.directories))?;
     let mut damaged = Named::default();
     damaged.warn(&log, &report);
     Ok((log, damaged.count() == 0))
 }
 
-/// The directories, for messages.
-fn named(directories: &[PathBuf]) -> String {
+/// Stops a log that was written to. What was done to it before is there, whatever this says.
+pub(super) fn close(log: Log<Keyed>, directories: &[PathBuf]) -> Result<()> {
+    log.close().map_err(|error| {
+        let why = with_paths(&error, directories);
+        anyhow!("the log could not be stopped in order, and the next open reads all of it: {why}")
+    })
+}
+
+fn cannot_open(error: &Failed, directories: &[PathBuf]) -> anyhow::Error {
     let paths: Vec<String> = directories.iter().map(|path| path.display().to_string()).collect();
-    paths.join(", ")
+    anyhow!("cannot open the log in {}: {}", paths.join(", "), with_paths(error, directories))
+}
+
+/// What an error says, with paths where it has files and the numbers of directories.
+pub(super) fn with_paths(error: &Failed, directories: &[PathBuf]) -> String {
+    let place = |text: String, file: File| {
+        text.replace(&file.to_string(), &path_of(file, directories).display().to_string())
+    };
+    error.files().into_iter().fold(error.to_string(), place)
+}
+
+fn path_of(File { directory, name }: File, directories: &[PathBuf]) -> PathBuf {
+    let directory = directories.get(usize::from(directory.0));
+    directory.cloned().unwrap_or_default().join(name.to_string())
+}
+
+/// The path of a name that is none of the log's.
+pub(super) fn foreign_path(name: &str, directories: &[PathBuf]) -> String {
+    let split = name.rsplit_once(" of directory ");
+    let found =
+        split.and_then(|(name, at)| Some((name, directories.get(at.parse::<usize>().ok()?)?)));
+    found.map_or_else(|| name.to_owned(), |(name, path)| path.join(name).display().to_string())
+}
+
+/// What is wrong at a place that is named already.
+fn flaw(what: &Wrong) -> String {
+    match what {
+        Wrong::Named(Failed::Damaged { flaw, .. }) => flaw.to_string(),
+        Wrong::Named(Failed::SavedIndex { flaw, .. }) => flaw.clone(),
+        Wrong::Named(Failed::Unreadable { failure, .. } | Failed::Disk { failure, .. }) => {
+            format!("it cannot be read: {failure}")
+        }
+        what => what.to_string(),
+    }
 }
 
 pub(super) fn describe(
@@ -143,8 +191,14 @@ impl Named {
             return None;
         }
         self.count += 1;
-        let path = log.path(*file);
-        Some(format!("{}: offset {offset}, {bytes} bytes: {what}", path.display()))
+        let (path, flaw) = (log.path(*file), flaw(what));
+        // A file that is missing has no places.
+        let place = match (what, bytes) {
+            (Wrong::Missing, _) => String::new(),
+            (_, 0) => format!(" offset {offset}:"),
+            _ => format!(" offset {offset}, {bytes} bytes:"),
+        };
+        Some(format!("{}:{place} {flaw}", path.display()))
     }
 
     /// Writes the damage on standard error, unless it was named before.
@@ -176,11 +230,7 @@ impl MakeKeys<Keyed> for FromAll {
         LIMITS.clone().empty(manifest)
     }
 
-    fn saved(
-        &mut self,
-        manifest: &Manifest,
-        disk: &mut dyn Disk,
-    ) -> Result<Option<Keyed>, ::log::error::Error> {
+    fn saved(&mut self, manifest: &Manifest, disk: &mut dyn Disk) -> Result<Option<Keyed>, Failed> {
         LIMITS.clone().saved(manifest, disk).map(|_| None)
     }
 }

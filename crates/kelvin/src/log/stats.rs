@@ -21,7 +21,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     let looked = look(matches, &mut progress)?;
     let mut named = Named::default();
     named.warn(&looked.log, &looked.report);
-    let Looked { log, report } = &looked;
+    let Looked { log, report, .. } = &looked;
     let (space, shape) = (log.space(), log.shape());
     let keys = match shape.index {
         IndexKind::Flat { kmin, kmax } => format!("integers from {kmin} to below {kmax}"),
@@ -46,7 +46,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
         ("live_bytes", space.live_bytes.to_string()),
         ("dead_bytes", space.dead_bytes().to_string()),
         // What `compact` brings down.
-        ("space_percent", (space.used_bytes * 100 / space.live_bytes.max(1)).to_string()),
+        ("space_percent", space.used_percent().to_string()),
         ("damaged", named.count().to_string()),
     ];
     let mut out = stdout().lock();

@@ -1,6 +1,11 @@
 //! `kelvin log`: what is loaded is dumped, looking changes nothing, and what is damaged is named.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Output};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
 
 use crate::process::{Directory, kelvin};
 
@@ -114,7 +119,8 @@ fn a_damaged_record_is_named_and_the_others_are_dumped() {
         assert_eq!(lines.len(), 50, "{out}");
         assert!(expected.zip(&lines).all(|(end, line)| line.ends_with(&end)), "{out}");
         assert_eq!(lines[49], "{\"records\":49}");
-        assert!(said.contains(&format!("at offset {} of 00000000.segment", at - 32)), "{said}");
+        let segment = segment.display();
+        assert!(said.contains(&format!("at offset {} of {segment}: ", at - 32)), "{said}");
     }
     // What an open after a stop in order does not look at.
     let mut bytes = fs::read(&segment).expect("a segment");
@@ -124,6 +130,102 @@ fn a_damaged_record_is_named_and_the_others_are_dumped() {
     let header = "00000000.segment: offset 4096, 4096 bytes: a copy of the header is damaged";
     assert!(out.contains(&place) && out.contains(header), "{out}");
     assert!(out.contains("; 2 places are damaged"), "{out}");
+}
+
+/// What there was when nothing was wrong, changed in one file.
+#[test]
+fn what_is_wrong_is_said_with_its_path_and_once() {
+    let directory = Directory::new("wrong");
+    let log = directory.path("log");
+    fs::create_dir(&log).expect("a directory");
+    let line = |at| format!("{{\"integer\":{at},\"value\":\"value {at}\"}}\n");
+    let input = directory.file("input", &(0..50).map(line).collect::<String>());
+    run(&["log", "load", "--create", "integers:0-100", SEGMENT, "--input", &input, &log], 0);
+    let of = |name: &str| Path::new(&log).join(name);
+    let before = contents(Path::new(&log));
+
+    // Somebody else's file, and a saved index of which a block is damaged.
+    let mut index = before["index"].clone();
+    index[5000] ^= 1;
+    fs::write(of("index"), index).expect("is written");
+    fs::write(of("notes.txt"), "not the log's").expect("is written");
+    let (out, _) = run(&["log", "verify", &log], 3);
+    let index =
+        format!("{}: offset 4096: the checksum of block 0 is wrong\n", of("index").display());
+    let foreign = format!("{}: none of the log's\n", of("notes.txt").display());
+    assert!(out.contains(&index) && out.contains(&foreign), "{out}");
+    assert!(out.contains("with 50 records; 1 places are damaged"), "{out}");
+    fs::remove_file(of("index")).expect("it is there");
+    fs::remove_file(of("notes.txt")).expect("it is there");
+
+    // As after a crash: no footer.
+    let mut segment = before["00000000.segment"].clone();
+    let trailer = segment.len() - 4096..;
+    segment[trailer].fill(0);
+    fs::write(of("00000000.segment"), segment).expect("is written");
+    let (out, _) = run(&["log", "verify", &log], 0);
+    let torn = "0 places are damaged, 1 segments end as a crash leaves them, with 50 records";
+    assert!(out.contains(torn), "{out}");
+
+    fs::remove_file(of("00000000.segment")).expect("it is there");
+    let (out, _) = run(&["log", "verify", &log], 3);
+    let missing = format!("{}: the segment is missing\n", of("00000000.segment").display());
+    assert!(out.contains(&missing), "{out}");
+
+    let manifest = format!("{}: it is no manifest of a log", of("manifest").display());
+    fs::write(of("manifest"), [7; 4096]).expect("is written");
+    for command in ["verify", "stats", "dump", "compact"] {
+        let (_, said) = run(&["log", command, &log], 1);
+        assert!(said.contains(&manifest), "{command}: {said}");
+    }
+}
+
+/// What a file system of 8 MiB is for; $0 is kelvin, $1 a directory.
+const FULL_AND_READ_ONLY: &str = r#"
+mount -t tmpfs -o size=8m none "$1" || exit 77
+mkdir "$1/log"
+run() { "$0" log "$@" 2>&1; echo "code $?"; }
+run load --create strings --segment 1MiB --input "$2" "$1/log"
+run verify "$1/log"
+mount -o remount,ro "$1" || exit 77
+run verify "$1/log"
+run compact "$1/log"
+umount "$1"
+"#;
+
+#[test]
+fn where_there_is_no_room_or_nothing_may_be_written_it_says_so() {
+    let directory = Directory::new("full");
+    let mounted = directory.path("mounted");
+    fs::create_dir(&mounted).expect("a directory");
+    let line = |at: u32| format!("{{\"key\":\"{at}\",\"value\":\"{at:0>60000}\"}}\n");
+    let input = directory.file("input", &(0..200).map(line).collect::<String>());
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--mount", "sh", "-c", FULL_AND_READ_ONLY, env!("CARGO_BIN_EXE_kelvin")]);
+    let ran = command.args([&mounted, &input]).output();
+    let ran = ran.expect("unshare is there");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    if ran.status.code() != Some(0) && !said.contains("code") {
+        println!("skipped: nothing can be mounted here: {}", String::from_utf8_lossy(&ran.stderr));
+        return;
+    }
+    let mut lines = said.lines();
+    let mut next = || lines.next().unwrap_or_default();
+    // What was loaded is told, and stays.
+    let (full, code) = (next(), next());
+    let stored = full.split_once("stored ").and_then(|(_, rest)| rest.split_once(" records"));
+    let stored: u32 = stored.and_then(|(count, _)| count.parse().ok()).expect("a count");
+    let expected = format!("and then: line {}: there is no room on the disk", stored + 1);
+    assert!(full.ends_with(&expected) && code == "code 1" && stored > 20, "{said}");
+    let (whole, code) = (next(), next());
+    assert!(whole.contains(&format!("with {stored} records")) && code == "code 0", "{said}");
+    assert_eq!((next(), next()), (whole, "code 0"), "{said}");
+    let (refused, code) = (next(), next());
+    assert!(refused.contains("cannot use ") && refused.contains("Read-only"), "{said}");
+    assert_eq!(code, "code 1");
 }
 
 #[test]
@@ -166,7 +268,8 @@ fn mistakes_are_named_and_what_was_loaded_stays() {
     let directory = Directory::new("mistakes");
     let log = directory.path("");
     for (arguments, expected) in [
-        (&["log", "verify", &log][..], "cannot open the log in"),
+        (&["log", "verify", &log][..], "there is no log in"),
+        (&["log", "backup", "--to", &directory.path("copy"), &log], "it has no manifest"),
         (&["log", "load", &log], "there is no log in"),
         (&["log", "dump", "/nonexistent"], "cannot use /nonexistent: it is not there"),
     ] {

@@ -15,8 +15,9 @@ use std::{
 
 use rustix::{
     fs::{
-        Advice, AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fadvise, fallocate,
-        fdatasync, flock, fsync, ftruncate, open, openat, renameat, statat, unlinkat,
+        Access, Advice, AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, accessat,
+        fadvise, fallocate, fdatasync, flock, fsync, ftruncate, open, openat, renameat, statat,
+        unlinkat,
     },
     io::{Errno, pread, pwrite, retry_on_intr},
 };
@@ -88,6 +89,18 @@ impl Files {
     /// Has everything that would change a file or a directory fail.
     pub fn forbid_changes(&mut self) {
         self.is_read_only = true;
+    }
+
+    /// Makes sure that files may be made in all directories.
+    ///
+    /// # Errors
+    /// When they may not in one: it is somebody else's, or on a file system without writes.
+    pub(super) fn check_writable(&self) -> Result<(), Error> {
+        self.directories.iter().try_for_each(|(directory, fd)| {
+            let allowed = accessat(fd, ".", Access::WRITE_OK, AtFlags::empty());
+            let directory = directory.clone();
+            allowed.map_err(|errno| Error::Directory { directory, failure: failure(errno) })
+        })
     }
 
     /// Whether nothing may be changed.

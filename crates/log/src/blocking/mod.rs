@@ -18,6 +18,8 @@ mod several;
 mod waiting;
 
 use std::{
+    fs::File,
+    io::{self, Read as _},
     path::PathBuf,
     sync::{Arc, Condvar, Mutex, PoisonError, atomic::AtomicU64},
     thread::{self, JoinHandle},
@@ -83,6 +85,18 @@ impl Options {
     }
 }
 
+/// Random bytes of the system, for what a new log is made with: its [`LogId`], by which files of
+/// different logs are told apart, and the seeds of its hash, without which nobody can choose keys
+/// that collide.
+///
+/// # Errors
+/// When the system gives none.
+pub fn random<const BYTES: usize>() -> io::Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Threads behind a log: two or three keep the device writing while one waits for a flush, or for
 /// the flushes that make a segment. With two in all the device waits: `docs/performance.md`.
 const THREADS_BEHIND: usize = 4;
@@ -107,6 +121,7 @@ impl<K: Keys + Send + 'static> Log<K> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, Report), Error> {
         let mut files = Files::lock(&options.directories, options.is_direct)?;
+        files.check_writable()?;
         files.use_blocks_of(files.find_block_bytes(options.shape.block_bytes));
         files.forget_pages()?;
         let directories = u16::try_from(options.directories.len())

@@ -32,6 +32,12 @@ impl Space {
     pub fn dead_bytes(&self) -> u64 {
         self.used_bytes.saturating_sub(self.live_bytes)
     }
+
+    /// What segments in use take, in percent of what lives in them.
+    #[must_use]
+    pub fn used_percent(&self) -> u64 {
+        self.used_bytes.saturating_mul(100) / self.live_bytes.max(1)
+    }
 }
 
 impl<K: Keys> Engine<K> {

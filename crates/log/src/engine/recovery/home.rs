@@ -63,7 +63,9 @@ pub(super) fn new_manifest(new: &New, found: &Found) -> Result<Manifest, Error> 
         return Err(Error::NoManifest { file });
     }
     if !new.shape.is_valid() {
-        return Err(Error::Settings { what: "the format has no log of this shape" });
+        let what = "a segment has whole blocks, from 16 of them (64 KiB) to 4 GiB, a block 512 to \
+                    4096 bytes, an entry of a flat index 4 to 8";
+        return Err(Error::Settings { what });
     }
     Ok(Manifest { log: new.log, shape: new.shape, run: 0, clean_sequence: 0, rows: Vec::new() })
 }

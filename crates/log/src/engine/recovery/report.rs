@@ -79,6 +79,8 @@ pub struct Report {
     pub segments: usize,
     /// How many of them were read in full.
     pub tails: usize,
+    /// Records in these.
+    pub tail_records: u64,
     /// Records that were looked at; each says what its key is.
     pub records: u64,
     /// Bytes that were read.

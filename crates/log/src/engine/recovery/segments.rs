@@ -288,6 +288,7 @@ impl<K: Keys> Engine<K> {
         if is_whole && scan.is_blank {
             return (Role::Free, None);
         }
+        report.tail_records += scan.listed.len() as u64;
         let (offset, file) = (scan.records_end, span.file);
         let damages = scan.take_damages(file);
         // A footer would hide what is lost from the next open, which may be the first that serves.
