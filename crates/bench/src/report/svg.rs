@@ -139,7 +139,7 @@ fn bars(page: &mut Page, frame: Frame, outcome: &Outcome) {
             let Some(us) = figure(cell, side) else { continue };
             let left = middle + (count(side) - sides / 2.0) * bar;
             page.rect((left + 1.0, y(us)), (bar - 2.0, frame.bottom() - y(us)), colour);
-            let label = format!("{us:.2}");
+            let label = if us < 10.0 { format!("{us:.2}") } else { format!("{us:.1}") };
             if width(Role::Label, &label) > bar {
                 continue;
             }
