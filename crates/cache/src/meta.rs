@@ -40,6 +40,12 @@ impl<'k> Key<'k> {
         }
     }
 
+    /// Its hash, which nobody outside can foresee: for what is spread over keys beside the cache.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
     /// The key's bytes.
     #[must_use]
     pub fn bytes(&self) -> &'k [u8] {

@@ -9,6 +9,7 @@
 //! - [`together`]: what a batch may show.
 //! - [`small`]: a small log that is stopped after each action, cut off anywhere, has each bit
 //!   flipped, and sees deeds in every order.
+//! - [`store`]: memory and disk as one, with clients whose answers must have an order.
 //! - [`kill`]: processes that write to a log in files and are killed.
 //!
 //! Nothing imports this crate; `cargo run -p disk-sim -- --seed N` replays one run.
@@ -23,4 +24,5 @@ pub mod promise;
 pub mod run;
 pub mod scenario;
 pub mod small;
+pub mod store;
 pub mod together;

@@ -7,17 +7,20 @@ use disk_sim::{
     kill::{self, Disk, Told},
     run::{Run, Summary},
     scenario::Scenario,
+    store,
 };
 
 const USAGE: &str = "\
 usage: disk-sim --seed N [--count M] [--trace]
+       disk-sim store --seed N [--count M] [--trace]
        disk-sim kill --seed N --count M [--held]
 
 The first form runs a log on a simulated disk:
   --seed N    the first run
   --count M   how many runs, each with the seed after the one before; 1
   --trace     tell what happens
-The second one starts a program that writes to a log in files, kills it and looks at the files:
+The second one runs a store on one, memory and disk together.
+The third one starts a program that writes to a log in files, kills it and looks at the files:
   --seed N    what it writes, and when it is killed
   --count M   how many times
   --held      on a file system that loses what was not flushed (as root of a mount namespace of
@@ -40,6 +43,10 @@ fn main() -> ExitCode {
         ["victim", directory, seed, round] => match (seed.parse(), round.parse()) {
             (Ok(seed), Ok(round)) => kill::victim(Path::new(directory), seed, round),
             _ => return usage(),
+        },
+        ["store", rest @ ..] => match parse(rest) {
+            Some(arguments) => store_all(&arguments),
+            None => return usage(),
         },
         ["kill", rest @ ..] => match parse(rest) {
             Some(arguments) => kill_all(&arguments),
@@ -100,6 +107,17 @@ fn run_all(arguments: &Arguments) -> Result<(), String> {
     let count = arguments.count;
     println!("{count} runs, {failed} failed");
     if failed == 0 { Ok(()) } else { Err(format!("{failed} runs failed")) }
+}
+
+fn store_all(arguments: &Arguments) -> Result<(), String> {
+    let mut all = store::Summary::default();
+    for seed in arguments.seed..arguments.seed.saturating_add(arguments.count) {
+        let run = store::Run::new(seed);
+        let run = if arguments.trace { run.traced() } else { run };
+        all.merge(&run.run(store::OPERATIONS)?);
+    }
+    all.0.iter().for_each(|(what, count)| println!("{count:10} {what}"));
+    Ok(())
 }
 
 fn kill_all(arguments: &Arguments) -> Result<(), String> {

@@ -47,6 +47,7 @@ impl Suite {
                 "reactor",
                 "server",
                 "sim",
+                "store",
                 "trace",
                 "wire",
             ],

@@ -38,6 +38,11 @@ const WAIT: std::time::Duration = std::time::Duration::from_micros(50);
 /// than waiting for one that was given.
 const WAITS_PER_REFILL: usize = 16;
 
+/// The same for a thread that can do without the record: it asks twice, and lets others run
+/// between.
+const HASTY_WAITS_MAX: usize =
+    if cfg!(any(loom, shuttle, miri)) { 2 } else { WAITS_PER_REFILL + 1 };
+
 /// A cache. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Cache {
@@ -61,6 +66,8 @@ pub struct Worker {
     scratch: Box<[u8]>,
     slot_need: SlotNeed,
     turn: Turn,
+    /// Times that it waits for memory.
+    waits_max: usize,
 }
 
 /// Whether the next put will need a slot, as the last ones did or did not.
@@ -110,6 +117,7 @@ impl Cache {
             scratch: vec![0; INLINE_VALUE_MAX_BYTES].into(),
             slot_need: SlotNeed::default(),
             turn: Turn::new(place),
+            waits_max: WAITS_MAX,
         })
     }
 
@@ -187,6 +195,14 @@ impl Worker {
 
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.cache.table
+    }
+
+    /// Hardly waits for memory from now on: for a thread that has the record elsewhere, and holds
+    /// what others wait for while it stores a copy.
+    #[must_use]
+    pub fn hasty(mut self) -> Self {
+        self.waits_max = HASTY_WAITS_MAX;
+        self
     }
 
     /// Announces that this thread holds nothing but pins, and takes the time anew. To be called
@@ -279,7 +295,7 @@ impl Worker {
 
     /// A block for a large value of `len` bytes.
     pub(crate) fn take_block(&mut self, len: usize) -> Result<u32, StoreError> {
-        for wait in 0..WAITS_MAX {
+        for wait in 0..self.waits_max {
             let memory = &self.table().memory;
             if let Some(block) = memory.blocks.take_reserved(&memory.qsbr) {
                 self.table().refill_reserve(None, self.now_ms);
@@ -299,7 +315,7 @@ impl Worker {
     /// A slot for a record with `len` bytes of value. No locks and nothing found may be held.
     fn take_slot(&mut self, class: usize, hash: u64, len: usize) -> Result<usize, StoreError> {
         let left = self.table().memory.take_ghost(hash);
-        for wait in 0..WAITS_MAX {
+        for wait in 0..self.waits_max {
             let newcomer = Newcomer { turn: &self.turn, hash, left, now_ms: self.now_ms };
             if wait % WAITS_PER_REFILL == 0 {
                 if let Ok(location) = self.table().allocate(class, newcomer) {

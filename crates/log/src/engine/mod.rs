@@ -93,10 +93,17 @@ const CLOSING_MAX: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(u64);
 
-#[cfg(test)]
 impl Mark {
-    pub(crate) fn of(ticket: u64) -> Self {
-        Self(ticket)
+    /// Its place in the order in which records were taken: where marks have to be kept as words.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The mark of a [`Mark::number`].
+    #[must_use]
+    pub const fn of(number: u64) -> Self {
+        Self(number)
     }
 }
 
@@ -278,6 +285,17 @@ impl<K: Keys> Engine<K> {
         }
         let last = if is_async { last.min(Mark(self.async_from - 1)) } else { last };
         self.all_durable(first, last)
+    }
+
+    /// Below this mark everything is durable, under its own mark or, where a flush has failed,
+    /// because it was written again and that is flushed.
+    pub fn durable_to(&self) -> Mark {
+        let below = self.durable_below();
+        let first_failed = self.failed_tickets.iter().map(|tickets| tickets.start).min();
+        let is_mended = self.failures <= FAILURES_MAX
+            && self.stranded.is_empty()
+            && below >= self.rewritten_below;
+        Mark(first_failed.filter(|_| !is_mended).map_or(below, |first| first.min(below)))
     }
 
     /// Has everything that is written so far be flushed.

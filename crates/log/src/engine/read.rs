@@ -62,7 +62,8 @@ pub enum Get {
 pub struct Reading {
     file: File,
     seed: Seed,
-    /// Where the record begins.
+    /// Where the record begins, in the log and in the segment.
+    position: Position,
     offset: u64,
     /// Where to read from, on a block.
     from: u64,
@@ -131,6 +132,14 @@ impl<K: Keys> Engine<K> {
     pub fn ask_for(&self, keys: &[&[u8]]) {
         let hashes = keys.iter().filter_map(|key| self.index.hash(key).ok());
         hashes.for_each(|hash| self.index.ask_for(hash));
+    }
+
+    /// Whether the key's newest record is still where this reads it. As long as the reading is kept
+    /// no other record can come to lie there.
+    pub fn leads_to(&self, reading: &Reading) -> bool {
+        let Wanted::Key(key) = &reading.wanted else { return false };
+        let entry = self.index.hash(key).ok().and_then(|hash| self.index.get(hash));
+        entry.is_some_and(|entry| entry.position == reading.position)
     }
 
     /// What a read has fetched that came of a get. Counts one that fetched another key's record.
@@ -247,6 +256,7 @@ impl<K: Keys> Engine<K> {
         Ok(Reading {
             file: segment.file(id),
             seed: segment.seed,
+            position,
             offset,
             from,
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),

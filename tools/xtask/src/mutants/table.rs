@@ -1,6 +1,7 @@
 //! All mutants.
 
 mod log;
+mod store;
 
 use crate::suites::Suite;
 
@@ -18,7 +19,7 @@ pub(super) struct Mutant {
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
-    MUTANTS.iter().chain(log::MUTANTS)
+    MUTANTS.iter().chain(log::MUTANTS).chain(store::MUTANTS)
 }
 
 const MUTANTS: &[Mutant] = &[

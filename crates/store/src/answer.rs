@@ -1,0 +1,86 @@
+//! What came of what was asked.
+
+use std::sync::Arc;
+
+use cache::{Meta, Pinned};
+
+use crate::Error;
+
+/// A record that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its fields.
+    pub meta: Meta,
+    /// Its value. Whoever waited for one read shares it.
+    pub value: Arc<[u8]>,
+}
+
+/// The answer to a get or a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer<V> {
+    /// Of a get: the record.
+    Value(Found),
+    /// Of a get: there is none.
+    Miss,
+    /// A command was carried out.
+    Done {
+        /// What it decided.
+        verdict: V,
+        /// The record's token, if one was stored.
+        token: Option<u64>,
+        /// Of a removal: whether there was something.
+        was_there: bool,
+        /// The record as it was, if the command shows it.
+        found: Option<Found>,
+    },
+    /// It was not, or is not durable although it should be.
+    Failed(Error),
+}
+
+impl<V> Answer<V> {
+    /// Bytes of the value that it has.
+    pub(crate) fn value_bytes(&self) -> usize {
+        match self {
+            Self::Value(found) | Self::Done { found: Some(found), .. } => found.value.len(),
+            Self::Miss | Self::Done { found: None, .. } | Self::Failed(_) => 0,
+        }
+    }
+}
+
+/// An answer that comes later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered<V> {
+    /// The number that the caller gave.
+    pub caller: u64,
+    /// The answer.
+    pub answer: Answer<V>,
+}
+
+/// What came of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked<V> {
+    /// The answer.
+    Now(Answer<V>),
+    /// It comes from [`crate::Worker::take_answers`].
+    Later,
+    /// Too much waits already. Nothing has happened.
+    Busy,
+}
+
+/// What came of a get.
+#[derive(Debug)]
+pub enum Got {
+    /// The value has been copied to the output.
+    Hit(Meta),
+    /// The value is too large to copy: it is pinned where it lies.
+    Large(Pinned),
+    /// There is none.
+    Miss,
+    /// The answer comes from [`crate::Worker::take_answers`].
+    Later,
+    /// Too much waits, or too much memory is held by replies that are being sent. Nothing has
+    /// happened.
+    Busy,
+    /// It cannot be told.
+    Failed(Error),
+}

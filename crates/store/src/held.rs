@@ -1,0 +1,181 @@
+//! What is behind the engine's lock: the log, the answers that wait for it, and the keys that do.
+//!
+//! The lock is held for as long as the engine needs to be asked or told something. Invariant: never
+//! across I/O, nor across anything that waits.
+
+use std::collections::VecDeque;
+
+use log::{
+    engine::{Engine, Mark, Mode, Settled},
+    keys::Keys,
+    plan::{Outcome, Plan, Token},
+};
+
+use crate::{Answer, Answered, Error, unflushed::Unflushed};
+
+/// What an answer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Nothing,
+    /// The flush of what was written.
+    Write(Mark),
+    /// The flush of what was seen.
+    Seen(Mark),
+}
+
+impl Wait {
+    pub(crate) fn seen(mark: Option<Mark>) -> Self {
+        mark.map_or(Self::Nothing, Self::Seen)
+    }
+}
+
+/// An answer, and whose it is.
+#[derive(Debug)]
+pub(crate) struct Envelope<V> {
+    pub(crate) worker: usize,
+    /// Bytes that the command held.
+    pub(crate) bytes: usize,
+    pub(crate) answered: Answered<V>,
+}
+
+#[derive(Debug)]
+struct Held<V> {
+    wait: Wait,
+    envelope: Envelope<V>,
+}
+
+/// What a look at the log has come to.
+#[derive(Debug)]
+pub(crate) struct Polled<V> {
+    /// What it wants to be done.
+    pub(crate) plan: Option<Plan>,
+    /// Whether keys that are stalled should be tried: something was written again, or time has
+    /// passed.
+    pub(crate) tries: bool,
+    /// Answers that may be given.
+    pub(crate) given: Vec<Envelope<V>>,
+}
+
+/// The log, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Core<K, V> {
+    pub(crate) engine: Engine<K>,
+    held: Vec<Held<V>>,
+    /// Keys whose commands wait for room or for a rewrite: their lock, and the number there. In the
+    /// order in which they came.
+    pub(crate) stalled: VecDeque<(usize, u64)>,
+    /// Behind the greatest mark that was noted.
+    taken: u64,
+    /// What was durable when answers were looked through last.
+    told: Mark,
+    has_failed: bool,
+    /// When the keys that are stalled were tried last.
+    tried_ms: u64,
+}
+
+impl<K: Keys, V> Core<K, V> {
+    pub(crate) fn new(engine: Engine<K>) -> Self {
+        Self {
+            told: engine.durable_to(),
+            engine,
+            held: Vec::new(),
+            stalled: VecDeque::new(),
+            taken: 0,
+            has_failed: false,
+            tried_ms: 0,
+        }
+    }
+
+    /// A record of a key was taken, which memory does not have yet.
+    pub(crate) fn note(&mut self, unflushed: &Unflushed, hash: u64, mark: Mark) {
+        self.taken = self.taken.max(mark.number() + 1);
+        unflushed.note(hash, mark, self.engine.mode() == Mode::Safe);
+    }
+
+    /// Hands an answer back that may be given, and keeps one that may not yet.
+    pub(crate) fn hold(&mut self, wait: Wait, envelope: Envelope<V>) -> Option<Envelope<V>> {
+        match self.settled(wait) {
+            Settled::Done => Some(envelope),
+            Settled::Failed => Some(failed(envelope)),
+            Settled::Pending => {
+                self.held.push(Held { wait, envelope });
+                None
+            }
+        }
+    }
+
+    fn settled(&self, wait: Wait) -> Settled {
+        match wait {
+            Wait::Nothing => Settled::Done,
+            Wait::Write(mark) => self.engine.may_answer(mark),
+            Wait::Seen(_) if self.engine.mode() == Mode::Async => Settled::Done,
+            Wait::Seen(mark) if mark < self.engine.durable_to() => Settled::Done,
+            // It is held back by a flush that has failed, its own or that of one before it.
+            Wait::Seen(mark) if self.engine.durable(mark) != Settled::Pending => {
+                if self.engine.is_read_only() { Settled::Failed } else { Settled::Pending }
+            }
+            Wait::Seen(_) => Settled::Pending,
+        }
+    }
+
+    /// Reports to the log. Says which answers may be given now.
+    pub(crate) fn complete(
+        &mut self,
+        unflushed: &Unflushed,
+        token: Token,
+        outcome: Outcome,
+    ) -> Vec<Envelope<V>> {
+        self.has_failed |= matches!(outcome, Outcome::Failed(..));
+        self.engine.complete(token, outcome);
+        self.settle(unflushed)
+    }
+
+    /// Which answers may be given now.
+    pub(crate) fn settle(&mut self, unflushed: &Unflushed) -> Vec<Envelope<V>> {
+        let durable_to = self.engine.durable_to();
+        let waits = self.engine.mode() == Mode::Safe && self.taken > durable_to.number();
+        unflushed.tell(durable_to, waits);
+        if durable_to == self.told && !self.has_failed {
+            return Vec::new();
+        }
+        self.told = durable_to;
+        let mut given = Vec::new();
+        for held in std::mem::take(&mut self.held) {
+            given.extend(self.hold(held.wait, held.envelope));
+        }
+        given
+    }
+
+    /// After a change of the mode every answer is looked at.
+    pub(crate) fn set_mode(&mut self, unflushed: &Unflushed, mode: Mode) -> Vec<Envelope<V>> {
+        self.engine.set_mode(mode);
+        self.told = Mark::of(u64::MAX);
+        self.settle(unflushed)
+    }
+
+    /// The next action of the log, and what else is to be done.
+    pub(crate) fn poll(&mut self, unflushed: &Unflushed, now_ms: u64) -> Polled<V> {
+        self.engine.tell_wall_ms(now_ms);
+        let rewritten = self.engine.counts().rewritten;
+        let plan = self.engine.poll(now_ms);
+        let tries = !self.stalled.is_empty()
+            && (self.engine.counts().rewritten != rewritten || self.tried_ms != now_ms);
+        if tries {
+            self.tried_ms = now_ms;
+        }
+        // What is written again after a failure, or cannot be, nobody reports.
+        let given = if self.has_failed { self.settle(unflushed) } else { Vec::new() };
+        Polled { plan, tries, given }
+    }
+
+    /// Answers that wait.
+    pub(crate) fn held(&self) -> usize {
+        self.held.len()
+    }
+}
+
+fn failed<V>(mut envelope: Envelope<V>) -> Envelope<V> {
+    let error = log::error::Error::Unflushed;
+    envelope.answered.answer = Answer::Failed(Error::Log(error));
+    envelope
+}

@@ -1,0 +1,33 @@
+//! Memory and disk as one store: a cache over a log, without I/O of its own.
+//!
+//! - [`Store`]: a durable table. Shared by all threads; each has a [`Worker`].
+//! - [`Command`]: what is done to a record, as the caller's protocol has it.
+//! - [`Answer`]: what came of it, at once or later.
+//! - [`Slots`]: replies of a connection, in the order of its commands.
+//! - [`limits`]: how much may wait.
+//!
+//! A worker is asked, hands out the log's plans, is told what came of them, and has answers for
+//! what could not be answered at once. `docs/store.md` says what a command does and why it is
+//! right.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod command;
+mod error;
+mod held;
+pub mod limits;
+mod pending;
+mod reads;
+mod replies;
+mod store;
+#[cfg(test)]
+mod tests;
+mod unflushed;
+mod worker;
+
+pub use answer::{Answer, Answered, Asked, Found, Got};
+pub use command::{Command, Needs, Present};
+pub use error::Error;
+pub use replies::{SlotId, Slots};
+pub use store::Store;
+pub use worker::{Figures, Worker};

@@ -1,0 +1,100 @@
+//! What waits for a key: behind the key's lock.
+//!
+//! Invariant: of the entries of one key at most one is ordered. Whatever is asked of the key goes
+//! behind what waits there.
+
+use std::collections::VecDeque;
+
+use log::engine::Reading;
+
+/// What is to be done when the record is known.
+#[derive(Debug)]
+pub(crate) enum Task<C> {
+    Get,
+    Command(C),
+}
+
+/// Somebody who waits.
+#[derive(Debug)]
+pub(crate) struct Waiter<C> {
+    pub(crate) worker: usize,
+    pub(crate) caller: u64,
+    pub(crate) bytes: usize,
+    pub(crate) task: Task<C>,
+}
+
+/// Those who wait for one read of a key, or for room.
+#[derive(Debug)]
+pub(crate) struct Pending<C> {
+    pub(crate) id: u64,
+    pub(crate) key: Box<[u8]>,
+    /// In the order in which they came.
+    pub(crate) queue: VecDeque<Waiter<C>>,
+    /// The read that is under way; without one, the log has no room.
+    pub(crate) reading: Option<Reading>,
+    /// How often the record was looked up, and then elsewhere when it was read.
+    pub(crate) looks: u32,
+}
+
+impl<C> Pending<C> {
+    /// Whether all that comes has to go behind. Gets alone have seen what the index led to when
+    /// they came, so whoever changes the record may pass them; without a read they have seen
+    /// nothing.
+    fn is_ordered(&self) -> bool {
+        let changes = self.queue.iter().any(|it| matches!(it.task, Task::Command(_)));
+        changes || self.reading.is_none()
+    }
+}
+
+/// All that waits for the keys of a lock.
+#[derive(Debug)]
+pub(crate) struct Place<C> {
+    pending: Vec<Pending<C>>,
+    next_id: u64,
+}
+
+impl<C> Default for Place<C> {
+    fn default() -> Self {
+        Self { pending: Vec::new(), next_id: 0 }
+    }
+}
+
+impl<C> Place<C> {
+    /// The queue that whatever is asked of the key has to go behind.
+    #[inline]
+    pub(crate) fn ordered(&mut self, key: &[u8]) -> Option<&mut Pending<C>> {
+        if self.pending.is_empty() || base::mutant!("store_racing_updates") {
+            return None;
+        }
+        self.pending.iter_mut().find(|it| *it.key == *key && it.is_ordered())
+    }
+
+    /// Those who wait for a read of the key that still leads to what the key is.
+    pub(crate) fn same_read(
+        &mut self,
+        key: &[u8],
+        leads: impl Fn(&Reading) -> bool,
+    ) -> Option<&mut Pending<C>> {
+        let is_same =
+            |it: &&mut Pending<C>| *it.key == *key && it.reading.as_ref().is_some_and(&leads);
+        self.pending.iter_mut().find(is_same)
+    }
+
+    /// Begins an entry for the key.
+    pub(crate) fn begin(&mut self, key: &[u8], reading: Option<Reading>, waiter: Waiter<C>) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let queue = VecDeque::from([waiter]);
+        self.pending.push(Pending { id, key: key.into(), queue, reading, looks: 1 });
+        id
+    }
+
+    pub(crate) fn put_back(&mut self, pending: Pending<C>) {
+        self.pending.push(pending);
+    }
+
+    pub(crate) fn take(&mut self, id: u64) -> Option<Pending<C>> {
+        let at = self.pending.iter().position(|it| it.id == id)?;
+        Some(self.pending.swap_remove(at))
+    }
+}

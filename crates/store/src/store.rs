@@ -1,0 +1,130 @@
+//! What the threads of a table share.
+
+use base::sync::{Arc, Mutex, MutexGuard, lock};
+use cache::{Cache, ConfigError};
+use log::{
+    engine::{Engine, Mode},
+    keys::Keys,
+};
+
+use crate::{
+    Answered, Command, Worker,
+    held::{Core, Envelope},
+    limits::KEY_LOCKS,
+    pending::Place,
+    unflushed::Unflushed,
+};
+
+/// The lock of the keys whose hash names it, on a line of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct KeyLock<C>(pub(crate) Mutex<Place<C>>);
+
+/// Answers to what a worker has asked, from whoever found them.
+#[derive(Debug)]
+pub(crate) struct Inbox<V>(Mutex<Vec<(usize, Answered<V>)>>);
+
+impl<V> Inbox<V> {
+    fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    pub(crate) fn put(&self, envelope: Envelope<V>) {
+        lock(&self.0).push((envelope.bytes, envelope.answered));
+    }
+
+    pub(crate) fn take(&self) -> Vec<(usize, Answered<V>)> {
+        std::mem::take(&mut *lock(&self.0))
+    }
+}
+
+/// All there is of a table but its workers.
+///
+/// Lock order: a key's lock -> the engine's; a key's lock -> locks of the cache. Leaves: inboxes.
+/// No lock is held across I/O, nor the engine's across a call of the cache.
+#[derive(Debug)]
+pub(crate) struct Shared<K, C: Command> {
+    pub(crate) cache: Cache,
+    /// Longest value of a record.
+    pub(crate) value_bytes_max: usize,
+    pub(crate) unflushed: Unflushed,
+    locks: Box<[KeyLock<C>]>,
+    core: Mutex<Core<K, C::Verdict>>,
+    pub(crate) inboxes: Box<[Inbox<C::Verdict>]>,
+}
+
+impl<K: Keys, C: Command> Shared<K, C> {
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core<K, C::Verdict>> {
+        lock(&self.core)
+    }
+
+    /// The lock of a key.
+    pub(crate) fn lock_of(&self, hash: u64) -> usize {
+        hash as usize % KEY_LOCKS
+    }
+
+    pub(crate) fn key_lock(&self, at: usize) -> &Mutex<Place<C>> {
+        &self.locks[at].0
+    }
+}
+
+/// A durable table: the log is the truth, memory has copies.
+#[derive(Debug)]
+pub struct Store<K, C: Command> {
+    shared: Arc<Shared<K, C>>,
+}
+
+impl<K, C: Command> Clone for Store<K, C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<K: Keys, C: Command> Store<K, C> {
+    /// A table over an open log, with an empty cache that nobody flushes. `workers` is how many
+    /// there will be.
+    #[must_use]
+    pub fn new(engine: Engine<K>, cache: Cache, workers: usize) -> Self {
+        let value_bytes_max = engine.manifest().shape.part_bytes as usize;
+        let shared = Shared {
+            cache,
+            value_bytes_max,
+            unflushed: Unflushed::new(),
+            locks: (0..KEY_LOCKS).map(|_| KeyLock(Mutex::new(Place::default()))).collect(),
+            core: Mutex::new(Core::new(engine)),
+            inboxes: (0..workers).map(|_| Inbox::new()).collect(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// A thread's access, under the number that others wake it by.
+    ///
+    /// # Errors
+    /// [`ConfigError::TooManyWorkers`].
+    ///
+    /// # Panics
+    /// When `number` is not below the `workers` that the table was made for.
+    pub fn worker(&self, number: usize) -> Result<Worker<K, C>, ConfigError> {
+        assert!(number < self.shared.inboxes.len(), "a worker has its number");
+        Worker::new(Arc::clone(&self.shared), number)
+    }
+
+    /// Looks at the log, or asks something of it that no command is about. Under its lock: nothing
+    /// may be waited for.
+    pub fn with_log<R>(&self, ask: impl FnOnce(&mut Engine<K>) -> R) -> R {
+        ask(&mut self.shared.core().engine)
+    }
+
+    /// Changes when writes are answered. To `Safe`: confirmed when a drain that begins now is done.
+    pub fn set_mode(&self, mode: Mode) {
+        let given = self.shared.core().set_mode(&self.shared.unflushed, mode);
+        given.into_iter().for_each(|it| self.shared.inboxes[it.worker].put(it));
+    }
+
+    /// Answers that wait for the log, and keys that do.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        let core = self.shared.core();
+        (core.held(), core.stalled.len())
+    }
+}

@@ -1,0 +1,412 @@
+//! A thread's access to a table.
+
+mod attempt;
+mod queue;
+
+use std::collections::BTreeSet;
+
+use base::sync::{Arc, Mutex, MutexGuard, lock};
+use cache::{ConfigError, Dead, Get, KEY_LEN_MAX, Key, Output};
+use log::{
+    keys::Keys,
+    plan::{Outcome, Plan, Token},
+};
+
+use self::attempt::{Attempt, Look};
+use crate::{
+    Answer, Answered, Asked, Command, Error, Found, Got, Needs,
+    held::{Envelope, Wait},
+    limits::{PENDING_BYTES_MAX, PENDING_MAX},
+    pending::{Place, Task, Waiter},
+    reads::Reads,
+    store::Shared,
+};
+
+/// What a worker has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Gets that memory has answered without waiting.
+    pub hits: u64,
+    /// Records that were put into memory after a read.
+    pub fills: u64,
+    /// Records that were not: the key was written or moved meanwhile, or memory had no room.
+    pub fills_refused: u64,
+    /// Reads that were begun.
+    pub reads: u64,
+    /// Commands that have waited for a read which another one had begun.
+    pub reads_shared: u64,
+    /// Reads that failed, or found damage.
+    pub reads_failed: u64,
+    /// Answers that waited for the flush of what they saw.
+    pub waits: u64,
+    /// Times that commands of a key had to wait for room in the log, or for a rewrite.
+    pub stalled: u64,
+    /// Commands that were refused because too much waits.
+    pub busy: u64,
+}
+
+/// A thread's access to a table. Every thread makes its own.
+///
+/// It is online in the cache: [`Worker::quiesce`] between commands, [`Worker::offline`] around
+/// whatever blocks.
+#[derive(Debug)]
+pub struct Worker<K, C: Command> {
+    shared: Arc<Shared<K, C>>,
+    own: Own<C::Verdict>,
+}
+
+/// What no other thread has.
+#[derive(Debug)]
+struct Own<V> {
+    number: usize,
+    cache: cache::Worker,
+    reads: Reads,
+    /// Commands that are not answered, and the bytes that they hold.
+    pending: usize,
+    pending_bytes: usize,
+    /// Answers that need no inbox.
+    ready: Vec<(usize, Answered<V>)>,
+    wakes: BTreeSet<usize>,
+    figures: Figures,
+    /// The value of the record at hand.
+    value: Vec<u8>,
+    /// A value that is put together.
+    joined: Vec<u8>,
+}
+
+impl<K: Keys, C: Command> Worker<K, C> {
+    pub(crate) fn new(shared: Arc<Shared<K, C>>, number: usize) -> Result<Self, ConfigError> {
+        let own = Own {
+            number,
+            cache: shared.cache.worker()?.hasty(),
+            reads: Reads::new(number),
+            pending: 0,
+            pending_bytes: 0,
+            ready: Vec::new(),
+            wakes: BTreeSet::new(),
+            figures: Figures::default(),
+            value: Vec::new(),
+            joined: Vec::new(),
+        };
+        Ok(Self { shared, own })
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.own.figures
+    }
+
+    /// Announces that this thread is between two commands, and takes the time anew.
+    pub fn quiesce(&mut self) {
+        self.own.cache.quiesce();
+    }
+
+    /// Runs what blocks while no other thread waits for this one.
+    pub fn offline<R>(&mut self, blocking: impl FnOnce() -> R) -> R {
+        self.own.cache.offline(blocking)
+    }
+
+    /// Gets a value. A hit on a record that is durable takes no lock. `caller` is under which
+    /// number an answer comes that has to wait.
+    pub fn get(&mut self, key: &[u8], caller: u64, out: &mut impl Output) -> Got {
+        let Self { shared, own } = self;
+        if !(1..=KEY_LEN_MAX).contains(&key.len()) {
+            return Got::Failed(Error::KeyBytes { got: key.len() });
+        }
+        let name = own.cache.key(key);
+        let got = match own.cache.get(name, out) {
+            Get::Hit(meta) => Some(Got::Hit(meta)),
+            Get::Large(pinned) => Some(Got::Large(pinned)),
+            Get::Busy => return Got::Busy,
+            // What is dead in memory is as dead in the log.
+            Get::Miss => own.cache.take_dead().filter(|it| *it == Dead::Expired).map(|_| Got::Miss),
+        };
+        if let Some(got) = got
+            && shared.unflushed.may_tell(name.hash())
+        {
+            own.figures.hits += 1;
+            return got;
+        }
+        own.get_slowly(shared, name, caller)
+    }
+
+    /// Carries out a command. `own` makes one that can be kept, should it have to wait for a record
+    /// or for room.
+    pub fn execute<D: Command<Verdict = C::Verdict>>(
+        &mut self,
+        key: &[u8],
+        caller: u64,
+        command: &D,
+        own: impl FnOnce() -> C,
+    ) -> Asked<C::Verdict> {
+        if !(1..=KEY_LEN_MAX).contains(&key.len()) {
+            return Asked::Now(Answer::Failed(Error::KeyBytes { got: key.len() }));
+        }
+        let name = self.own.cache.key(key);
+        self.own.execute(&self.shared, name, caller, command, own)
+    }
+
+    /// The next action to be performed, of a read or of the log; `None` until something is asked,
+    /// reported or due.
+    pub fn poll(&mut self) -> Option<Plan> {
+        let Self { shared, own } = self;
+        if let Some(plan) = own.reads.next_plan() {
+            return Some(plan);
+        }
+        let (plan, tries) = own.poll_log(shared);
+        if plan.is_some() || !tries {
+            return plan;
+        }
+        own.try_stalled(shared);
+        own.reads.next_plan().or_else(|| own.poll_log(shared).0)
+    }
+
+    /// When [`Worker::poll`] has something to do at the latest, if nothing else happens.
+    #[must_use]
+    pub fn wake_at_ms(&self) -> Option<u64> {
+        self.shared.core().engine.wake_at_ms()
+    }
+
+    /// Takes what came of an action that this worker has handed out.
+    ///
+    /// # Panics
+    /// When no such action is out under `token`.
+    pub fn complete(&mut self, token: Token, outcome: Outcome) {
+        let Self { shared, own } = self;
+        if Reads::is_read(token) {
+            if let Some(ended) = own.reads.complete(token, outcome) {
+                own.fetched(shared, ended);
+            }
+            return;
+        }
+        let mut core = shared.core();
+        let given = core.complete(&shared.unflushed, token, outcome);
+        let has_stalled = !core.stalled.is_empty();
+        drop(core);
+        given.into_iter().for_each(|envelope| own.send(shared, envelope));
+        if has_stalled {
+            own.try_stalled(shared);
+        }
+    }
+
+    /// Answers to what this worker was asked.
+    pub fn take_answers(&mut self) -> Vec<Answered<C::Verdict>> {
+        let own = &mut self.own;
+        let mut answers = std::mem::take(&mut own.ready);
+        answers.extend(self.shared.inboxes[own.number].take());
+        own.pending -= answers.len();
+        own.pending_bytes -= answers.iter().map(|(bytes, _)| bytes).sum::<usize>();
+        answers.into_iter().map(|(_, answered)| answered).collect()
+    }
+
+    /// Which other workers have got answers from this one, and are to be woken.
+    pub fn take_wakes(&mut self) -> impl Iterator<Item = usize> + use<K, C> {
+        std::mem::take(&mut self.own.wakes).into_iter()
+    }
+}
+
+impl<V: Send> Own<V> {
+    /// Takes a key's lock. Who has to wait for it is offline meanwhile: its holder may wait for
+    /// memory that is free when all threads have been quiescent.
+    fn lock<'s, T>(&mut self, mutex: &'s Mutex<T>) -> MutexGuard<'s, T> {
+        match mutex.try_lock() {
+            Ok(guard) => guard,
+            Err(_) => self.cache.offline(|| lock(mutex)),
+        }
+    }
+
+    fn is_full(&mut self, bytes: usize) -> bool {
+        let is_full = self.pending >= PENDING_MAX || self.pending_bytes + bytes > PENDING_BYTES_MAX;
+        self.figures.busy += u64::from(is_full);
+        is_full
+    }
+
+    /// Somebody of this worker waits from now on.
+    fn waiter<C>(&mut self, caller: u64, key: &[u8], bytes: usize, task: Task<C>) -> Waiter<C> {
+        let bytes = bytes + key.len();
+        self.pending += 1;
+        self.pending_bytes += bytes;
+        Waiter { worker: self.number, caller, bytes, task }
+    }
+
+    fn poll_log<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+    ) -> (Option<Plan>, bool) {
+        let polled = shared.core().poll(&shared.unflushed, self.cache.now_ms());
+        polled.given.into_iter().for_each(|envelope| self.send(shared, envelope));
+        (polled.plan, polled.tries)
+    }
+
+    fn get_slowly<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        name: Key<'_>,
+        caller: u64,
+    ) -> Got {
+        let key = name.bytes();
+        if self.is_full(key.len()) {
+            return Got::Busy;
+        }
+        let at = shared.lock_of(name.hash());
+        let mut place = self.lock(shared.key_lock(at));
+        if let Some(pending) = place.ordered(key) {
+            pending.queue.push_back(self.waiter(caller, key, 0, Task::Get));
+            return Got::Later;
+        }
+        let (answer, wait) = match self.look(shared, name, Needs::Value) {
+            Look::Present(meta, wait) => {
+                let value = self.value.as_slice().into();
+                (Answer::Value(Found { meta, value }), wait)
+            }
+            Look::Absent(wait) => (Answer::Miss, wait),
+            Look::Read(reading) => {
+                let waiter = self.waiter(caller, key, 0, Task::Get);
+                self.wait_for_read(shared, &mut place, name, *reading, waiter);
+                return Got::Later;
+            }
+            Look::Stalled => {
+                let waiter = self.waiter(caller, key, 0, Task::Get);
+                self.stall(shared, &mut place, name, waiter);
+                return Got::Later;
+            }
+            Look::Failed(error) => return Got::Failed(error),
+        };
+        drop(place);
+        match self.hold(shared, caller, answer, wait) {
+            Some(Answer::Miss) => Got::Miss,
+            Some(answer) => {
+                self.pending += 1;
+                self.ready.push((0, Answered { caller, answer }));
+                Got::Later
+            }
+            None => Got::Later,
+        }
+    }
+
+    fn execute<K: Keys, C: Command<Verdict = V>, D: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        name: Key<'_>,
+        caller: u64,
+        command: &D,
+        own: impl FnOnce() -> C,
+    ) -> Asked<V> {
+        let (key, bytes) = (name.bytes(), command.bytes());
+        if self.is_full(bytes + key.len()) {
+            return Asked::Busy;
+        }
+        let at = shared.lock_of(name.hash());
+        let mut place = self.lock(shared.key_lock(at));
+        let overtakes = base::mutant!("store_overtakes_queue") && command.needs() == Needs::Nothing;
+        if let Some(pending) = place.ordered(key).filter(|_| !overtakes) {
+            pending.queue.push_back(self.waiter(caller, key, bytes, Task::Command(own())));
+            return Asked::Later;
+        }
+        match self.attempt(shared, name, command, None) {
+            Attempt::Done { answer, wait, .. } => {
+                drop(place);
+                self.hold(shared, caller, answer, wait).map_or(Asked::Later, Asked::Now)
+            }
+            Attempt::Read(reading) => {
+                let waiter = self.waiter(caller, key, bytes, Task::Command(own()));
+                self.wait_for_read(shared, &mut place, name, *reading, waiter);
+                Asked::Later
+            }
+            Attempt::Stalled => {
+                let waiter = self.waiter(caller, key, bytes, Task::Command(own()));
+                self.stall(shared, &mut place, name, waiter);
+                Asked::Later
+            }
+        }
+    }
+
+    /// Waits for the read of what the key is now, and begins it if nobody has.
+    fn wait_for_read<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        place: &mut Place<C>,
+        name: Key<'_>,
+        reading: log::engine::Reading,
+        waiter: Waiter<C>,
+    ) {
+        let core = shared.core();
+        let shares = !base::mutant!("store_racing_updates");
+        let same = place.same_read(name.bytes(), |reading| core.engine.leads_to(reading));
+        if let Some(pending) = same.filter(|_| shares) {
+            pending.queue.push_back(waiter);
+            self.figures.reads_shared += 1;
+            return;
+        }
+        drop(core);
+        let id = place.begin(name.bytes(), Some(reading.clone()), waiter);
+        self.begin_read(shared.lock_of(name.hash()), id, reading);
+    }
+
+    fn begin_read(&mut self, at: usize, id: u64, reading: log::engine::Reading) {
+        self.figures.reads += 1;
+        self.reads.begin(at, id, reading);
+    }
+
+    /// Waits for room in the log, or for a rewrite.
+    fn stall<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        place: &mut Place<C>,
+        name: Key<'_>,
+        waiter: Waiter<C>,
+    ) {
+        let id = place.begin(name.bytes(), None, waiter);
+        self.note_stalled(shared, name, id);
+    }
+
+    /// Hits in memory would overtake what waits, and may not be told at once any more.
+    fn note_stalled<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        name: Key<'_>,
+        id: u64,
+    ) {
+        self.figures.stalled += 1;
+        shared.unflushed.stall();
+        shared.core().stalled.push_back((shared.lock_of(name.hash()), id));
+    }
+
+    /// Says the answer if it may be given to the caller, who asks now, and keeps it otherwise.
+    fn hold<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        caller: u64,
+        answer: Answer<V>,
+        wait: Wait,
+    ) -> Option<Answer<V>> {
+        if wait == Wait::Nothing {
+            return Some(answer);
+        }
+        let bytes = answer.value_bytes();
+        let answered = Answered { caller, answer };
+        let envelope = Envelope { worker: self.number, bytes, answered };
+        let given = shared.core().hold(wait, envelope);
+        if given.is_none() {
+            self.pending += 1;
+            self.pending_bytes += bytes;
+            self.figures.waits += u64::from(matches!(wait, Wait::Seen(_)));
+        }
+        given.map(|envelope| envelope.answered.answer)
+    }
+
+    /// Gives an answer to whoever waits for it.
+    fn send<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        envelope: Envelope<V>,
+    ) {
+        if envelope.worker == self.number {
+            self.ready.push((envelope.bytes, envelope.answered));
+        } else {
+            self.wakes.insert(envelope.worker);
+            shared.inboxes[envelope.worker].put(envelope);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What clients ask, and what they hear.
+
+use store::{Answer, Asked, Error, Found, Got};
+
+use super::{
+    DEPTH_MAX, Heard, Run,
+    deed::{Deed, Verdict},
+    model::{Id, Reply},
+    name, short,
+};
+
+impl Run {
+    /// Some client asks something, if it may.
+    pub(super) fn ask(&mut self) -> Result<(), String> {
+        let client = self.random.below(self.clients.len() as u32) as usize;
+        if self.clients[client].asked.len() >= DEPTH_MAX {
+            return Ok(());
+        }
+        let key = self.random.below(self.models.len() as u32) as usize;
+        let deed = self.deed(client, key);
+        self.ask_of(client, key, deed)
+    }
+
+    fn deed(&mut self, client: usize, key: usize) -> Deed {
+        let token = self.clients[client].tokens.get(&key).copied().unwrap_or(1);
+        match self.random.below(16) {
+            0..=4 => Deed::Get,
+            5 | 6 => Deed::Set(self.value()),
+            7 => Deed::Set(self.random.below(100).to_string().into_bytes()),
+            8 => Deed::Add(self.value()),
+            9 => Deed::Replace(self.value()),
+            10 => Deed::Append(self.short_value()),
+            11 => Deed::Prepend(self.short_value()),
+            12 => Deed::Compare(token, self.value()),
+            13 => Deed::Count(1 + u64::from(self.random.below(5))),
+            14 => Deed::Touch,
+            _ => Deed::Delete,
+        }
+    }
+
+    fn short_value(&mut self) -> Vec<u8> {
+        format!("[{}]", self.next_id).into_bytes()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let mut value = self.short_value();
+        let most = self.scenario.part_bytes.min(4000);
+        let len = [0, 30, most / 2, most][self.random.below(4) as usize] as usize;
+        value.resize(value.len().max(len), b'.');
+        value
+    }
+
+    pub(super) fn ask_of(&mut self, client: usize, key: usize, deed: Deed) -> Result<(), String> {
+        let Some(slot) = self.clients[client].slots.take() else {
+            return Err("a client has no slot".to_owned());
+        };
+        let id = self.next_id;
+        self.next_id += 1;
+        self.summary.add("commands", 1);
+        self.clients[client].asked.push_back((id, deed.clone(), key));
+        self.models[key].ask(id, client, deed.clone());
+        self.waiting.insert(id, (client, slot));
+        self.tell(|| format!("client {client}, key {key}: {id} {}", short(&deed)));
+        let name = name(key);
+        // A connection is its thread's.
+        let at = client % self.workers.len();
+        self.quiesce();
+        let worker = &mut self.workers[at];
+        let heard = if deed == Deed::Get {
+            let mut out = Vec::new();
+            match worker.get(&name, id, &mut out) {
+                Got::Hit(meta) => Some(Heard::Reply(Reply::Value(Some((out, meta.token))))),
+                Got::Large(pinned) => {
+                    let value: Vec<u8> = pinned.slices().flatten().copied().collect();
+                    Some(Heard::Reply(Reply::Value(Some((value, pinned.meta().token)))))
+                }
+                Got::Miss => Some(Heard::Reply(Reply::Value(None))),
+                Got::Later => None,
+                Got::Busy => Some(Heard::Reply(Reply::Refused)),
+                Got::Failed(error) => Some(refused(&error)),
+            }
+        } else {
+            match worker.execute(&name, id, &deed, || deed.clone()) {
+                Asked::Now(answer) => Some(heard(&deed, answer)),
+                Asked::Later => None,
+                Asked::Busy => Some(Heard::Reply(Reply::Refused)),
+            }
+        };
+        match heard {
+            Some(heard) => self.fill(id, heard),
+            None => Ok(()),
+        }
+    }
+
+    /// An answer has come.
+    pub(super) fn fill(&mut self, id: Id, heard: Heard) -> Result<(), String> {
+        let Some((client, slot)) = self.waiting.remove(&id) else {
+            return Err(format!("command {id} is answered twice"));
+        };
+        self.clients[client].slots.fill(slot, Some(heard), 1);
+        self.send(client)
+    }
+
+    /// What may be sent is heard: by who has asked first.
+    fn send(&mut self, client: usize) -> Result<(), String> {
+        while let Some((_, heard)) = self.clients[client].slots.send_next() {
+            let connection = &mut self.clients[client];
+            let asked = connection.asked.pop_front();
+            let (id, deed, key) = asked.ok_or("more is answered than was asked")?;
+            if self.trace {
+                eprintln!("client {client}, key {key}: {id} heard {}", short(&heard));
+            }
+            let model = &mut self.models[key];
+            match heard.ok_or("a reply is empty")? {
+                // A get has no effect that could be lost.
+                Heard::Lost if deed == Deed::Get => model.answer(id, &Reply::Refused)?,
+                Heard::Lost => {
+                    self.summary.add("lost answers", 1);
+                    model.lose(id)?;
+                }
+                Heard::Reply(reply) => {
+                    if let Reply::Value(Some((_, token))) | Reply::Verdict(_, Some(token)) = &reply
+                    {
+                        connection.tokens.insert(key, *token);
+                    }
+                    model.answer(id, &reply).map_err(|what| {
+                        format!("key {key}, command {id} ({deed:?}) of client {client}: {what}")
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn deed_of(&self, id: Id) -> Result<Deed, String> {
+        let asked = self.waiting.get(&id).map(|(client, _)| &self.clients[*client].asked);
+        let found = asked.into_iter().flatten().find(|(asked, ..)| *asked == id);
+        found.map(|(_, deed, _)| deed.clone()).ok_or(format!("command {id} is answered twice"))
+    }
+}
+
+fn refused(error: &Error) -> Heard {
+    match error {
+        Error::Log(log::error::Error::Unflushed) => Heard::Lost,
+        _ => Heard::Reply(Reply::Refused),
+    }
+}
+
+pub(super) fn heard(deed: &Deed, answer: Answer<Verdict>) -> Heard {
+    let value = |found: Found| (found.value.to_vec(), found.meta.token);
+    Heard::Reply(match answer {
+        Answer::Value(found) => Reply::Value(Some(value(found))),
+        Answer::Miss => Reply::Value(None),
+        Answer::Failed(error) => return refused(&error),
+        Answer::Done { was_there, .. } if *deed == Deed::Delete => Reply::Removed(was_there),
+        Answer::Done { found: Some(found), .. } => {
+            let (value, token) = value(found);
+            Reply::Touched(value, token)
+        }
+        Answer::Done { verdict, token, .. } => Reply::Verdict(verdict, token),
+    })
+}

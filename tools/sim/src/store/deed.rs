@@ -1,0 +1,120 @@
+//! What clients of a store do, as the store carries it out.
+
+use cache::{Change, Digits, Edit, Put, Token, Value};
+use store::{Command, Needs, Present};
+
+/// What is asked of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// The value.
+    Get,
+    /// Store in any case.
+    Set(Vec<u8>),
+    /// Store if there is nothing.
+    Add(Vec<u8>),
+    /// Store if there is something.
+    Replace(Vec<u8>),
+    /// Put behind what is there.
+    Append(Vec<u8>),
+    /// Put before what is there.
+    Prepend(Vec<u8>),
+    /// Store if the token is this one.
+    Compare(u64, Vec<u8>),
+    /// Add to the number that is there.
+    Count(u64),
+    /// Change the expiry, and show what is there.
+    Touch,
+    /// Remove.
+    Delete,
+}
+
+/// What a deed has decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// The value is stored.
+    Stored,
+    /// The condition does not hold.
+    NotStored,
+    /// The token is another one.
+    Exists,
+    /// There is nothing.
+    NotFound,
+    /// The number is this one now.
+    Number(u64),
+    /// There is no number.
+    NotNumeric,
+    /// The expiry is another one.
+    Touched,
+    /// There is nothing any more.
+    Removed,
+}
+
+/// The number that a value is.
+pub(super) fn number(value: &[u8]) -> Option<u64> {
+    std::str::from_utf8(value).ok().filter(|it| !it.is_empty() && it.len() <= 20)?.parse().ok()
+}
+
+impl Command for Deed {
+    type Verdict = Verdict;
+
+    fn needs(&self) -> Needs {
+        match self {
+            Self::Set(_) | Self::Delete => Needs::Nothing,
+            Self::Add(_) | Self::Replace(_) | Self::Compare(..) => Needs::Fields,
+            Self::Get | Self::Append(_) | Self::Prepend(_) | Self::Count(_) | Self::Touch => {
+                Needs::Value
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Set(value)
+            | Self::Add(value)
+            | Self::Replace(value)
+            | Self::Append(value)
+            | Self::Prepend(value)
+            | Self::Compare(_, value) => value.len(),
+            Self::Get | Self::Count(_) | Self::Touch | Self::Delete => 0,
+        }
+    }
+
+    fn shows(&self) -> bool {
+        *self == Self::Touch
+    }
+
+    fn decide<'s>(&'s self, present: Option<&Present<'s>>) -> (Change<'s>, Verdict) {
+        let put = |value| (Change::Put(Put::new(value)), Verdict::Stored);
+        let keep = |verdict| (Change::Keep, verdict);
+        match (self, present) {
+            (Self::Set(value), _) | (Self::Add(value), None) | (Self::Replace(value), Some(_)) => {
+                put(Value::Bytes(value))
+            }
+            (Self::Add(_), Some(_))
+            | (Self::Replace(_) | Self::Append(_) | Self::Prepend(_), None) => {
+                keep(Verdict::NotStored)
+            }
+            (Self::Append(value), Some(_)) => put(Value::Append(value)),
+            (Self::Prepend(value), Some(_)) => put(Value::Prepend(value)),
+            (Self::Compare(token, value), Some(present)) if present.meta().token == *token => {
+                put(Value::Bytes(value))
+            }
+            (Self::Compare(..), Some(_)) => keep(Verdict::Exists),
+            (Self::Count(delta), Some(present)) => match number(present.value()) {
+                None => keep(Verdict::NotNumeric),
+                Some(number) => {
+                    let number = number.wrapping_add(*delta);
+                    let value = Value::Digits(Digits::new(number, 0));
+                    let put = Put { token: Token::Fresh, ..Put::new(value) };
+                    (Change::Put(put), Verdict::Number(number))
+                }
+            },
+            (Self::Touch, Some(_)) => {
+                (Change::Edit(Edit { expiry_ms: Some(0), ..Edit::default() }), Verdict::Touched)
+            }
+            (Self::Compare(..) | Self::Count(_) | Self::Touch, None) => keep(Verdict::NotFound),
+            (Self::Delete, _) => (Change::Remove, Verdict::Removed),
+            (Self::Get, _) => unreachable!("a get is no command"),
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! A store on a simulated machine: clients with connections, workers, a cache from which records go
+//! all the time, crashes.
+//!
+//! Everything is decided by the seed. What the clients are answered must have an order that
+//! explains it ([`model`]), over crashes as well, and each is answered once, in the order in which
+//! it asked.
+
+mod client;
+pub mod deed;
+pub mod model;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use base::{clock::Clock, random::Random};
+use cache::{Cache, CacheConfig, Change};
+use log::{
+    engine::{Drain, Mode, Settled},
+    index::Keyed,
+    plan::Token,
+};
+use store::{Figures, SlotId, Slots, Store, Worker};
+
+use self::{
+    client::heard,
+    deed::Deed,
+    model::{Id, Model, Reply},
+};
+use crate::{
+    disk::Disk,
+    fault::{Kind, Rates},
+    machine::{Crash, Machine},
+    run,
+    scenario::{Class, Scenario},
+};
+
+/// Operations of a run.
+pub const OPERATIONS: u32 = 150;
+
+/// Commands of a client that are not answered.
+const DEPTH_MAX: usize = 3;
+
+/// Turns in which everything that is asked is answered, if it ever is.
+const TURNS_MAX: u32 = 20_000;
+
+/// When runs begin.
+const START_MS: u64 = 1_700_000_000_000;
+
+/// The stream of random numbers that decides what clients do.
+const STREAM: u64 = 9;
+
+/// Memory of the cache: the least that one can have. Records go because they are taken out.
+const CACHE_BYTES: u64 = 4 << 20;
+
+/// A connection.
+#[derive(Debug, Default)]
+struct Client {
+    slots: Slots<Option<Heard>>,
+    /// What was asked, in order, and is not answered.
+    asked: VecDeque<(Id, Deed, usize)>,
+    /// Tokens that it has seen, by key.
+    tokens: BTreeMap<usize, u64>,
+}
+
+/// What came for a command.
+#[derive(Debug)]
+enum Heard {
+    Reply(Reply),
+    /// It has happened, but a crash may undo it.
+    Lost,
+}
+
+/// What happened in runs.
+#[derive(Clone, Debug, Default)]
+pub struct Summary(pub BTreeMap<&'static str, u64>);
+
+impl Summary {
+    fn add(&mut self, what: &'static str, count: u64) {
+        *self.0.entry(what).or_default() += count;
+    }
+
+    /// Adds what happened in other runs.
+    pub fn merge(&mut self, other: &Self) {
+        other.0.iter().for_each(|(what, count)| self.add(what, *count));
+    }
+}
+
+/// A run under way.
+#[derive(Debug)]
+pub struct Run {
+    scenario: Scenario,
+    random: Random,
+    machine: Machine,
+    clock: Clock,
+    store: Option<Store<Keyed, Deed>>,
+    /// Takes records out of memory.
+    evictor: Option<cache::Worker>,
+    workers: Vec<Worker<Keyed, Deed>>,
+    /// Who has handed out what is under way.
+    owners: BTreeMap<Token, usize>,
+    clients: Vec<Client>,
+    models: Vec<Model>,
+    next_id: Id,
+    /// Whose command this is.
+    waiting: BTreeMap<Id, (usize, SlotId)>,
+    summary: Summary,
+    trace: bool,
+}
+
+/// The shape of a run: that of one of a log, on a disk that does not lie.
+fn scenario(seed: u64) -> Scenario {
+    let mut scenario = Scenario::new(seed);
+    let rates = Rates::none().with(Kind::ShortWrite, 20_000).with(Kind::ShortRead, 20_000);
+    if scenario.class == Class::Lying {
+        scenario.class = Class::Honest;
+    }
+    scenario.rates = match scenario.class {
+        Class::Failing => rates
+            .with(Kind::ReadError, 30_000)
+            .with(Kind::WriteError, 1000)
+            .with(Kind::FlushError, 5000),
+        _ => rates,
+    };
+    scenario.entry_bytes = 0;
+    scenario.keys = scenario.keys.clamp(3, 6);
+    scenario
+}
+
+impl Run {
+    /// A run that has not begun.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let scenario = scenario(seed);
+        let mut disk = Disk::new(seed, scenario.directories.into(), scenario.capacity_bytes);
+        disk.set_block_bytes(scenario.block_bytes as usize);
+        let forgets = scenario.settings.mode == Mode::Async;
+        let may_fail = scenario.class != Class::Honest;
+        let clients = scenario.clients.min(4) as usize;
+        Self {
+            random: Random::new(seed, STREAM),
+            machine: Machine::new(seed, disk),
+            clock: Clock::manual(START_MS),
+            store: None,
+            evictor: None,
+            workers: Vec::new(),
+            owners: BTreeMap::new(),
+            clients: (0..clients).map(|_| Client::default()).collect(),
+            models: (0..scenario.keys).map(|_| Model::new(forgets, may_fail)).collect(),
+            next_id: 1,
+            waiting: BTreeMap::new(),
+            summary: Summary::default(),
+            trace: false,
+            scenario,
+        }
+    }
+
+    /// It tells what happens.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        self.trace = true;
+        self
+    }
+
+    fn tell(&self, what: impl FnOnce() -> String) {
+        if self.trace {
+            eprintln!("{}", what());
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What went wrong, and how to see it again.
+    pub fn run(mut self, operations: u32) -> Result<Summary, String> {
+        let seed = self.scenario.seed;
+        let told = self.run_all(operations);
+        told.map_err(|what| {
+            let what = short(&what);
+            format!("{what}\nrepeat it: cargo run -p disk-sim -- store --seed {seed} --trace")
+        })?;
+        Ok(self.summary)
+    }
+
+    fn run_all(&mut self, operations: u32) -> Result<(), String> {
+        self.open()?;
+        for _ in 0..operations {
+            for _ in 0..=self.random.below(2) {
+                self.ask()?;
+            }
+            for _ in 0..self.random.below(5) {
+                self.turn()?;
+            }
+            if self.random.below(3) == 0 {
+                self.evict();
+            }
+            let is_read_only = self.with_store(|store| store.with_log(|log| log.is_read_only()));
+            let crash_every = if is_read_only { 20 } else { self.scenario.crash_every };
+            match self.random.below(crash_every * 2) {
+                0 => self.crash_and_open()?,
+                1 => self.stop_and_open()?,
+                _ => {}
+            }
+        }
+        self.settle()?;
+        self.crash_and_open()
+    }
+
+    fn with_store<R>(&self, with: impl FnOnce(&Store<Keyed, Deed>) -> R) -> R {
+        with(self.store.as_ref().expect("invariant: the store is open between steps"))
+    }
+
+    fn open(&mut self) -> Result<(), String> {
+        self.machine.disk().set_rates(Rates::none());
+        let opened = run::open(&self.scenario, &mut self.machine, self.clock.now_ms());
+        let (engine, report) = opened.map_err(|error| format!("not opened: {error}"))?;
+        if !report.damages.is_empty() {
+            return Err(format!("damage is named where there is none: {:?}", report.damages));
+        }
+        self.machine.disk().set_rates(self.scenario.rates.clone());
+        let seed = u128::from(self.scenario.seed);
+        let config = CacheConfig { writers: 1, hash_seed: seed, ..CacheConfig::new(CACHE_BYTES) };
+        let config = CacheConfig { value_size_max: 1 << 19, ..config };
+        let cache = Cache::new(config, self.clock.clone()).map_err(|error| error.to_string())?;
+        let workers = 1 + self.random.below(3) as usize;
+        self.evictor = Some(cache.worker().map_err(|error| error.to_string())?);
+        let store = Store::new(engine, cache, workers);
+        for number in 0..workers {
+            self.workers.push(store.worker(number).map_err(|error| error.to_string())?);
+        }
+        self.store = Some(store);
+        self.check_all()
+    }
+
+    /// What a crash has left is what it is from now on.
+    fn check_all(&mut self) -> Result<(), String> {
+        for key in 0..self.models.len() {
+            self.ask_of(0, key, Deed::Get)?;
+            self.settle()?;
+            self.models[key].found();
+        }
+        Ok(())
+    }
+
+    /// Something is handed out, something ends, answers come.
+    fn turn(&mut self) -> Result<(), String> {
+        let at = self.random.below(self.workers.len() as u32) as usize;
+        self.quiesce();
+        while let Some(plan) = self.workers[at].poll() {
+            self.owners.insert(plan.token, at);
+            self.machine.submit(plan);
+        }
+        if let Some((token, outcome)) = self.machine.step() {
+            let owner = self.owners.remove(&token).ok_or("nobody has handed that out")?;
+            self.workers[owner].complete(token, outcome);
+        }
+        self.clock.advance_ms(1);
+        for at in 0..self.workers.len() {
+            // Others are woken, or look by themselves.
+            if self.random.below(2) == 0 {
+                continue;
+            }
+            for answered in self.workers[at].take_answers() {
+                let deed = self.deed_of(answered.caller)?;
+                self.fill(answered.caller, heard(&deed, answered.answer))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Until nobody waits for anything.
+    fn settle(&mut self) -> Result<(), String> {
+        for _ in 0..TURNS_MAX {
+            if self.waiting.is_empty() {
+                return Ok(());
+            }
+            self.turn()?;
+        }
+        let held = self.with_store(Store::waiting);
+        Err(format!("something is never answered: {:?}, {held:?}", self.waiting))
+    }
+
+    /// No thread is in the middle of anything: nobody waits for the others.
+    fn quiesce(&mut self) {
+        self.evictor.iter_mut().for_each(cache::Worker::quiesce);
+        self.workers.iter_mut().for_each(Worker::quiesce);
+    }
+
+    /// A record goes out of memory.
+    fn evict(&mut self) {
+        let key = self.random.below(self.models.len() as u32) as usize;
+        let Some(evictor) = &mut self.evictor else { return };
+        let name = name(key);
+        let removed = evictor.update(evictor.key(&name), |_| Change::Remove.into());
+        removed.expect("invariant: removing needs no memory");
+    }
+
+    fn crash_and_open(&mut self) -> Result<(), String> {
+        self.end();
+        let how = if self.random.below(2) == 0 { Crash::Machine } else { Crash::Process };
+        self.machine.crash(how);
+        self.tell(|| format!("crash of the {how:?}"));
+        for model in &mut self.models {
+            model.crash()?;
+        }
+        self.summary.add("crashes", 1);
+        self.open()
+    }
+
+    /// Stops in order, after everything was answered, and opens again.
+    fn stop_and_open(&mut self) -> Result<(), String> {
+        self.settle()?;
+        let mut drain: Drain = self.with_store(|store| store.with_log(|log| log.drain()));
+        for _ in 0..TURNS_MAX {
+            match self.with_store(|store| store.with_log(|log| log.drained(&mut drain))) {
+                Settled::Pending => self.turn()?,
+                Settled::Failed => return Ok(()),
+                Settled::Done => {
+                    self.models.iter_mut().for_each(Model::found);
+                    self.summary.add("drains", 1);
+                    return self.crash_and_open();
+                }
+            }
+        }
+        Err("a drain never ends".to_owned())
+    }
+
+    /// The store is there no more, and nobody hears what it had to say.
+    fn end(&mut self) {
+        for worker in self.workers.drain(..) {
+            let Figures { fills, fills_refused, reads, reads_shared, .. } = worker.figures();
+            let Figures { hits, reads_failed, waits, stalled, busy, .. } = worker.figures();
+            for (what, count) in [
+                ("fills", fills),
+                ("fills refused", fills_refused),
+                ("reads", reads),
+                ("reads shared", reads_shared),
+                ("hits", hits),
+                ("reads failed", reads_failed),
+                ("waits for what was seen", waits),
+                ("stalled", stalled),
+                ("busy", busy),
+            ] {
+                self.summary.add(what, count);
+            }
+        }
+        if let Some(store) = &self.store {
+            let counts = store.with_log(|log| log.counts());
+            self.summary.add("moved", counts.records_moved);
+            self.summary.add("rewritten", counts.rewritten);
+        }
+        (self.store, self.evictor) = (None, None);
+        self.waiting.clear();
+        self.owners.clear();
+        self.clients.iter_mut().for_each(|client| *client = Client::default());
+    }
+}
+
+/// What is to be told, without most of a value.
+fn short(what: &impl std::fmt::Debug) -> String {
+    let text = format!("{what:?}").replace(", 46", "");
+    text.chars().take(200).collect()
+}
+
+fn name(key: usize) -> Vec<u8> {
+    format!("key {key}").into_bytes()
+}
+
+#[cfg(test)]
+mod tests;

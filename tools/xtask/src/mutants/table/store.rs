@@ -1,0 +1,59 @@
+//! Mutants of the store.
+
+use super::Mutant;
+use crate::suites::Suite;
+
+/// What the simulation says when answers have no order that explains them.
+const NO_ORDER: &[&str] = &["no order explains"];
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "store_fill_unchecked",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "store_seeds_hold",
+        symptoms: NO_ORDER,
+    },
+    Mutant {
+        name: "store_racing_updates",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "store_seeds_hold",
+        symptoms: NO_ORDER,
+    },
+    Mutant {
+        name: "store_hit_unflushed",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "store_seeds_hold",
+        symptoms: NO_ORDER,
+    },
+    Mutant {
+        name: "store_reply_overtakes",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "store_seeds_hold",
+        symptoms: NO_ORDER,
+    },
+    Mutant {
+        name: "store_overtakes_queue",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "store_seeds_hold",
+        symptoms: NO_ORDER,
+    },
+    Mutant {
+        name: "store_overtakes_stalled",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "store_seeds_hold",
+        symptoms: NO_ORDER,
+    },
+    Mutant {
+        name: "store_keeps_old_copy",
+        suite: Suite::Test,
+        package: "store",
+        filter: "what_memory_cannot_take",
+        symptoms: &["an old copy is in memory"],
+    },
+];
