@@ -41,9 +41,6 @@ const PROBE_TIME: Duration = Duration::from_millis(50);
 /// Bytes that a record of one takes beside its value at most, in any of the stores.
 const RECORD_BYTES_MAX: u64 = 128;
 
-/// LMDB has a page of 4 KiB half filled, and compaction may have everything twice.
-const SPACE_FACTOR: u64 = 2;
-
 /// Puts of `safe` that no store surpasses in a millisecond.
 const SAFE_PUTS_PER_MS_MAX: u64 = 100;
 
@@ -104,7 +101,7 @@ impl Bench<'_> {
                     (all + 1, cell.size.records(self.options.records).into())
                 }
             };
-            stores * room_bytes(cell.size, records)
+            stores * room_bytes(cell.size, records, &self.options.engines)
         };
         let needed = self.options.cells.iter().map(needed).max().unwrap_or(0);
         check_room(self.place.path(), needed)
@@ -273,9 +270,10 @@ impl Bench<'_> {
     }
 }
 
-/// What so many records may take in any of the stores.
-fn room_bytes(size: Size, records: u64) -> u64 {
-    records * (size.value_bytes() as u64 + RECORD_BYTES_MAX) * SPACE_FACTOR
+/// What so many records may take in any of these stores.
+fn room_bytes(size: Size, records: u64, engines: &[Kind]) -> u64 {
+    let percent = engines.iter().map(|kind| kind.room_percent).max().unwrap_or(0);
+    records * (size.value_bytes() as u64 + RECORD_BYTES_MAX) * percent / 100
 }
 
 fn check_room(place: &Path, needed: u64) -> io::Result<()> {
@@ -308,5 +306,18 @@ impl CellReport {
         }
         let bare = self.bare.iter_mut().find(|bare| bare.name == name);
         bare.expect("invariant: made in the first round").rates.push(rate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Size, options::engine, room_bytes};
+
+    #[test]
+    fn room_is_that_of_the_store_which_takes_most() {
+        let kelvin = engine("kelvin").expect("it is there");
+        let other = super::Kind { room_percent: 200, ..kelvin };
+        assert_eq!(room_bytes(Size::Kib, 1000, &[kelvin]), 1000 * (1024 + 128) * 115 / 100);
+        assert_eq!(room_bytes(Size::Tiny, 10, &[kelvin, other, kelvin]), 10 * (4 + 128) * 2);
     }
 }

@@ -34,6 +34,9 @@ use crate::machine::Machine;
 /// for a failed flush), and four that are free.
 const KEPT_SEGMENTS_MAX: u64 = 1 + 1 + 4 + 4;
 
+/// How many times as much as what is put once a store may take while all of it is overwritten.
+const OVERWRITTEN_FACTOR: u64 = 2;
+
 /// Space has come back when it stays as it is for so long.
 const STILL_TIME: Duration = Duration::from_secs(2);
 
@@ -117,8 +120,9 @@ struct Shrunk {
 pub(crate) fn run(options: &ChurnOptions) -> io::Result<()> {
     let place = Place::make(&options.directory, "churn")?;
     let bench = Bench { options, place: &place };
-    let largest = options.sizes.iter().map(|size| super::room_bytes(*size, bench.records(*size)));
-    super::check_room(place.path(), largest.max().unwrap_or(0))?;
+    let room_bytes = |size: &Size| super::room_bytes(*size, bench.records(*size), &options.engines);
+    let largest = options.sizes.iter().map(room_bytes).max().unwrap_or(0);
+    super::check_room(place.path(), largest * OVERWRITTEN_FACTOR)?;
     let mut report = Report::new(Machine::read(), options);
     for round in 0..options.rounds {
         for &size in &options.sizes {

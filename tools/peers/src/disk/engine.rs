@@ -130,6 +130,9 @@ pub(super) struct Kind {
     /// Whether it runs when nobody names engines.
     pub(super) is_default: bool,
     pub(super) at_risk: AtRisk,
+    /// What may lie on the disk at most while records are put that are not there yet, in percent of
+    /// them.
+    pub(super) room_percent: u64,
     pub(super) open: fn(&Setup<'_>) -> io::Result<Box<dyn Engine>>,
 }
 
@@ -148,6 +151,10 @@ impl PartialEq for Kind {
 /// Of engines that hand every put to the kernel and flush none by themselves.
 #[cfg(any(native, feature = "fjall"))]
 const KERNEL_HAS_ALL: AtRisk = AtRisk { by_power_cut: None, by_kill: Some(0) };
+
+/// Of engines that sort what they have: a log, and the tables of a compaction twice.
+#[cfg(any(native, feature = "fjall"))]
+const SORTED_PERCENT: u64 = 150;
 
 /// The engines that were built in.
 pub(super) const KINDS: &[Kind] = &[

@@ -66,8 +66,9 @@ impl Part {
 pub(crate) fn run(options: &TablesOptions) -> io::Result<()> {
     let place = Place::make(&options.directory, "tables")?;
     let bench = Bench { options, place: &place, device: Device::of(place.path())? };
-    let largest =
-        options.sizes.iter().map(|size| super::room_bytes(*size, bench.records(*size).into()));
+    let room_bytes =
+        |size: &Size| super::room_bytes(*size, bench.records(*size).into(), &options.engines);
+    let largest = options.sizes.iter().map(room_bytes);
     super::check_room(place.path(), largest.max().unwrap_or(0))?;
     let mut report = Report::new(Machine::read(), options);
     for round in 0..options.rounds {

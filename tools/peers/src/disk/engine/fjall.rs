@@ -8,11 +8,18 @@ use fjall::{
 };
 
 use super::{
-    BLOOM_BITS, CACHE_BYTES, Engine, KERNEL_HAS_ALL, Kind, MEMTABLE_BYTES, Session, Setup,
+    BLOOM_BITS, CACHE_BYTES, Engine, KERNEL_HAS_ALL, Kind, MEMTABLE_BYTES, SORTED_PERCENT, Session,
+    Setup,
 };
 
-pub(super) const FJALL: Kind =
-    Kind { name: "fjall", is_subject: false, is_default: true, at_risk: KERNEL_HAS_ALL, open };
+pub(super) const FJALL: Kind = Kind {
+    name: "fjall",
+    is_subject: false,
+    is_default: true,
+    at_risk: KERNEL_HAS_ALL,
+    room_percent: SORTED_PERCENT,
+    open,
+};
 
 struct Fjall {
     database: Database,

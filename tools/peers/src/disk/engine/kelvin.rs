@@ -22,8 +22,17 @@ const ENTRY_BYTES: u8 = 5;
 /// What a crash may take, as the log's default settings have it (or what came within a second).
 const AT_RISK: AtRisk = AtRisk { by_power_cut: Some(16 << 20), by_kill: Some(16 << 20) };
 
-const DEFAULT: Kind =
-    Kind { name: "", is_subject: true, is_default: false, at_risk: AT_RISK, open: flat };
+/// The log's footers and its last segments.
+const ROOM_PERCENT: u64 = 115;
+
+const DEFAULT: Kind = Kind {
+    name: "",
+    is_subject: true,
+    is_default: false,
+    at_risk: AT_RISK,
+    room_percent: ROOM_PERCENT,
+    open: flat,
+};
 
 /// Integer keys, direct I/O.
 pub(super) const FLAT: Kind = Kind { name: "kelvin", is_default: true, ..DEFAULT };

@@ -12,13 +12,24 @@ use std::{
     ptr::NonNull,
 };
 
-use super::{CACHE_BYTES, Engine, KERNEL_HAS_ALL, Kind, MEMTABLE_BYTES, Session, Setup};
+use super::{
+    CACHE_BYTES, Engine, KERNEL_HAS_ALL, Kind, MEMTABLE_BYTES, SORTED_PERCENT, Session, Setup,
+};
+
+/// Of LMDB, whose pages of 4 KiB may be half filled.
+#[cfg(feature = "lmdb")]
+const PAGES_PERCENT: u64 = 200;
+
+/// Of a file in place.
+#[cfg(feature = "kyoto")]
+const FILE_PERCENT: u64 = 115;
 
 const DEFAULT: Kind = Kind {
     name: "",
     is_subject: false,
     is_default: true,
     at_risk: KERNEL_HAS_ALL,
+    room_percent: SORTED_PERCENT,
     open: |_| Err(io::Error::other("no engine")),
 };
 
@@ -46,6 +57,7 @@ pub(super) const ROCKSDB: Kind = Kind {
 #[cfg(feature = "lmdb")]
 pub(super) const LMDB: Kind = Kind {
     name: "lmdb",
+    room_percent: PAGES_PERCENT,
     open: |setup| open(setup, c"lmdb", "a transaction a put; async: NOSYNC, WRITEMAP"),
     ..DEFAULT
 };
@@ -53,6 +65,7 @@ pub(super) const LMDB: Kind = Kind {
 #[cfg(feature = "kyoto")]
 pub(super) const KYOTO: Kind = Kind {
     name: "kyoto",
+    room_percent: FILE_PERCENT,
     open: |setup| open(setup, c"kyoto", "HashDB as it comes: 1 M buckets, 64 MiB mapped"),
     ..DEFAULT
 };
@@ -60,6 +73,7 @@ pub(super) const KYOTO: Kind = Kind {
 #[cfg(feature = "kyoto")]
 pub(super) const KYOTO_TUNED: Kind = Kind {
     name: "kyoto-tuned",
+    room_percent: FILE_PERCENT,
     open: |setup| open(setup, c"kyoto-tuned", "HashDB, 2 buckets a key, 8 GiB mapped"),
     ..DEFAULT
 };
