@@ -34,7 +34,7 @@ pub enum Deed {
     Fill,
     /// The log does what there is to be done.
     Compact,
-    /// The machine stops and starts.
+    /// The machine stops and starts, in some variants behind a stop of the log in order.
     Crash,
     /// A copy of the log is made.
     Copy,
@@ -64,6 +64,8 @@ pub struct Variant {
     pub value_bytes: usize,
     /// Whether it is taken away by a value that expires at once.
     pub expires: bool,
+    /// Whether the log is stopped in order before the machine stops.
+    pub stops: bool,
 }
 
 /// A copy of a log, and what it promises.
@@ -76,8 +78,7 @@ struct Copied {
 struct Orders {
     player: Player,
     copied: Option<Copied>,
-    value_bytes: usize,
-    expires: bool,
+    variant: Variant,
     fills: u64,
 }
 
@@ -124,9 +125,7 @@ pub fn every_deed(variant: Variant, deeds: &[Deed]) -> Result<Moved, Problem> {
         settings: Settings { space_target_percent: 110, ..base.settings },
         ..base
     };
-    let (value_bytes, expires) = (variant.value_bytes, variant.expires);
-    let player = Player::with(small);
-    let mut orders = Orders { player, copied: None, value_bytes, expires, fills: 0 };
+    let mut orders = Orders { player: Player::with(small), copied: None, variant, fills: 0 };
     orders.player.open()?;
     for deed in deeds {
         orders.perform(*deed).map_err(|what| format!("{deed:?}: {what}"))?;
@@ -138,7 +137,7 @@ pub fn every_deed(variant: Variant, deeds: &[Deed]) -> Result<Moved, Problem> {
 impl Orders {
     fn perform(&mut self, deed: Deed) -> Result<(), Problem> {
         match deed {
-            Deed::Put => self.player.write(REMOVED, Some(self.value_bytes)),
+            Deed::Put => self.player.write(REMOVED, Some(self.variant.value_bytes)),
             Deed::Remove => self.remove(),
             Deed::Fill => self.fill(),
             Deed::Compact => self.player.idle(),
@@ -152,7 +151,7 @@ impl Orders {
         if self.player.promises.newest(REMOVED).is_absent(self.player.now_ms) {
             return Ok(());
         }
-        if !self.expires {
+        if !self.variant.expires {
             return self.player.write(REMOVED, None);
         }
         self.player.write_until(REMOVED, Some(8), self.player.now_ms + 1)?;
@@ -174,14 +173,24 @@ impl Orders {
     }
 
     fn crash(&mut self) -> Result<(), Problem> {
+        if self.variant.stops {
+            self.player.close()?;
+        }
         self.player.end();
         self.player.machine.crash(Crash::Machine);
-        self.open()
+        if self.open()? == self.variant.stops {
+            Ok(())
+        } else {
+            Err(format!("stopped in order: {}, and opened otherwise", self.variant.stops))
+        }
     }
 
-    fn open(&mut self) -> Result<(), Problem> {
+    /// Says whether the log had been stopped in order.
+    fn open(&mut self) -> Result<bool, Problem> {
         match self.player.open()? {
-            Some(report) if report.damages.is_empty() => self.player.check(),
+            Some(report) if report.damages.is_empty() => {
+                self.player.check().map(|()| report.is_clean)
+            }
             report => Err(format!("it is opened with {report:?}")),
         }
     }
@@ -217,6 +226,6 @@ impl Orders {
         self.player.end();
         self.player.machine = Machine::new(self.player.scenario.seed, disk.clone());
         self.player.promises = promises.clone();
-        self.open()
+        self.open().map(|_| ())
     }
 }

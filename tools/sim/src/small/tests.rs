@@ -216,11 +216,14 @@ fn soak_every_place_of_a_saved_index_is_named() {
 }
 
 /// In which logs deeds are done in every order.
-const VARIANTS: [Variant; 4] = [
-    Variant { entry_bytes: 5, value_bytes: 20, expires: false },
-    Variant { entry_bytes: 0, value_bytes: 20, expires: true },
-    Variant { entry_bytes: 0, value_bytes: 1300, expires: false },
-    Variant { entry_bytes: 5, value_bytes: 1300, expires: true },
+const VARIANTS: [Variant; 6] = [
+    Variant { entry_bytes: 5, value_bytes: 20, expires: false, stops: false },
+    Variant { entry_bytes: 0, value_bytes: 20, expires: true, stops: false },
+    Variant { entry_bytes: 0, value_bytes: 1300, expires: false, stops: false },
+    Variant { entry_bytes: 5, value_bytes: 1300, expires: true, stops: false },
+    // With parts of large values an index is not saved.
+    Variant { entry_bytes: 0, value_bytes: 20, expires: false, stops: true },
+    Variant { entry_bytes: 5, value_bytes: 20, expires: true, stops: true },
 ];
 
 /// So many deeds in every order, in every kind of log.
