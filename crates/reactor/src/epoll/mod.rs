@@ -61,7 +61,7 @@ pub struct Epoll<E> {
     sockets: Vec<Option<Socket<E>>>,
     ready: VecDeque<ConnId>,
     kernel: Vec<epoll::Event>,
-    files: Option<FileThreads>,
+    files: Option<Box<FileThreads>>,
 }
 
 impl<E: External> Epoll<E> {
@@ -91,8 +91,28 @@ impl<E: External> Epoll<E> {
     /// # Errors
     /// [`Error::Setup`] when there is no thread to be had.
     pub fn carry_files(&mut self, files: &Files) -> Result<(), Error> {
-        self.files = Some(FileThreads::new(files.clone(), self.waker.clone())?);
+        self.files = Some(Box::new(FileThreads::new(files.clone(), self.waker.clone())?));
         Ok(())
+    }
+
+    /// Gives what has been started to the threads. Cold, so that a wait without files, which most
+    /// are, is as short as it can be.
+    #[cold]
+    fn hand_over_files(&mut self) {
+        if let Some(files) = &mut self.files {
+            files.hand_over();
+        }
+    }
+
+    /// Reports what has ended.
+    #[cold]
+    fn report_files(&mut self, events: &mut Vec<Event<E>>) {
+        if let Some(files) = &mut self.files {
+            files.collect();
+            if files.has_done() {
+                events.push(Event::FilesDone);
+            }
+        }
     }
 
     fn socket(&mut self, conn: ConnId) -> Option<&mut Socket<E>> {
@@ -254,8 +274,8 @@ impl<E: External> Driver<E> for Epoll<E> {
             tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         };
-        if let Some(files) = &mut self.files {
-            files.hand_over();
+        if self.files.is_some() {
+            self.hand_over_files();
         }
         self.kernel.clear();
         let buffer = rustix::buffer::spare_capacity(&mut self.kernel);
@@ -275,13 +295,10 @@ impl<E: External> Driver<E> for Epoll<E> {
                 self.note(conn(data));
             }
         }
-        if let Some(files) = &mut self.files {
-            files.collect();
-            if files.has_done() {
-                events.push(Event::FilesDone);
-            }
-        }
         self.advance_ready(events);
+        if self.files.is_some() {
+            self.report_files(events);
+        }
         Ok(())
     }
 }

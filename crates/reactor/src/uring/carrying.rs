@@ -243,7 +243,9 @@ impl<E: External> Uring<E> {
         Err(unexpected(what))
     }
 
-    /// Gives what has been started to the ring or to the threads.
+    /// Gives what has been started to the ring or to the threads. Cold, so that a wait without
+    /// files, which most are, is as short as it can be.
+    #[cold]
     pub(super) fn hand_over_files(&mut self) {
         let Some(cargo) = &mut self.cargo else { return };
         if let Some(threads) = &mut cargo.threads {
@@ -277,6 +279,8 @@ impl<E: External> Uring<E> {
         }
     }
 
+    /// Notes what came of a call.
+    #[cold]
     pub(super) fn hear_file(&mut self, slot: u32, result: Result<u32, Errno>) {
         let Some(cargo) = &mut self.cargo else { return };
         let Some((ended, result)) = self.ring.hear_file(slot, result) else { return };
@@ -291,6 +295,7 @@ impl<E: External> Uring<E> {
     }
 
     /// Reports what has ended.
+    #[cold]
     pub(super) fn report_files(&mut self, events: &mut Vec<Event<E>>) {
         let Some(cargo) = &mut self.cargo else { return };
         if let Some(threads) = &mut cargo.threads {

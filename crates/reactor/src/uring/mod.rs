@@ -371,10 +371,10 @@ impl<E: External> Driver<E> for Uring<E> {
             self.hear(completion, events);
         }
         self.completions = completions;
+        self.advance_ready(events);
         if self.cargo.is_some() {
             self.report_files(events);
         }
-        self.advance_ready(events);
         Ok(())
     }
 }
