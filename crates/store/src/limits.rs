@@ -23,8 +23,8 @@ pub const PENDING_BYTES_MAX: usize = 4 << 20;
 /// moved it within the time of a read.
 pub const LOOKS_MAX: u32 = 16;
 
-/// Repetitions of a read that stays short: each time it must have got further.
-pub const SHORT_READS_MAX: u32 = 64;
+/// Repetitions of a read that was short: what interrupts one does not do so eight times on end.
+pub const SHORT_READS_MAX: u32 = 8;
 
 /// Replies of a connection that were not sent.
 pub const SLOTS_MAX: usize = 64;

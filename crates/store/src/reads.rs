@@ -27,8 +27,7 @@ struct Read {
     /// The entry there.
     id: u64,
     reading: Reading,
-    /// The most that the disk has given so far, and how often.
-    most: usize,
+    /// How often it was short.
     tries: u32,
     /// What a short read has left.
     buffer: Option<Buffer>,
@@ -64,7 +63,7 @@ impl Reads {
     }
 
     pub(crate) fn begin(&mut self, at: usize, id: u64, reading: Reading) {
-        self.waiting.push_back(Read { at, id, reading, most: 0, tries: 0, buffer: None });
+        self.waiting.push_back(Read { at, id, reading, tries: 0, buffer: None });
     }
 
     /// The next read to be performed.
@@ -85,8 +84,7 @@ impl Reads {
         Some(plan)
     }
 
-    /// Takes what came of a read. `None` when it is to be repeated because it was short and has got
-    /// further than before.
+    /// Takes what came of a read. `None` when it is to be repeated because it was short.
     ///
     /// # Panics
     /// When no read is out under `token`.
@@ -94,9 +92,9 @@ impl Reads {
         let mut read = self.out.remove(&token).expect("invariant: each token is reported once");
         let result = match outcome {
             Outcome::Read(buffer, bytes) => {
-                let is_short = bytes < read.reading.bytes() && bytes > read.most;
+                let is_short = bytes < read.reading.bytes();
                 if is_short && read.tries < SHORT_READS_MAX {
-                    (read.most, read.tries, read.buffer) = (bytes, read.tries + 1, Some(buffer));
+                    (read.tries, read.buffer) = (read.tries + 1, Some(buffer));
                     self.waiting.push_front(read);
                     return None;
                 }

@@ -294,7 +294,8 @@ impl<K: Keys> Engine<K> {
         let first_failed = self.failed_tickets.iter().map(|tickets| tickets.start).min();
         let is_mended = self.failures <= FAILURES_MAX
             && self.stranded.is_empty()
-            && below >= self.rewritten_below;
+            && below >= self.rewritten_below
+            || base::mutant!("store_failed_is_durable");
         Mark(first_failed.filter(|_| !is_mended).map_or(below, |first| first.min(below)))
     }
 

@@ -103,7 +103,7 @@ impl<V: Send> Own<V> {
         let mut stalled = std::mem::take(&mut shared.core().stalled);
         while let Some((at, id)) = stalled.pop_front() {
             let mut place = self.lock(shared.key_lock(at));
-            let Some(pending) = place.take(id) else { continue };
+            let pending = place.take(id).expect("invariant: nobody else takes what is stalled");
             self.work_off(shared, &mut place, at, pending, Known::Nothing, true);
             // Not before: what a hit of another thread's command overtakes is done by now, or has
             // stalled again.

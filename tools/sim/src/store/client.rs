@@ -76,14 +76,14 @@ impl Run {
                 }
                 Got::Miss => Some(Heard::Reply(Reply::Value(None))),
                 Got::Later => None,
-                Got::Busy => Some(Heard::Reply(Reply::Refused)),
+                Got::Busy => Some(Heard::Refused("busy".to_owned())),
                 Got::Failed(error) => Some(refused(&error)),
             }
         } else {
             match worker.execute(&name, id, &deed, || deed.clone()) {
                 Asked::Now(answer) => Some(heard(&deed, answer)),
                 Asked::Later => None,
-                Asked::Busy => Some(Heard::Reply(Reply::Refused)),
+                Asked::Busy => Some(Heard::Refused("busy".to_owned())),
             }
         };
         match heard {
@@ -112,6 +112,9 @@ impl Run {
             }
             let model = &mut self.models[key];
             match heard.ok_or("a reply is empty")? {
+                Heard::Refused(why) => {
+                    model.answer(id, &Reply::Refused).map_err(|what| format!("{why}: {what}"))?;
+                }
                 // A get has no effect that could be lost.
                 Heard::Lost if deed == Deed::Get => model.answer(id, &Reply::Refused)?,
                 Heard::Lost => {
@@ -142,7 +145,7 @@ impl Run {
 fn refused(error: &Error) -> Heard {
     match error {
         Error::Log(log::error::Error::Unflushed) => Heard::Lost,
-        _ => Heard::Reply(Reply::Refused),
+        other => Heard::Refused(other.to_string()),
     }
 }
 

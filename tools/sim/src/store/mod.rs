@@ -65,6 +65,8 @@ struct Client {
 #[derive(Debug)]
 enum Heard {
     Reply(Reply),
+    /// Nothing has happened, and why.
+    Refused(String),
     /// It has happened, but a crash may undo it.
     Lost,
 }
@@ -117,7 +119,7 @@ fn scenario(seed: u64) -> Scenario {
         Class::Failing => rates
             .with(Kind::ReadError, 30_000)
             .with(Kind::WriteError, 1000)
-            .with(Kind::FlushError, 5000),
+            .with(Kind::FlushError, 20_000),
         _ => rates,
     };
     scenario.entry_bytes = 0;

@@ -50,6 +50,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: NO_ORDER,
     },
     Mutant {
+        name: "store_failed_is_durable",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "store_seeds_hold",
+        symptoms: NO_ORDER,
+    },
+    Mutant {
         name: "store_keeps_old_copy",
         suite: Suite::Test,
         package: "store",
