@@ -58,6 +58,11 @@ pub trait Driver<E: External> {
         true
     }
 
+    /// Whether operations on files have been started that have not ended.
+    fn is_carrying(&self) -> bool {
+        false
+    }
+
     /// Waits until something happens, `timeout` has passed or the mailbox is not empty, and
     /// appends what happened to `events`. May return early without any.
     ///

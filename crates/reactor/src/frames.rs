@@ -58,7 +58,7 @@ pub struct Shape {
 pub struct FramesStats {
     /// Bytes of all of them, margins included.
     pub all_bytes: usize,
-    /// Frames in use.
+    /// Frames in use. One that has been sent is until the loop hears of it.
     pub used: usize,
     /// Those of them that are plain buffers, mostly because they are read into.
     pub lent: usize,
@@ -202,8 +202,8 @@ impl Frame {
     /// the value is overwritten.
     ///
     /// # Panics
-    /// Panics when the value is not within the data, or either is longer than the room for it: a
-    /// page and what is before the value, [`FRAME_TAIL_BYTES`] and what is behind it.
+    /// Panics when there is nothing, the value is not within the data, or either is longer than the
+    /// room for it: a page and what is before the value, [`FRAME_TAIL_BYTES`] and what is behind.
     pub fn dress(&mut self, value: Range<usize>, header: &[u8], trailer: &[u8]) {
         assert!(value.start <= value.end && value.end <= self.data().len(), "{value:?}");
         let buffer = self.buffer.as_mut().expect("invariant: it has one until it is a plain one");
@@ -213,6 +213,7 @@ impl Frame {
         whole[before..start].copy_from_slice(header);
         let behind = end + trailer.len();
         whole[end..behind].copy_from_slice(trailer);
+        assert!(before < behind, "a frame from which nothing is sent");
         self.sent = before..behind;
     }
 

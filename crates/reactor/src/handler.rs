@@ -159,13 +159,14 @@ impl<S> Control<S> {
         self.requests.push(Request::Rouse(connection));
     }
 
-    /// Accepts nothing more, answers what has been received, sends the replies, closes, and then
-    /// stops the loop.
+    /// Accepts nothing more, answers what has been received, sends the replies, closes, waits until
+    /// nothing is under way on files, and then stops the loop.
     pub fn drain(&mut self) {
         self.requests.push(Request::Drain);
     }
 
-    /// Closes everything as it is and stops the loop.
+    /// Closes everything as it is and stops the loop. What is under way on files ends in some way,
+    /// or not at all, and nobody hears of it.
     pub fn stop(&mut self) {
         self.requests.push(Request::Stop);
     }

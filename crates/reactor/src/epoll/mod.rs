@@ -90,7 +90,11 @@ impl<E: External> Epoll<E> {
     ///
     /// # Errors
     /// [`Error::Setup`] when there is no thread to be had.
+    ///
+    /// # Panics
+    /// Panics when files are carried already.
     pub fn carry_files(&mut self, files: &Files) -> Result<(), Error> {
+        assert!(self.files.is_none(), "one set of files is carried");
         self.files = Some(Box::new(FileThreads::new(files.clone(), self.waker.clone())?));
         Ok(())
     }
@@ -266,6 +270,10 @@ impl<E: External> Driver<E> for Epoll<E> {
         if self.socket(conn).is_some() {
             self.sockets[conn.index as usize] = None;
         }
+    }
+
+    fn is_carrying(&self) -> bool {
+        self.files.as_ref().is_some_and(|files| files.is_busy())
     }
 
     fn wait(&mut self, timeout: Duration, events: &mut Vec<Event<E>>) -> io::Result<()> {

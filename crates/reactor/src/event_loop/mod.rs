@@ -189,7 +189,8 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         self.keep_time();
         self.serve();
         self.feed_starved();
-        if self.life == Life::Draining && self.connections == 0 {
+        let is_idle = || !self.driver.is_carrying() || base::mutant!("drain_leaves_files");
+        if self.life == Life::Draining && self.connections == 0 && is_idle() {
             self.life = Life::Stopped;
         }
         Ok(self.life != Life::Stopped)
@@ -244,7 +245,12 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         for request in control.requests {
             match request {
                 Request::Adopt(socket, session) => self.adopt(socket, session),
-                Request::Rouse(connection) => self.queue(connection),
+                Request::Rouse(mut connection) => {
+                    if base::mutant!("rouse_by_index") {
+                        connection.generation = self.slots[connection.index as usize].generation;
+                    }
+                    self.queue(connection);
+                }
                 Request::Drain => self.drain(),
                 Request::Stop => self.stop(),
             }

@@ -4,7 +4,8 @@
 //! over, or the [rest](Errand::rest) is to be asked for.
 //!
 //! A call that ends in the middle of a page is gone on with from the start of that page: direct
-//! I/O takes no other place. If that gets no further, a read is at the end of its file.
+//! I/O takes no other place. If that comes to the same place or gets nothing, a read is at the end
+//! of its file; if it comes less far, it was interrupted.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -132,9 +133,14 @@ impl Errand {
             self.reached = reached;
             return None;
         }
+        let is_interrupted = count > 0 && reached < self.reached;
+        if is_interrupted && self.interruptions < INTERRUPTIONS_MAX {
+            self.interruptions += 1;
+            return None;
+        }
         Some(match self.work {
-            Work::Read(_) => Ok(self.reached),
-            Work::Write(..) | Work::Flush => Err(Failure::Stuck),
+            Work::Read(_) if !is_interrupted => Ok(self.reached),
+            _ => Err(Failure::Stuck),
         })
     }
 

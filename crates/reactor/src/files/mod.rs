@@ -14,7 +14,8 @@
 //! an operation; the reactor knows nothing of what it is for. If that is a connection, its
 //! [`crate::ConnId`] is what must be kept: roused after its end it wakes nobody, not even the
 //! connection that has its place by then. The operation itself goes on: nothing that is under way
-//! is called back, and its buffer is the driver's until the kernel has reported.
+//! is called back, but for a driver that is dropped, and its buffer is the driver's until the
+//! kernel has reported. A loop that drains goes on until nothing is under way.
 //!
 //! Operations are in no order. What must come after another one is started after that is done.
 //!
@@ -52,10 +53,15 @@ pub const FILE_DEPTH_MAX: usize = 256;
 pub const FILES_MAX: usize = 1024;
 
 /// Names an open file. A number is used again only with another generation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     pub(crate) index: u32,
     generation: u32,
+}
+
+impl FileId {
+    /// None that was ever opened.
+    pub(crate) const NONE: Self = Self { index: u32::MAX, generation: 0 };
 }
 
 /// Something to be done with a file.
@@ -93,6 +99,18 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Whether it is about places that a file can have: the system takes some others for something
+    /// else.
+    fn is_within_a_file(&self) -> bool {
+        let end = match self {
+            Self::Read { offset, bytes, .. } | Self::Write { offset, bytes, .. } => {
+                offset.checked_add(*bytes as u64)
+            }
+            Self::Flush { .. } => Some(0),
+        };
+        end.is_some_and(|end| i64::try_from(end).is_ok())
+    }
+
     fn file(&self) -> FileId {
         match self {
             Self::Read { file, .. } | Self::Write { file, .. } | Self::Flush { file } => *file,
@@ -142,6 +160,9 @@ pub enum Refusal {
     /// The file has been closed.
     #[error("no open file has this number")]
     Unknown,
+    /// No file reaches so far.
+    #[error("no file has such a place")]
+    OutOfRange,
 }
 
 impl From<Failure> for io::Error {
@@ -236,7 +257,8 @@ impl Files {
         Ok(FileId { index, generation: place.generation })
     }
 
-    /// Closes a file as soon as nothing is under way on it. One that is closed stays so.
+    /// Closes a file as soon as nothing is under way on it, on this thread: if it has no name any
+    /// more, the system then frees its blocks. One that is closed stays so.
     pub fn close(&self, file: FileId) {
         let mut places = self.0.places.borrow_mut();
         let Some(place) = places.files.get_mut(file.index as usize) else { return };
@@ -261,8 +283,11 @@ impl Files {
         if self.0.counted.get() >= self.0.depth && !base::mutant!("files_without_depth") {
             return Err(Refused { why: Refusal::Full, operation });
         }
-        self.0.counted.set(self.0.counted.get() + 1);
+        if !operation.is_within_a_file() {
+            return Err(Refused { why: Refusal::OutOfRange, operation });
+        }
         self.0.waiting.borrow_mut().push_back(Errand::new(token, operation, fd));
+        self.0.counted.set(self.0.counted.get() + 1);
         Ok(())
     }
 
@@ -306,6 +331,11 @@ impl Files {
     /// An operation has ended.
     pub(crate) fn finish(&self, errand: Errand, result: Result<usize, Failure>) {
         self.0.done.borrow_mut().push_back(errand.end(result));
+    }
+
+    /// Whether something is waiting or under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.0.counted.get() > self.0.done.borrow().len()
     }
 
     /// Whether there is something to take.

@@ -77,6 +77,9 @@ fn a_read_ends_where_its_file_ends() {
         // The end within a page is found by reading from its start once more.
         (&[Ok(5000), Ok(904)], 5000),
         (&[Ok(100), Ok(5000), Ok(904)], 5000),
+        // Short twice within a page is no end.
+        (&[Ok(5000), Ok(512), Ok(8192)], BYTES),
+        (&[Ok(5000), Ok(512), Ok(904)], 5000),
     ] {
         let (_, ended) = hear(&mut errand(read), calls);
         assert!(matches!(ended, Some(Ok(bytes)) if bytes == expected), "{calls:?}: {ended:?}");
@@ -139,6 +142,17 @@ fn starts_beyond_the_depth_are_refused_until_what_is_done_is_taken() {
     assert_eq!((token, result.ok(), buffer.is_none(), files.room()), (1, Some(0), true, 1));
     assert!(files.take_done().is_none());
     files.start(3, read(file)).expect("there is room again");
+    assert!(files.is_busy());
+    for _ in 0..2 {
+        let errand = files.take_waiting().expect("it was started");
+        files.finish(errand, Ok(0));
+        assert!(files.take_done().is_some());
+    }
+    assert!(!files.is_busy());
+    let (buffer, bytes) = (Buffer::new(4096), 4096);
+    let far = Operation::Read { file, offset: i64::MAX as u64 - 4095, buffer, bytes };
+    let why = files.start(4, far).map_err(|refused| refused.why);
+    assert_eq!((why, files.room()), (Err(Refusal::OutOfRange), 2));
     assert_eq!((Files::new(0).depth(), Files::new(usize::MAX).depth()), (1, FILE_DEPTH_MAX));
 }
 

@@ -76,6 +76,11 @@ impl FileThreads {
         self.under_way += count;
     }
 
+    /// Whether something is waiting or under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.files.is_busy()
+    }
+
     /// Whether something waits to be taken.
     pub(crate) fn has_done(&self) -> bool {
         self.files.has_done()

@@ -170,7 +170,7 @@ impl<E: External> Chain<E> {
         let mut slices = [IoSlice::new(&[])];
         let mut gather = Gather::new(&mut slices);
         self.gather(&mut gather);
-        gather.bytes() == self.len()
+        gather.bytes() == self.len() && gather.bytes() > 0
     }
 
     /// Collects the bytes that are to be sent next, as many as `to` takes.
@@ -344,6 +344,7 @@ impl<E: External> Chain<E> {
     }
 
     pub(super) fn push_external(&mut self, external: E) {
+        debug_assert!(!external.is_empty(), "external memory without bytes");
         self.0.weight.external_bytes += external.len();
         self.0.weight.externals += 1;
         let before = std::mem::take(&mut self.0.behind);

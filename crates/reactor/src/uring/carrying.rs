@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use base::aligned::Buffer;
+use base::{aligned::Buffer, clock::Stopwatch};
 use rustix::{
     fs::{MemfdFlags, ftruncate, memfd_create},
     io::Errno,
@@ -25,11 +25,12 @@ use crate::{
     output::External,
 };
 
-/// Longer than any operation takes on a file in memory.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Longer than any operation takes on a file in memory, on a busy machine too. What has not ended
+/// by then may end at any time, so that a ring is given up for it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often a completion is asked for that does not come: messages may come first.
-const ASKS_MAX: usize = 16;
+/// How long of that is waited for at a time.
+const ASK_TIME: Duration = Duration::from_millis(100);
 
 /// Bytes that are tried out.
 const PROBE_BYTES: usize = 4096;
@@ -57,12 +58,15 @@ impl fmt::Display for Carried {
 /// What came of trying something out: what did not work, and what the system says.
 type Tried<T> = Result<T, (&'static str, io::Error)>;
 
-/// What was heard of the mailbox while something else was tried out.
+/// What was noticed while files were tried out.
 #[derive(Debug, Default)]
-struct Mail {
-    has_come: bool,
-    /// Nothing more will be heard.
-    is_over: bool,
+struct Trial {
+    /// There is mail.
+    has_mail: bool,
+    /// The mailbox is not listened to any more.
+    is_deaf: bool,
+    /// Something was begun and has not ended.
+    is_stuck: bool,
 }
 
 /// The files of a ring.
@@ -87,6 +91,13 @@ struct Berth {
     is_closed: bool,
 }
 
+impl Cargo {
+    /// Whether something is waiting or under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.files.is_busy()
+    }
+}
+
 impl Berth {
     /// Empties it if that is due; true if it was.
     fn empty_if_due(&mut self) -> bool {
@@ -103,7 +114,8 @@ impl<E: External> Uring<E> {
     /// of which is in use yet. To be called before it listens and has connections.
     ///
     /// # Errors
-    /// [`Error::Setup`] when the ring cannot do it and there is no thread to be had.
+    /// [`Error::Setup`] when the ring cannot do it and there is no thread to be had, or when what
+    /// was tried out does not end: then the driver is to be dropped.
     ///
     /// # Panics
     /// Panics when files are carried already, or a frame is in use.
@@ -124,36 +136,37 @@ impl<E: External> Uring<E> {
         files: &Files,
         frames: &Frames,
     ) -> Result<Carried, Error> {
-        assert!(
-            self.cargo.is_none() && self.sockets.is_empty(),
-            "files are carried from the start"
-        );
+        let is_new = self.sockets.is_empty() && self.listeners.is_empty();
+        assert!(is_new && self.cargo.is_none(), "files are carried from the start");
         let mut carried = Carried { carrier: Carrier::Threads, refused: None };
-        let mut mail = Mail::default();
+        let mut trial = Trial::default();
         self.ring.carry_files(files.depth());
         let failed = |carried: &mut Carried, (what, error): (&'static str, io::Error)| {
             carried.refused = Some(Error::setup(what, error));
         };
         if most >= Carrier::Ring {
-            match self.try_plain(&mut mail) {
+            match self.try_plain(&mut trial) {
                 Ok(()) => carried.carrier = Carrier::Ring,
                 Err(error) => failed(&mut carried, error),
             }
         }
         let has_frames = frames.stats().all_bytes > 0;
         if most >= Carrier::Registered && carried.carrier == Carrier::Ring && has_frames {
-            match self.try_registered(frames, &mut mail) {
+            match self.try_registered(frames, &mut trial) {
                 Ok(()) => carried.carrier = Carrier::Registered,
-                Err(error) => {
-                    self.ring.unregister();
-                    failed(&mut carried, error);
-                }
+                Err(error) => failed(&mut carried, error),
             }
         }
-        if mail.is_over {
+        if trial.is_stuck {
+            return Err(carried.refused.expect("invariant: what is stuck was refused"));
+        }
+        if carried.carrier < Carrier::Registered {
+            self.ring.unregister();
+        }
+        if trial.is_deaf {
             self.await_mail();
         }
-        if mail.has_come {
+        if trial.has_mail {
             // To be heard by the first wait.
             self.waker.wake();
         }
@@ -167,8 +180,8 @@ impl<E: External> Uring<E> {
     }
 
     /// Writes to a file in memory, flushes it, and reads it.
-    fn try_plain(&mut self, mail: &mut Mail) -> Tried<()> {
-        let file = FileId::default();
+    fn try_plain(&mut self, trial: &mut Trial) -> Tried<()> {
+        let file = FileId::NONE;
         let (fd, written) = probe_file()?;
         let write = Operation::Write {
             file,
@@ -177,16 +190,16 @@ impl<E: External> Uring<E> {
             from: 0,
             bytes: PROBE_BYTES,
         };
-        self.try_one("writing to a file", write, &fd, mail)?;
-        self.try_one("flushing a file", Operation::Flush { file }, &fd, mail)?;
+        self.try_one("writing to a file", write, &fd, trial)?;
+        self.try_one("flushing a file", Operation::Flush { file }, &fd, trial)?;
         let buffer = Buffer::new(PROBE_BYTES);
         let read = Operation::Read { file, offset: 0, buffer, bytes: PROBE_BYTES };
-        let buffer = self.try_one("reading a file", read, &fd, mail)?;
+        let buffer = self.try_one("reading a file", read, &fd, trial)?;
         as_written("reading a file", buffer, &written)
     }
 
     /// Has the kernel know the frames, and reads into one.
-    fn try_registered(&mut self, frames: &Frames, mail: &mut Mail) -> Tried<()> {
+    fn try_registered(&mut self, frames: &Frames, trial: &mut Trial) -> Tried<()> {
         let what = "locking the memory that files are read into";
         frames
             .register(|rack, buffers| self.ring.register(rack, buffers))
@@ -197,9 +210,9 @@ impl<E: External> Uring<E> {
         };
         let (fd, written) = probe_file()?;
         rustix::io::pwrite(&fd, written.as_slice(), 0).map_err(in_doing(what))?;
-        let (file, buffer) = (FileId::default(), frame.into_buffer());
+        let (file, buffer) = (FileId::NONE, frame.into_buffer());
         let read = Operation::Read { file, offset: 0, buffer, bytes: PROBE_BYTES };
-        let buffer = self.try_one(what, read, &fd, mail)?;
+        let buffer = self.try_one(what, read, &fd, trial)?;
         let frame = buffer.and_then(|buffer| frames.adopt(buffer).ok());
         let is_as_written = frame.is_some_and(|frame| frame.data().starts_with(written.as_slice()));
         if is_as_written { Ok(()) } else { Err(unexpected(what)) }
@@ -211,11 +224,13 @@ impl<E: External> Uring<E> {
         what: &'static str,
         operation: Operation,
         fd: &Arc<OwnedFd>,
-        mail: &mut Mail,
+        trial: &mut Trial,
     ) -> Tried<Option<Buffer>> {
         self.ring.begin_file(Errand::new(0, operation, Arc::clone(fd)), None);
-        for _ in 0..ASKS_MAX {
-            self.ring.enter(1, PATIENCE).map_err(|error| (what, error))?;
+        trial.is_stuck = true;
+        let start = Stopwatch::start();
+        while u128::from(start.elapsed_ns()) < PATIENCE.as_nanos() {
+            self.ring.enter(1, ASK_TIME).map_err(|error| (what, error))?;
             let mut completions = std::mem::take(&mut self.completions);
             self.ring.take_completions(&mut completions);
             let mut ended = None;
@@ -225,14 +240,15 @@ impl<E: External> Uring<E> {
                         ended = self.ring.hear_file(completion.token.slot, completion.result);
                     }
                     Kind::Wake => {
-                        mail.has_come = true;
-                        mail.is_over |= !completion.more;
+                        trial.has_mail = true;
+                        trial.is_deaf |= !completion.more;
                     }
                     _ => {}
                 }
             }
             self.completions = completions;
             if let Some((ended, result)) = ended {
+                trial.is_stuck = false;
                 let done = ended.errand.end(result);
                 return match done.result {
                     Ok(_) => Ok(done.buffer),

@@ -65,7 +65,9 @@ impl Errands {
     /// Panics when there is no room.
     pub(super) fn begin(&mut self, errand: Errand, place: Option<u32>) -> u32 {
         let slot = self.free.pop().expect("invariant: no more are begun than the depth");
-        self.slots[slot as usize] = Some(Begun { errand, place });
+        let vacant = &mut self.slots[slot as usize];
+        assert!(vacant.is_none(), "one errand a slot");
+        *vacant = Some(Begun { errand, place });
         slot
     }
 
@@ -119,14 +121,15 @@ impl Errands {
     /// # Panics
     /// Panics when the slot has none under way.
     pub(super) fn land(&mut self, slot: u32) -> Begun {
+        let begun = self.slots[slot as usize].take().expect("invariant: it has begun");
         self.free.push(slot);
-        self.slots[slot as usize].take().expect("invariant: it has begun")
+        begun
     }
 }
 
 impl Drop for Errands {
     fn drop(&mut self) {
-        if self.free.len() < self.slots.len() {
+        if self.slots.iter().any(Option::is_some) {
             // The kernel may still be at work on their memory.
             mem::forget(mem::take(&mut self.slots));
         }

@@ -357,6 +357,10 @@ impl<E: External> Driver<E> for Uring<E> {
         !self.ready.is_empty() || self.ring.has_news()
     }
 
+    fn is_carrying(&self) -> bool {
+        self.cargo.as_ref().is_some_and(|cargo| cargo.is_busy())
+    }
+
     fn wait(&mut self, timeout: Duration, events: &mut Vec<Event<E>>) -> io::Result<()> {
         let timeout = if self.ready.is_empty() { timeout } else { Duration::ZERO };
         if self.cargo.is_some() {

@@ -59,8 +59,8 @@ const GROUP: u16 = 0;
 /// What the kernel says to a feature that it does not know.
 const INVAL: i32 = Errno::INVAL.raw_os_error();
 
-/// How often a ring that is dropped asks for what is under way, 10 ms each: 1 s, and then what the
-/// kernel may touch is leaked.
+/// How often a ring that is dropped asks in vain for what is under way, 10 ms each: when nothing
+/// has ended for 1 s, what the kernel may touch is leaked.
 const DRAIN_ROUNDS: usize = 100;
 const DRAIN_ROUND: Duration = Duration::from_millis(10);
 
@@ -291,10 +291,12 @@ impl<E: External> Ring<E> {
     /// Cancels everything and waits for the last completions; true if they have come.
     fn drain(&mut self) -> bool {
         let mut completions = Vec::new();
-        for _ in 0..DRAIN_ROUNDS {
+        let mut rounds = 0;
+        while rounds < DRAIN_ROUNDS {
             // It fails when there is nothing to cancel.
             let _ = self.queues.submitter().register_sync_cancel(None, CancelBuilder::any());
             self.take_completions(&mut completions);
+            rounds = if completions.is_empty() { rounds + 1 } else { 0 };
             for completion in completions.drain(..) {
                 match (completion.token.kind, completion.result) {
                     (Kind::Send, _) => drop(self.flights.land(completion.token.slot)),
@@ -354,6 +356,10 @@ impl<E: External> Drop for Ring<E> {
     fn drop(&mut self) {
         let drained = self.drain();
         self.files.clear(&self.queues);
+        if drained && self.errands.registered.is_some() {
+            // Without it the memory stays locked until a little after the ring has ended.
+            self.unregister();
+        }
         // While the kernel knows it by another name it keeps the ring, and what that receives into.
         let forgotten = self.name.forget(&self.queues);
         // SAFETY: neither is used again. The queues go first: they know the inbox.

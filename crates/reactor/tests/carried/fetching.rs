@@ -250,6 +250,7 @@ fn what_is_read_is_sent_with_a_header_and_in_order() {
 #[test]
 fn more_readers_than_the_depth_take_turns() {
     let scratch = Scratch::new(FILE_BYTES);
+    let mut refused = 0;
     for way in WAYS {
         let served = Served::start(way, &scratch, 2);
         let mut streams: Vec<_> = (0..16).map(|_| served.connect()).collect();
@@ -265,7 +266,9 @@ fn more_readers_than_the_depth_take_turns() {
         drop(streams);
         let report = served.wait_for("the end", |report| report.connections == 0);
         assert_eq!(report.frames.used, 0, "{way:?}");
+        refused += report.refused;
     }
+    assert!(refused > 0, "there were never more than the depth");
 }
 
 #[test]

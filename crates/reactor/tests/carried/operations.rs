@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Instant};
 
 use base::aligned::Buffer;
 use reactor::{
-    Done, Driver, Event, Failure, FileId, Files, Frames, Operation, Pool, Shape, mailbox,
+    Done, Driver, Event, FILE_DEPTH_MAX, Failure, FileId, Files, Frames, Operation, Pool, Shape,
+    mailbox,
 };
 
 use super::{Either, PATIENCE, Scratch, WAYS, Way, byte_at};
@@ -203,10 +204,10 @@ fn a_file_that_is_closed_is_read_to_the_end_and_its_number_leads_to_the_next() {
 fn a_driver_that_ends_leaves_no_file_and_no_thread_behind() {
     let scratch = Scratch::new(FILE_BYTES);
     for way in WAYS {
-        let mut stage = Stage::new(way, 32);
+        let mut stage = Stage::new(way, FILE_DEPTH_MAX);
         let file = stage.open(&scratch, true);
-        for token in 0..32 {
-            let offset = token * 4096;
+        for token in 0..FILE_DEPTH_MAX as u64 {
+            let offset = token % 200 * 4096;
             let read = Operation::Read { file, offset, buffer: Buffer::new(4096), bytes: 4096 };
             stage.files.start(token, read).expect("there is room");
         }

@@ -178,6 +178,20 @@ const MUTANTS: &[Mutant] = &[
         symptoms: &["nobody wakes the loop"],
     },
     Mutant {
+        name: "rouse_by_index",
+        suite: Suite::Test,
+        package: "reactor",
+        filter: "a_read_that_comes_late",
+        symptoms: &["what was read for another one is sent"],
+    },
+    Mutant {
+        name: "drain_leaves_files",
+        suite: Suite::Test,
+        package: "reactor",
+        filter: "a_loop_that_drains_goes_on",
+        symptoms: &["it ends while a file is written to"],
+    },
+    Mutant {
         name: "uring_place_is_taken",
         suite: Suite::Test,
         package: "reactor",

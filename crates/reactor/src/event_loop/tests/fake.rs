@@ -47,6 +47,8 @@ pub(super) struct Script {
     pub(super) full: bool,
     pub(super) refuse_open: bool,
     pub(super) fail_wait: bool,
+    /// Files are at work.
+    pub(super) is_carrying: bool,
 }
 
 #[derive(Clone, Default)]
@@ -144,6 +146,10 @@ impl Driver<Blob> for Fake {
         script.asked.push(Asked::Close(conn));
         script.receives.retain(|(of, _)| *of != conn);
         script.chains.retain(|(of, _)| *of != conn);
+    }
+
+    fn is_carrying(&self) -> bool {
+        self.0.borrow().is_carrying
     }
 
     fn wait(&mut self, timeout: Duration, events: &mut Vec<Event<Blob>>) -> io::Result<()> {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::fake::{Asked, Blob, Fake};
 use crate::{
     CloseReason, ConnId, Connection, Control, Done, FileId, Files, Handler, Loop, LoopConfig, Next,
-    Operation, Pool, driver::Event, handler::Accepted, mailbox,
+    Operation, Pool, Sender, driver::Event, handler::Accepted, mailbox,
 };
 
 const BYTES: usize = 8192;
@@ -19,7 +19,8 @@ struct Reader {
     files: Files,
     file: FileId,
     reads: HashMap<u64, ConnId>,
-    ended: HashMap<ConnId, String>,
+    /// By the place of a connection: a wrong one that is roused would tell.
+    ended: HashMap<u32, String>,
     closed: Vec<String>,
 }
 
@@ -31,7 +32,7 @@ impl Handler for Reader {
 
     fn serve(&mut self, connection: &mut Connection<bool, Blob>) -> Next {
         let id = connection.id();
-        if let Some(text) = self.ended.remove(&id) {
+        if let Some(text) = self.ended.remove(&id.index) {
             connection.session = false;
             connection.output.put(text.as_bytes());
         }
@@ -53,9 +54,13 @@ impl Handler for Reader {
         while let Some(Done { token, result, .. }) = self.files.take_done() {
             let conn = self.reads[&token];
             let text = result.map_or_else(|error| format!("{error}"), |bytes| format!("{bytes}"));
-            self.ended.insert(conn, text);
+            self.ended.insert(conn.index, text);
             control.rouse(conn);
         }
+    }
+
+    fn message(&mut self, (): (), control: &mut Control<bool>) {
+        control.drain();
     }
 
     fn accepted(&mut self, accepted: Accepted, control: &mut Control<bool>) {
@@ -72,11 +77,12 @@ struct Stage {
     fake: Fake,
     pool: Pool,
     files: Files,
+    sender: Sender<()>,
 }
 
 impl Stage {
     fn new() -> Self {
-        let (_, inbox) = mailbox(1).expect("an eventfd");
+        let (sender, inbox) = mailbox(1).expect("an eventfd");
         let (fake, pool, files) = (Fake::default(), Pool::new(1 << 20), Files::new(8));
         let null = File::open("/dev/null").expect("it is there");
         let reader = Reader {
@@ -88,7 +94,7 @@ impl Stage {
         };
         let (config, clock) = (LoopConfig::default(), Clock::manual(1_000_000));
         let event_loop = Loop::new(config, fake.clone(), reader, inbox, pool.clone(), clock);
-        Self { event_loop, fake, pool, files }
+        Self { event_loop, fake, pool, files, sender }
     }
 
     fn turn(&mut self) -> Vec<Asked> {
@@ -159,6 +165,7 @@ fn a_read_that_comes_late_does_not_reach_the_successor() {
     let next = stage.open();
     assert_eq!(next.index, gone.index);
     assert_eq!(stage.calls(&[Ok(BYTES)]), [], "what was read for another one is sent");
+    stage.event_loop.handler.ended.clear();
     assert_eq!(stage.says(next, b"w"), []);
     assert_eq!(stage.calls(&[Ok(0)]), [send(next, "0"), Asked::Receive(next)]);
 }
@@ -173,4 +180,21 @@ fn a_peer_that_has_sent_its_last_is_answered_when_the_read_is_done() {
     assert_eq!(stage.turn(), []);
     assert_eq!(stage.calls(&[Ok(BYTES)]), [send(conn, "8192"), Asked::Close(conn)]);
     assert_eq!(stage.event_loop.handler.closed, ["Finished"]);
+}
+
+#[test]
+fn a_loop_that_drains_goes_on_while_files_are_at_work() {
+    let mut stage = Stage::new();
+    let conn = stage.open();
+    stage.says(conn, b"r");
+    stage.fake.0.borrow_mut().is_carrying = true;
+    stage.sender.send(()).expect("the loop lives");
+    stage.fake.happens(Event::Woken);
+    stage.turn();
+    stage.fake.happens(Event::Failed { conn, error: Errno::CONNRESET.into() });
+    let goes_on = stage.event_loop.turn().expect("the fake can wait");
+    assert!(goes_on, "it ends while a file is written to");
+    stage.calls(&[Ok(BYTES)]);
+    stage.fake.0.borrow_mut().is_carrying = false;
+    assert!(!stage.event_loop.turn().expect("the fake can wait"), "nothing is left to do");
 }

@@ -21,12 +21,12 @@ fn fd() -> Arc<OwnedFd> {
 }
 
 fn read(token: u64, buffer: Buffer) -> Errand {
-    let file = FileId::default();
+    let file = FileId::NONE;
     Errand::new(token, Operation::Read { file, offset: 4096, buffer, bytes: BYTES }, fd())
 }
 
 fn write(token: u64, buffer: &Arc<Buffer>, from: usize) -> Errand {
-    let (file, buffer) = (FileId::default(), Arc::clone(buffer));
+    let (file, buffer) = (FileId::NONE, Arc::clone(buffer));
     let bytes = BYTES - from;
     Errand::new(token, Operation::Write { file, offset: 0, buffer, from, bytes }, fd())
 }

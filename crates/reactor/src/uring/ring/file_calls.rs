@@ -37,8 +37,8 @@ impl<E: External> Ring<E> {
         };
         let vectors: Vec<libc::iovec> = buffers.iter().map(as_vector).collect();
         // SAFETY: they are buffers. The kernel locks their pages, so that they stay even if a
-        // buffer does not; and it touches them only in operations that name the number, all of
-        // which have the one buffer of this rack and number among the errands.
+        // buffer does not; it refuses addresses that were not registered under the number, and
+        // touches others only for an operation that names them, whose buffer is an errand's.
         unsafe { self.queues.submitter().register_buffers(&vectors) }?;
         self.errands.registered = Some(rack);
         Ok(())
