@@ -18,6 +18,11 @@ const GAP: f64 = 20.0;
 /// From a name of the legend to the next.
 const LEGEND_STEP: f64 = 140.0;
 
+/// Numbers below a panel, behind the first.
+const STEPS_MAX: f64 = 5.0;
+/// The side of a lonely point.
+const DOT: f64 = 6.0;
+
 /// Units of the axes, largest first.
 const UNITS: [(f64, &str); 3] = [(1e6, " M"), (1e3, " k"), (1.0, "")];
 
@@ -27,6 +32,8 @@ pub(super) struct Panel {
     pub(super) name: String,
     /// What runs from left to right.
     pub(super) below: &'static str,
+    /// Where that ends, also when no line comes so far.
+    pub(super) end: f64,
     pub(super) lines: Vec<Line>,
 }
 
@@ -84,7 +91,7 @@ pub(super) fn svg(head: &Head<'_>, columns: usize, panels: &[Panel]) -> String {
 fn draw(page: &mut Page, frame: Frame, panel: &Panel) {
     let points = || panel.lines.iter().flat_map(|line| &line.points);
     let highest = points().map(|point| point.1).fold(0.0, f64::max);
-    let rightmost = points().map(|point| point.0).fold(0.0, f64::max);
+    let rightmost = points().map(|point| point.0).fold(panel.end, f64::max);
     if highest == 0.0 || rightmost == 0.0 {
         return;
     }
@@ -96,13 +103,18 @@ fn draw(page: &mut Page, frame: Frame, panel: &Panel) {
     let x = |at: f64| frame.left + at / rightmost * frame.width;
     let mut level = 0.0;
     while level <= top + step / 2.0 {
-        page.level(frame, y(level), &labelled(level, highest));
+        page.level(frame, y(level), &labelled(level, top));
         level += step;
     }
-    for part in [0.0, 0.5, 1.0] {
-        let label = labelled(rightmost * part, rightmost);
-        let place = (x(rightmost * part), frame.bottom() + 16.0);
-        page.text(place, Anchor::Middle, Role::Label, &label);
+    let mut step = tick(rightmost);
+    while rightmost / step > STEPS_MAX {
+        step *= 2.0;
+    }
+    let mut along = 0.0;
+    while along <= rightmost * 1.001 {
+        let place = (x(along), frame.bottom() + 16.0);
+        page.text(place, Anchor::Middle, Role::Label, &labelled(along, rightmost));
+        along += step;
     }
     let below = (frame.left + frame.width / 2.0, frame.bottom() + 32.0);
     page.text(below, Anchor::Middle, Role::Label, panel.below);
@@ -110,6 +122,11 @@ fn draw(page: &mut Page, frame: Frame, panel: &Panel) {
         let (colour, is_dashed) = (COLOURS[name % COLOURS.len()], *is_dashed);
         let stroke = Stroke { colour, width: 2.0, is_dashed };
         page.line(points.iter().map(|point| (x(point.0), y(point.1))), stroke);
+        // A line of one point is none.
+        if let [(at, level)] = points[..] {
+            let corner = (x(at) - DOT / 2.0, y(level) - DOT / 2.0);
+            page.rect(corner, (DOT, DOT), colour);
+        }
     }
 }
 
@@ -134,7 +151,8 @@ mod tests {
     #[test]
     fn a_line_stands_between_the_axes() {
         let line = Line { name: 0, is_dashed: false, points: vec![(0.0, 0.0), (5.0, 10.0)] };
-        let panel = Panel { name: "rates".to_owned(), below: "seconds", lines: vec![line] };
+        let name = "rates".to_owned();
+        let panel = Panel { name, below: "seconds", end: 0.0, lines: vec![line] };
         let head = Head { title: "all", below: "in a run", names: vec!["one"], dashed: None };
         let text = svg(&head, 1, &[panel]);
         assert!(text.contains("M80.0 284.0L1076.0 124.0"), "{text}");
@@ -142,5 +160,19 @@ mod tests {
         assert!(text.contains(">in a run<") && !text.contains("dasharray"), "{text}");
         let text = svg(&Head { dashed: Some("bound"), ..head }, 1, &[]);
         assert!(text.contains(">bound<") && text.contains("dasharray"), "{text}");
+    }
+
+    #[test]
+    fn an_axis_has_round_numbers_and_ends_where_it_is_to() {
+        let line = Line { name: 0, is_dashed: false, points: vec![(1.2e6, 990.0)] };
+        let name = "rates".to_owned();
+        let panel = Panel { name, below: "records", end: 2_414_300.0, lines: vec![line] };
+        let head = Head { title: "all", below: "", names: vec!["one"], dashed: None };
+        let text = svg(&head, 1, &[panel]);
+        for label in ["0.5 M", "2 M", "0.8 k", "1 k"] {
+            assert!(text.contains(&format!(">{label}<")), "{label}: {text}");
+        }
+        assert!(!text.contains(">2.5 M<") && !text.contains(">1000<"), "{text}");
+        assert!(text.contains("width=\"6.0\" height=\"6.0\" fill=\"#0072b2\""), "{text}");
     }
 }

@@ -87,6 +87,14 @@ pub(crate) fn run(options: &TablesOptions) -> io::Result<()> {
     Ok(())
 }
 
+/// Records with values of a size where so many have a KiB.
+fn records_of(size: Size, records: u32) -> u32 {
+    match size {
+        Size::Tiny | Size::Kib => records,
+        Size::Large => records / 100,
+    }
+}
+
 struct Bench<'a> {
     options: &'a TablesOptions,
     place: &'a Place,
@@ -95,10 +103,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn records(&self, size: Size) -> u32 {
-        match size {
-            Size::Tiny | Size::Kib => self.options.records,
-            Size::Large => self.options.records / 100,
-        }
+        records_of(size, self.options.records)
     }
 
     /// A store, from nothing to all records.

@@ -157,7 +157,7 @@ impl Report {
             let rows = self.rows.iter().filter(|row| (row.size, row.keys) == (size, keys));
             let lines = rows.flat_map(|row| self.lines(row)).collect();
             let name = format!("Space / data: values of {}, {} keys", size.label(), keys.name());
-            Panel { name, below: "overwrites", lines }
+            Panel { name, below: "overwrites", end: 0.0, lines }
         };
         let panels: Vec<Panel> = self.blocks().into_iter().map(panel).collect();
         let below = format!(

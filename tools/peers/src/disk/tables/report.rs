@@ -6,6 +6,7 @@ use std::{fmt::Write, io};
 use super::{
     Part, Size, TablesOptions,
     paper::{PEERS, SUBJECT},
+    records_of,
 };
 use crate::{
     disk::{
@@ -128,8 +129,15 @@ impl Figure {
         }
     }
 
+    /// A dash for what there is no number of: a store of which not even a tenth was stored has
+    /// no rate of gets.
     fn rounded(self, digits: usize) -> String {
-        format!("{:.digits$}{}", self.value, self.marks())
+        let marks = self.marks();
+        if self.value.is_finite() && self.value > 0.0 {
+            format!("{:.digits$}{marks}", self.value)
+        } else {
+            format!("-{marks}")
+        }
     }
 }
 
@@ -204,7 +212,8 @@ impl Report {
         };
         let lines = self.engines().enumerate().filter_map(line).collect();
         let name = format!("{}, {}", part.short_title(), size.label());
-        Panel { name, below: "records stored", lines }
+        let end = f64::from(records_of(size, self.records));
+        Panel { name, below: "records stored", end, lines }
     }
 
     /// As Markdown.
@@ -378,13 +387,16 @@ mod tests {
         let still = Run { is_settled: false, ..run(&[30.0]) };
         report.curve(Part::Reads, Size::Tiny, 1).add(String::new(), still);
         report.curve(Part::Reads, Size::Kib, 1).add(String::new(), cut(&[14.0]));
+        report.curve(Part::Reads, Size::Large, 0).add(String::new(), run(&[5.0]));
+        report.curve(Part::Reads, Size::Large, 1).add(String::new(), cut(&[]));
         assert_said(
             &report,
             &[
-                "| kelvin | 15 | 7\\* |  |",
-                "| leveldb | 30+ | 14\\* |  |",
-                "| kelvin / leveldb | 0.50+ | 0.50\\* |  |",
-                "| kelvin: last tenth / first | 0.50 | 1.00\\* |  |",
+                "| kelvin | 15 | 7\\* | 5 |",
+                "| leveldb | 30+ | 14\\* | -\\* |",
+                "| kelvin / leveldb | 0.50+ | 0.50\\* | -\\* |",
+                "| kelvin: last tenth / first | 0.50 | 1.00\\* | 1.00 |",
+                "| leveldb: last tenth / first | 1.00 | 1.00\\* |  |",
                 "\\* It was not full after 600 s of puts",
                 "+ The store still sorted what it has when gets began, 60 s after",
                 "reads 4b kelvin: the last tenth has 0.50 of the first: NOT held",
