@@ -1,7 +1,11 @@
 //! Who performs which action, and who waits for what.
 
 use std::{
-    sync::{Condvar, Mutex, MutexGuard, atomic::AtomicU64},
+    sync::{
+        Condvar, Mutex, MutexGuard, TryLockError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    thread,
     time::Duration,
 };
 
@@ -32,6 +36,10 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// has gone away instead.
 const LATE_MS: u64 = 10;
 
+/// How often a thread behind gives way to those who wait for the lock, before it takes the next
+/// turn: some 50 us, in which one that sleeps wakes up.
+const YIELDS_MAX: usize = 100;
+
 /// What the lock guards.
 #[derive(Debug)]
 pub(super) struct State<K> {
@@ -48,6 +56,8 @@ pub(super) struct State<K> {
 #[derive(Debug)]
 pub(super) struct Shared<K> {
     pub(super) state: Mutex<State<K>>,
+    /// How many wait for the lock.
+    pub(super) waiting: AtomicUsize,
     /// There is something to do for a thread behind.
     pub(super) work: Condvar,
     pub(super) files: Files,
@@ -67,7 +77,29 @@ impl<K> State<K> {
 
 impl<K: Keys> Shared<K> {
     pub(super) fn lock(&self) -> Guard<'_, K> {
-        ignore_poison(self.state.lock())
+        match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => ignore_poison(Err(poisoned)),
+            Err(TryLockError::WouldBlock) => {
+                // Relaxed: it says how busy the lock is, and nothing depends on it.
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+                let state = ignore_poison(self.state.lock());
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                state
+            }
+        }
+    }
+
+    /// Takes the lock again when those who wait for it have had it. A mutex goes to whoever comes,
+    /// and one who sleeps comes too late.
+    fn give_way(&self) -> Guard<'_, K> {
+        for _ in 0..YIELDS_MAX {
+            if self.waiting.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            thread::yield_now();
+        }
+        self.lock()
     }
 
     fn part_bytes(&self, state: &State<K>) -> usize {
@@ -78,7 +110,7 @@ impl<K: Keys> Shared<K> {
     /// when they fall behind.
     pub(super) fn run(&self, moves_first: bool) {
         let mut state = self.lock();
-        let mut ends = state.engine.move_ends();
+        let mut unreported = state.engine.unreported();
         while !state.is_stopping {
             let now_ms = self.clock.now_ms();
             state.engine.tell_wall_ms(self.clock.wall_ms());
@@ -97,10 +129,13 @@ impl<K: Keys> Shared<K> {
                     let state = self.perform(state, plan);
                     self.call(state, !is_upkeep)
                 }
-                // Nobody reports that there is nothing more to be moved.
-                None if state.engine.move_ends() != ends => {
-                    ends = state.engine.move_ends();
-                    self.call(state, true)
+                // There is more of what takes no action: others come in between.
+                None if state.engine.unreported() != unreported => {
+                    let before = std::mem::replace(&mut unreported, state.engine.unreported());
+                    // Nobody reports that there is nothing more to be moved.
+                    let tells = before.ends != unreported.ends;
+                    drop(if tells { self.call(state, true) } else { state });
+                    self.give_way()
                 }
                 None => self.sleep(state, now_ms),
             };

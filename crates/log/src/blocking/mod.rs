@@ -21,7 +21,10 @@ use std::{
     fs::File,
     io::{self, Read as _},
     path::PathBuf,
-    sync::{Arc, Condvar, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -192,6 +195,7 @@ impl<K: Keys + Send + 'static> Log<K> {
             work: Condvar::new(),
             files,
             clock: options.clock.clone(),
+            waiting: AtomicUsize::new(0),
             reads: AtomicU64::new(0),
             read_buffers: ReadBuffers::default(),
         });

@@ -85,7 +85,7 @@ impl<K: Keys> Engine<K> {
             rows.push(Row::of(id));
             copies.push(Copied { segment: id, file: segment.file(id), bytes });
         }
-        copies.iter().for_each(|copied| self.pins.pin(copied.segment));
+        copies.iter().for_each(|copied| self.keep(copied.segment));
         let manifest = Manifest { rows, clean_sequence: 0, ..self.manifest.clone() };
         Some(Cut { copies, manifest })
     }
@@ -99,8 +99,8 @@ impl<K: Keys> Engine<K> {
 
     /// The copy is made, or given up.
     pub fn end_backup(&mut self, cut: &Cut) {
-        cut.copies.iter().for_each(|copied| self.pins.unpin(copied.segment));
-        self.compaction.look_again();
+        cut.copies.iter().for_each(|copied| self.let_go(copied.segment));
+        self.compaction.note_end_of_reading();
     }
 }
 

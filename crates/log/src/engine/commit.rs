@@ -11,7 +11,13 @@ use crate::{
 impl<K: Keys> Engine<K> {
     /// The next action to perform; `None` until something is reported, written or due.
     pub fn poll(&mut self, now_ms: u64) -> Option<Plan> {
-        self.poll_records(now_ms).or_else(|| self.poll_upkeep(now_ms))
+        loop {
+            let changes = self.unreported();
+            let plan = self.poll_records(now_ms).or_else(|| self.poll_upkeep(now_ms));
+            if plan.is_some() || self.unreported() == changes {
+                return plan;
+            }
+        }
     }
 
     /// The next write or flush of records: what those who wait for a record wait for.
@@ -24,6 +30,7 @@ impl<K: Keys> Engine<K> {
     }
 
     /// The next action for anything else: footers, segments that are made ahead or emptied, moves.
+    /// Where there is none, and [`Engine::unreported`] has changed, it is to be asked for again.
     pub fn poll_upkeep(&mut self, now_ms: u64) -> Option<Plan> {
         self.now_ms = now_ms;
         self.begin_sealing();

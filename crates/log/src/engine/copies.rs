@@ -16,11 +16,10 @@ use crate::{
     format::{
         KeyHash,
         record::{Kind, Record},
-        segment::Listed,
     },
     keys::Keys,
     plan::{Buffer, Plan},
-    position::{Entry, Position, SizeClass, UNIT_BYTES},
+    position::{Entry, Position, SizeClass},
 };
 
 /// Chunks for copies: one that is filled and one that is on its way to the disk.
@@ -179,26 +178,13 @@ impl<K: Keys> Engine<K> {
         record: &Record<'_>,
         hash: KeyHash,
     ) -> (Position, SizeClass) {
-        let bytes = record.bytes();
-        let class = u32::try_from(bytes).ok().and_then(SizeClass::of_bytes);
-        let class = class.expect("invariant: no record is larger than the largest class");
         let tail = self.copies.tail.as_mut().expect("invariant: room was made");
-        let offset = tail.append(record);
-        let unit = u32::try_from(offset / u64::from(UNIT_BYTES));
-        let listed = Listed {
-            hash,
-            sequence: record.sequence,
-            unit: unit.expect("invariant: a segment has at most 2^28 units"),
-            kind: record.kind,
-            class: class.bits(),
-            part: record.part,
-        };
-        tail.listed.push(listed, &mut self.spare);
+        let (listed, class) = tail.append_listed(record, hash, &mut self.spare);
         let segment = tail.segment;
         self.copies.next_ticket += 1;
         self.copies.below = self.next_ticket;
-        self.counts.moved_bytes += bytes as u64;
-        let position = self.position(segment, offset);
+        self.counts.moved_bytes += record.bytes() as u64;
+        let position = self.position(segment, listed.offset());
         self.add_record(position, class, &listed);
         (position, class)
     }

@@ -38,15 +38,15 @@ impl<K: Keys> Engine<K> {
         // What was reported after the failure is about nothing any more.
         let Some(tail) = tail else { return };
         self.failures += 1;
-        let (smallest, begun) = (tail.listed.smallest_sequence(), tail.listed.begun());
         self.good_ends.insert(segment, tail.flushed_end());
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = Role::Unlisted;
             // Also of what is not flushed: the disk may have it.
-            segment.smallest_sequence = smallest;
-            segment.begun = begun;
+            segment.smallest_value = tail.listed.smallest_value();
+            segment.begun = tail.listed.begun();
             segment.may_be_freed = false;
         }
+        self.compaction.survey.forget_floor();
         if tail.is_for_copies {
             // Nobody waits for a copy. Parts that have no head yet are dead.
             self.cancel_moves();
@@ -165,7 +165,7 @@ impl<K: Keys> Engine<K> {
         for Rewritable { record, hash, position, is_newest } in items {
             self.counts.rewritten += 1;
             if !is_newest {
-                self.append_hidden(&record, hash);
+                self.append_old(&record, hash);
                 continue;
             }
             let parts = self.larges.remove(&position);

@@ -32,7 +32,7 @@ const FREE_MAX: usize = 4;
 const REMOVE_RETRY_MS: u64 = 1000;
 
 /// Segments without live bytes that one put looks at, to tell whether a thread has to be woken:
-/// some microseconds. All may be held, as by a copy of the log.
+/// some microseconds.
 const LOOKED_AT_MAX: usize = 64;
 
 /// And those that a thread looks at each time which frees them: 100 us or two. It goes on from
@@ -58,6 +58,8 @@ pub(super) struct Note {
 pub(super) struct Freeing {
     /// Segments without live bytes, and what is awaited before they are freed.
     pub(super) emptied: BTreeMap<SegmentId, Note>,
+    /// The same of those that somebody iterates over or copies: these may be many, for long.
+    kept: BTreeMap<SegmentId, Note>,
     /// The next one to look at, when there are many and all were held.
     next: Option<SegmentId>,
     /// Numbers below the last that are free again.
@@ -81,10 +83,32 @@ impl<K: Keys> Engine<K> {
         segment.map(|segment| segment.pin.clone())
     }
 
-    /// Whether somebody needs the segment as it is.
+    /// Somebody reads the segment until [`Engine::let_go`].
+    pub(super) fn keep(&mut self, id: SegmentId) {
+        self.pins.pin(id);
+        if let Some(note) = self.freeing.emptied.remove(&id) {
+            self.note_emptied(id, note);
+        }
+    }
+
+    /// Somebody who has kept a segment reads it no more.
+    pub(super) fn let_go(&mut self, id: SegmentId) {
+        self.pins.unpin(id);
+        if let Some(note) = self.freeing.kept.remove(&id) {
+            self.note_emptied(id, note);
+        }
+    }
+
+    fn note_emptied(&mut self, id: SegmentId, note: Note) {
+        let is_kept = self.is_pinned(id) && !base::mutant!("log_freed_under_iteration");
+        let Freeing { emptied, kept, .. } = &mut self.freeing;
+        let place = if is_kept { kept } else { emptied };
+        place.insert(id, note);
+    }
+
+    /// Whether somebody reads the segment now, or puts a large value of which parts are in it.
     fn is_held(&self, id: SegmentId) -> bool {
-        self.is_pinned(id) && !base::mutant!("log_freed_under_iteration")
-            || self.segment(id).is_none_or(|segment| segment.pin.is_held())
+        self.segment(id).is_none_or(|segment| segment.pin.is_held())
     }
 
     /// Up to where everything must be flushed for what was appended so far to be durable.
@@ -106,7 +130,7 @@ impl<K: Keys> Engine<K> {
         if is_empty {
             // It may have been noted before a large value got its head, and parts in it lived.
             let note = self.note();
-            self.freeing.emptied.insert(id, note);
+            self.note_emptied(id, note);
             self.compaction.look_again();
         }
     }
@@ -246,7 +270,7 @@ impl<K: Keys> Engine<K> {
         *segment = Segment { is_written: true, ..next };
         self.free.push(id);
         self.counts.segments_freed += 1;
-        self.compaction.unstick(id);
+        self.compaction.forget(id);
         self.compaction.look_again();
     }
 
@@ -256,6 +280,7 @@ impl<K: Keys> Engine<K> {
             segment.role = Role::Unlisted;
             segment.may_be_freed = false;
         }
+        self.compaction.survey.forget_floor();
     }
 
     /// Begins to remove the file of an empty segment, the last one: its row first, so that the

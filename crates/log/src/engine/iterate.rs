@@ -138,7 +138,7 @@ impl<K: Keys> Engine<K> {
         }
         visits.retain(|visit| visit.begun < upto);
         visits.sort_unstable_by_key(|visit| (visit.begun, visit.segment));
-        visits.iter().for_each(|visit| self.pins.pin(visit.segment));
+        visits.iter().for_each(|visit| self.keep(visit.segment));
         let span = Span { log: self.manifest.log, from, upto };
         Ok(Iteration {
             span,
@@ -209,7 +209,7 @@ impl<K: Keys> Engine<K> {
         found: &mut Vec<Result<Found, Error>>,
         now_ms: u64,
     ) {
-        iteration.done.drain(..).for_each(|segment| self.pins.unpin(segment));
+        iteration.done.drain(..).for_each(|segment| self.let_go(segment));
         for item in found.iter_mut() {
             if let Ok(record) = item
                 && self.is_stranded(record.segment, record.offset)
@@ -244,7 +244,7 @@ impl<K: Keys> Engine<K> {
         iteration: &mut Iteration,
         found: Found,
     ) -> Result<Option<(Vec<u8>, Stored)>, Error> {
-        iteration.parts.drain(..).for_each(|segment| self.pins.unpin(segment));
+        iteration.parts.drain(..).for_each(|segment| self.let_go(segment));
         let Some(parts) = found.head.as_deref().and_then(Parts::parse) else {
             return Ok(Some((found.key, found.stored)));
         };
@@ -253,7 +253,7 @@ impl<K: Keys> Engine<K> {
         let readings = self.part_readings(hash, &parts)?;
         iteration.parts.extend(parts.positions().map(|position| self.place(position).0));
         iteration.parts.dedup();
-        iteration.parts.iter().for_each(|segment| self.pins.pin(*segment));
+        iteration.parts.iter().for_each(|segment| self.keep(*segment));
         let parts = Some((parts.value_bytes, readings));
         Ok(Some((found.key, Stored { parts, ..found.stored })))
     }
@@ -262,9 +262,9 @@ impl<K: Keys> Engine<K> {
     pub fn end_iteration(&mut self, iteration: Iteration) {
         let left = iteration.visits.into_iter().map(|visit| visit.segment);
         for segment in left.chain(iteration.visited).chain(iteration.done).chain(iteration.parts) {
-            self.pins.unpin(segment);
+            self.let_go(segment);
         }
-        self.compaction.look_again();
+        self.compaction.note_end_of_reading();
     }
 
     /// Whether somebody reads the segment, which has to stay as it is.
@@ -311,10 +311,12 @@ impl Tail {
         self.flushed
     }
 
-    /// The sequence of the first value that is not flushed. A tombstone may keep an old one.
+    /// The sequence of the first value that is not flushed and may be the newest of its key. A
+    /// tombstone may keep an old one, and so does what is not the newest any more and was written
+    /// again.
     fn first_unflushed_value(&self) -> Option<u64> {
         let unflushed = self.listed.at_or_behind(self.flushed);
         let values = unflushed.filter(|it| matches!(it.kind, Kind::Value | Kind::Head));
-        values.map(|it| it.sequence).min()
+        values.filter(|it| !self.listed.is_hidden(it)).map(|it| it.sequence).min()
     }
 }

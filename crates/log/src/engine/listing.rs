@@ -90,8 +90,13 @@ pub(super) struct Listing {
     is_sorted: bool,
     /// The smallest sequence of what decides; 0 when nothing does.
     smallest_sequence: u64,
-    /// The smallest sequence of a value or a head; 0 when there is none.
+    /// The same of values and heads.
+    smallest_value: u64,
+    /// The sequence of the first value or head; 0 when there is none.
     begun: u64,
+    /// The units of those that are not the newest of their keys any more, and were written again
+    /// because others of their batch are: they keep their sequences.
+    hidden: Vec<u32>,
 }
 
 impl Listing {
@@ -102,7 +107,9 @@ impl Listing {
             entries: 0,
             is_sorted: true,
             smallest_sequence: 0,
+            smallest_value: 0,
             begun: 0,
+            hidden: Vec::new(),
         }
     }
 
@@ -119,7 +126,10 @@ impl Listing {
             self.smallest_sequence = listed.sequence;
         }
         let is_value = matches!(listed.kind, Kind::Value | Kind::Head);
-        if is_value && (self.begun == 0 || listed.sequence < self.begun) {
+        if is_value && (self.smallest_value == 0 || listed.sequence < self.smallest_value) {
+            self.smallest_value = listed.sequence;
+        }
+        if is_value && self.begun == 0 {
             self.begun = listed.sequence;
         }
         self.entries += 1;
@@ -186,8 +196,24 @@ impl Listing {
     }
 
     /// The smallest sequence of a value or a head; 0 when there is none.
+    pub(super) fn smallest_value(&self) -> u64 {
+        self.smallest_value
+    }
+
+    /// The sequence of the value or head that was listed first; 0 when there is none.
     pub(super) fn begun(&self) -> u64 {
         self.begun
+    }
+
+    /// The last record is not the newest of its key any more.
+    pub(super) fn hide(&mut self, listed: &Listed) {
+        self.hidden.push(listed.unit);
+    }
+
+    /// Whether the record was that when it was listed.
+    pub(super) fn is_hidden(&self, listed: &Listed) -> bool {
+        // Each lies behind the one before.
+        self.hidden.binary_search(&listed.unit).is_ok()
     }
 
     /// The greatest sequence; 0 when there is none.
@@ -253,9 +279,12 @@ mod tests {
         listing.push(listed(10, Kind::Head), &mut spare);
         assert_eq!((listing.smallest_sequence(), listing.greatest_sequence()), (4, 10));
         assert_eq!(listing.begun(), 9, "a tombstone may have moved");
+        let old = listed(7, Kind::Value);
+        listing.push(Listed { unit: 11, ..old }, &mut spare);
+        assert_eq!((listing.begun(), listing.smallest_value()), (9, 7), "it was written again");
         listing.sort();
         let sequences: Vec<u64> = listing.take(15).iter().map(|it| it.sequence).collect();
-        assert_eq!((sequences, listing.smallest_sequence()), (vec![3, 4, 9, 10], 4));
+        assert_eq!((sequences, listing.smallest_sequence()), (vec![3, 4, 7, 9, 10], 4));
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod sealing;
 mod settings;
 mod space;
 mod stop;
+mod survey;
 mod tail;
 mod unread;
 mod usage;

@@ -88,16 +88,6 @@ impl Footer {
         Self { has_own_flush: true, ..self }
     }
 
-    /// The smallest sequence of what decides; 0 when nothing does.
-    pub(super) fn smallest_sequence(&self) -> u64 {
-        self.listed.smallest_sequence()
-    }
-
-    /// The smallest sequence of a value or a head; 0 when there is none.
-    fn begun(&self) -> u64 {
-        self.listed.begun()
-    }
-
     /// Whether it fits between the records and the trailer.
     pub(super) fn has_room(&self) -> bool {
         let blocks = footer_blocks(self.listed.len(), self.block_bytes) + 1;
@@ -149,7 +139,7 @@ impl Footer {
         let trailer = Trailer {
             records_end: self.records_end,
             entries: self.listed.len() as u64,
-            smallest_sequence: self.smallest_sequence(),
+            smallest_sequence: self.listed.smallest_sequence(),
             greatest_sequence: self.listed.greatest_sequence(),
             keys: self.keys,
         };
@@ -194,10 +184,9 @@ impl<K: Keys> Engine<K> {
             listed,
         )
         .of_keys(self.index.entries());
-        let (smallest, begun) = (footer.smallest_sequence(), footer.begun());
         if let Some(segment) = self.segment_mut(tail.segment) {
-            segment.smallest_sequence = smallest;
-            segment.begun = begun;
+            segment.smallest_value = footer.listed.smallest_value();
+            segment.begun = footer.listed.begun();
         }
         self.sealing = Some(Sealing { tail, footer, chain: Chain::default() });
     }
@@ -232,6 +221,9 @@ impl<K: Keys> Engine<K> {
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = role;
             segment.may_be_freed = role == Role::Sealed;
+        }
+        if role != Role::Sealed {
+            self.compaction.survey.forget_floor();
         }
         self.note_if_empty(segment);
         self.compaction.look_again();

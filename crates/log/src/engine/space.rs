@@ -78,10 +78,11 @@ pub(super) struct Segment {
     /// Bytes that they would take side by side, with their entries in a footer: commits end with
     /// padding.
     pub(super) packed_bytes: u64,
-    /// The smallest sequence in it; 0 when there is none, or it is still being written.
-    pub(super) smallest_sequence: u64,
-    /// The same of values and heads alone. A tombstone that moves keeps its sequence; this does not
-    /// fall while a segment is written to.
+    /// The smallest sequence of a value or a head in it; 0 when there is none, or it is still being
+    /// written. A tombstone that moves keeps its sequence.
+    pub(super) smallest_value: u64,
+    /// The sequence of the value or head that lies first in it, as of the same time. This does not
+    /// change while a segment is written to, whatever is written again.
     pub(super) begun: u64,
     /// The greatest sequence of a tombstone; 0 when there is none.
     pub(super) greatest_tombstone: u64,
@@ -136,7 +137,7 @@ impl Segment {
             tombstone_bytes: 0,
             all_bytes: 0,
             packed_bytes: 0,
-            smallest_sequence: 0,
+            smallest_value: 0,
             begun: 0,
             greatest_tombstone: 0,
             may_be_freed: true,

@@ -59,7 +59,7 @@ impl<K: Keys> Engine<K> {
             };
             row.generation = segment.generation;
             row.live_bytes = segment.live_bytes;
-            row.smallest_sequence = segment.smallest_sequence;
+            row.smallest_value = segment.smallest_value;
             row.begun = segment.begun;
             row.all_bytes = segment.all_bytes;
             row.packed_bytes = segment.packed_bytes;

@@ -11,17 +11,17 @@
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use super::{
-    listing::Listing,
+    listing::{Listing, Spare},
     room::{Needed, RECORD_BYTES_MIN},
 };
 use crate::{
     format::{
-        Seed,
+        KeyHash, Seed,
         record::{HEADER_BYTES, Kind, Record},
-        segment::{HEADER_COPIES, footer_blocks},
+        segment::{HEADER_COPIES, Listed, footer_blocks},
     },
     plan::{Action, Buffer, File, SegmentId},
-    position::UNIT_BYTES,
+    position::{SizeClass, UNIT_BYTES},
 };
 
 /// The fewest bytes of a padding record.
@@ -162,6 +162,28 @@ impl Tail {
         record.encode(self.seed, offset, place);
         filling.used += bytes;
         offset
+    }
+
+    /// Puts a record behind the others, and on the list of what is in the segment.
+    pub(super) fn append_listed(
+        &mut self,
+        record: &Record<'_>,
+        hash: KeyHash,
+        spare: &mut Spare,
+    ) -> (Listed, SizeClass) {
+        let class = u32::try_from(record.bytes()).ok().and_then(SizeClass::of_bytes);
+        let class = class.expect("invariant: no record is larger than the largest class");
+        let unit = u32::try_from(self.append(record) / u64::from(UNIT_BYTES));
+        let listed = Listed {
+            hash,
+            sequence: record.sequence,
+            unit: unit.expect("invariant: a segment has at most 2^28 units"),
+            kind: record.kind,
+            class: class.bits(),
+            part: record.part,
+        };
+        self.listed.push(listed, spare);
+        (listed, class)
     }
 
     /// The chunk that is being filled, if nothing is in it: there is nothing to write.

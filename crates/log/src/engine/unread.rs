@@ -18,7 +18,11 @@ pub(super) struct Unread {
 impl<K: Keys> Engine<K> {
     /// The head at `position` cannot be read.
     pub(super) fn keep_parts_of(&mut self, position: Position) {
+        let has_kept = !self.unread.heads.is_empty();
         self.unread.heads.insert(position);
+        if has_kept {
+            return;
+        }
         for (id, segment) in (0..).map(SegmentId).zip(&mut self.segments) {
             let Some(segment) = segment else { continue };
             if segment.role != Role::Free && segment.may_be_freed {

@@ -14,7 +14,7 @@ use crate::{
         segment::{ENTRY_BYTES, Listed},
     },
     keys::Keys,
-    position::{Entry, Position, SizeClass, UNIT_BYTES},
+    position::{Entry, Position, SizeClass},
 };
 
 /// What to store under a key.
@@ -250,28 +250,32 @@ impl<K: Keys> Engine<K> {
         record: &Record<'_>,
         hash: KeyHash,
     ) -> (Position, SizeClass) {
-        let bytes = record.bytes();
-        let class = u32::try_from(bytes).ok().and_then(SizeClass::of_bytes);
-        let class = class.expect("invariant: no record is larger than the largest class");
+        let (position, class, _) = self.append_listed(record, hash);
+        (position, class)
+    }
+
+    /// Room was made: appends a record that is not the newest of its key, and keeps its sequence.
+    pub(super) fn append_old(&mut self, record: &Record<'_>, hash: KeyHash) {
+        let (_, _, listed) = self.append_listed(record, hash);
+        self.open.iter_mut().for_each(|tail| tail.listed.hide(&listed));
+        self.compaction.survey.forget_floor();
+    }
+
+    #[inline]
+    fn append_listed(
+        &mut self,
+        record: &Record<'_>,
+        hash: KeyHash,
+    ) -> (Position, SizeClass, Listed) {
         let tail = self.open.as_mut().expect("invariant: room was made");
-        let offset = tail.append(record);
-        let unit = u32::try_from(offset / u64::from(UNIT_BYTES));
-        let listed = Listed {
-            hash,
-            sequence: record.sequence,
-            unit: unit.expect("invariant: a segment has at most 2^28 units"),
-            kind: record.kind,
-            class: class.bits(),
-            part: record.part,
-        };
-        tail.listed.push(listed, &mut self.spare);
+        let (listed, class) = tail.append_listed(record, hash, &mut self.spare);
         let segment = tail.segment;
         self.next_ticket += 1;
         self.counts.records += 1;
-        self.counts.record_bytes += bytes as u64;
-        let position = self.position(segment, offset);
+        self.counts.record_bytes += record.bytes() as u64;
+        let position = self.position(segment, listed.offset());
         self.add_record(position, class, &listed);
-        (position, class)
+        (position, class, listed)
     }
 
     /// There is one more record in a segment.

@@ -110,9 +110,9 @@ pub struct Row {
     pub generation: u64,
     /// Live bytes in it, by size classes.
     pub live_bytes: u64,
-    /// The smallest sequence in it; 0 when there is none.
-    pub smallest_sequence: u64,
     /// The smallest sequence of its values and heads; 0 when there is none.
+    pub smallest_value: u64,
+    /// The sequence of that value or head that lies first in it; 0 when there is none.
     pub begun: u64,
     /// Bytes of all of its records, by size classes.
     pub all_bytes: u64,
@@ -133,7 +133,7 @@ impl Row {
             state: CleanState::Free,
             generation: 0,
             live_bytes: 0,
-            smallest_sequence: 0,
+            smallest_value: 0,
             begun: 0,
             all_bytes: 0,
             packed_bytes: 0,
@@ -250,7 +250,7 @@ fn encode_row(row: &Row, bytes: &mut [u8]) {
     bytes[4..8].copy_from_slice(&state.to_le_bytes());
     bytes[8..16].copy_from_slice(&row.generation.to_le_bytes());
     bytes[16..24].copy_from_slice(&row.live_bytes.to_le_bytes());
-    bytes[24..32].copy_from_slice(&row.smallest_sequence.to_le_bytes());
+    bytes[24..32].copy_from_slice(&row.smallest_value.to_le_bytes());
     bytes[32..40].copy_from_slice(&row.begun.to_le_bytes());
     bytes[40..48].copy_from_slice(&row.all_bytes.to_le_bytes());
     bytes[48..56].copy_from_slice(&row.packed_bytes.to_le_bytes());
@@ -269,7 +269,7 @@ fn decode_row(bytes: &[u8]) -> Option<Row> {
         },
         generation: u64_at(bytes, 8)?,
         live_bytes: u64_at(bytes, 16)?,
-        smallest_sequence: u64_at(bytes, 24)?,
+        smallest_value: u64_at(bytes, 24)?,
         begun: u64_at(bytes, 32)?,
         all_bytes: u64_at(bytes, 40)?,
         packed_bytes: u64_at(bytes, 48)?,

@@ -57,6 +57,7 @@ impl<K: Keys> Engine<K> {
     ) -> bool {
         if self.is_pinned(self.place(head).0) {
             // Its head stays as it is, and with it the part.
+            moving.is_held = true;
             return true;
         }
         if !self.make_copy_room(Needed::one(record.bytes())) {
@@ -84,7 +85,9 @@ impl<K: Keys> Engine<K> {
             return None;
         };
         if self.is_pinned(self.place(head).0) {
-            return Some(Next::GiveUp);
+            moving.is_held = true;
+            moving.larges.remove(&hash);
+            return None;
         }
         if self.copies_durable_below() < below && !base::mutant!("log_moved_head_before_copies") {
             self.close_copy_chunk();
@@ -95,7 +98,7 @@ impl<K: Keys> Engine<K> {
         let tail = self.tails().find(|tail| tail.segment == segment);
         if tail.is_some_and(|tail| tail.in_memory(offset, u64::MAX).is_some()) {
             self.close_copy_chunk();
-            self.drain_below = self.drain_below.max(self.next_ticket);
+            self.drain_for_moves();
             return Some(Next::Wait);
         }
         let bytes = (entry.class.bytes() as usize + TOKEN_BYTES_MAX).min(self.records_bytes_max());
@@ -123,6 +126,7 @@ impl<K: Keys> Engine<K> {
         let Some(large) = moving.larges.get(&hash) else { return };
         let head = large.head;
         if self.is_pinned(self.place(head).0) && !base::mutant!("log_moves_pinned_head") {
+            moving.is_held = true;
             moving.larges.remove(&hash);
             return;
         }

@@ -11,18 +11,19 @@
 //!    Else it stays, as a tombstone of the same sequence.
 //! 4. Nothing is moved out of a segment that somebody iterates over or copies.
 
+mod compaction;
 mod large;
 mod records;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use self::{large::Large, records::Records};
-use super::{
-    Engine, Job, Pin, Settled,
-    pacing::{Account, Debt},
-    read::Reading,
-    victims::Choice,
+pub(super) use self::compaction::Compaction;
+pub(crate) use self::compaction::Unreported;
+use self::{
+    large::Large,
+    records::{Copied, Records},
 };
+use super::{Engine, Job, Pin, Settled, read::Reading, victims::Choice};
 use crate::{
     format::{
         KeyHash, Seed,
@@ -38,40 +39,16 @@ const SHORT_READS_MAX: u32 = 64;
 /// Milliseconds for which moves wait for an iteration to begin.
 const HELD_MS: u64 = 1000;
 
-/// Segments that are looked into one after the other when nothing is to be read of them.
-const TURNS_MAX: usize = 4;
-
 /// A victim is looked for when this part of a segment more is dead: an eighth.
 const LOOK_AFTER: u64 = 8;
 
-/// What compaction is at.
-#[derive(Debug, Default)]
-pub(super) struct Compaction {
-    moving: Option<Moving>,
-    /// Whether a read is under way, and of what.
-    reading: Option<Awaited>,
-    /// Whether something must be reported first.
-    waits: bool,
-    /// Segments of which something cannot be moved.
-    stuck: BTreeSet<SegmentId>,
-    /// The time on the axis of expiries; 0 while nobody has told it.
-    wall_ms: u64,
-    /// Bytes that have died since a victim was looked for.
-    dead_bytes: u64,
-    /// Whether something else has changed that a victim is chosen by.
-    may_look: bool,
-    /// Segments that were moved since one was sealed that has no copies, or as much has died.
-    moved: usize,
-    /// Bytes that have died since then, but for what was moved.
-    fresh_bytes: u64,
-    /// What the log takes and may take, as of the last change by a segment.
-    debt: Option<Debt>,
-    pub(super) account: Account,
-    /// How often there was nothing more to be moved.
-    ends: u64,
-    /// Nothing is moved before this time: an iteration is about to begin.
-    held_until_ms: u64,
-}
+/// And on a full disk, when this part is, or a block: 64 KiB of 64 MiB. All segments are looked at
+/// for it, and each put on a full disk asks.
+const FULL_LOOK_AFTER: u64 = 1024;
+
+/// Large values that are noted before their heads are looked at: with those of one read of a footer
+/// more, that is what one turn may go over.
+const LARGES_MAX: usize = if cfg!(test) { 4 } else { 512 };
 
 /// A segment out of which what lives is being moved.
 #[derive(Debug)]
@@ -87,7 +64,9 @@ struct Moving {
     footer: Option<(u64, u64)>,
     /// The next block of it.
     next_block: u64,
-    /// What is to be moved of what was read of it; the first one is the last.
+    /// What was read of it, and is to be looked up.
+    entries: Vec<Listed>,
+    /// What is to be moved of that; the first one is the last.
     listed: Vec<Listed>,
     records: Option<Records>,
     /// Large values of which parts, or the head, lie in the segment.
@@ -96,6 +75,8 @@ struct Moving {
     short_reads: u32,
     /// Something in it is damaged.
     is_stuck: bool,
+    /// Somebody reads where the head of a large value lies that has parts in it.
+    is_held: bool,
 }
 
 /// What a read is of.
@@ -112,73 +93,11 @@ enum Next {
     Read(Action, Awaited),
     /// Something must be reported first.
     Wait,
+    /// Nothing, but that is enough for one turn.
+    Turn,
     /// It goes on another time: somebody reads what is in the way.
     GiveUp,
     Done,
-}
-
-impl Compaction {
-    /// Something has changed that a victim is chosen by.
-    pub(super) fn look_again(&mut self) {
-        self.may_look = true;
-        self.debt = None;
-    }
-
-    pub(super) fn debt(&self) -> Option<Debt> {
-        self.debt
-    }
-
-    pub(super) fn keep_debt(&mut self, debt: Debt) {
-        self.debt = Some(debt);
-    }
-
-    /// A segment is sealed that has new records.
-    pub(super) fn note_sealed(&mut self) {
-        self.moved = 0;
-        self.fresh_bytes = 0;
-    }
-
-    /// How many segments were moved since a segment with new records was sealed.
-    pub(super) fn moved(&self) -> usize {
-        self.moved
-    }
-
-    /// So many bytes of a segment are dead.
-    pub(super) fn note_dead(&mut self, bytes: u64) {
-        self.dead_bytes += bytes;
-        self.fresh_bytes += bytes;
-    }
-
-    /// Whoever has held moves up has begun.
-    pub(super) fn release(&mut self) {
-        self.held_until_ms = 0;
-    }
-
-    /// Whether records were read that are to be copied.
-    #[cfg(test)]
-    pub(super) fn has_records(&self) -> bool {
-        self.moving.as_ref().is_some_and(|moving| moving.records.is_some())
-    }
-
-    /// The segment is used anew.
-    pub(super) fn unstick(&mut self, segment: SegmentId) {
-        self.stuck.remove(&segment);
-    }
-
-    /// Something was reported that moves may have waited for.
-    pub(super) fn go_on(&mut self) {
-        self.waits = false;
-    }
-
-    /// So many bytes of a segment are dead because they were moved.
-    pub(super) fn note_moved(&mut self, bytes: u64) {
-        self.dead_bytes = self.dead_bytes.saturating_sub(bytes);
-        self.fresh_bytes = self.fresh_bytes.saturating_sub(bytes);
-    }
-
-    pub(super) fn is_stuck(&self, segment: SegmentId) -> bool {
-        self.stuck.contains(&segment)
-    }
 }
 
 impl<K: Keys> Engine<K> {
@@ -217,33 +136,30 @@ impl<K: Keys> Engine<K> {
 
     fn may_look(&self) -> bool {
         // Who waits for room waits for whatever there is to be had.
-        let most = self.manifest.shape.segment_bytes / LOOK_AFTER;
-        let most = if self.lacks_room() { 1 } else { most };
+        let shape = &self.manifest.shape;
+        let most = match self.lacks_room() {
+            true => (shape.segment_bytes / FULL_LOOK_AFTER).max(shape.block_bytes.into()),
+            false => shape.segment_bytes / LOOK_AFTER,
+        };
         self.compaction.may_look || self.compaction.dead_bytes >= most
     }
 
-    /// Whether [`Engine::poll_moving`] may have something to do.
+    /// Whether [`Engine::poll_moving`] may have something to do that nobody is at.
     pub(super) fn may_move(&self) -> bool {
         let is_asked = self.is_moving() && self.compaction.reading.is_none();
-        is_asked && !self.compaction.waits && !self.is_held_up() || self.may_write_copies()
+        let is_free = !self.compaction.waits && !self.compaction.is_in_turns;
+        is_asked && is_free && !self.is_held_up() || self.may_write_copies()
     }
 
     /// The next action that moves something.
     pub(super) fn poll_moving(&mut self) -> Option<Plan> {
+        self.compaction.is_in_turns = false;
         let copies = self.poll_copies();
         if copies.is_some() || self.is_held_up() || self.compaction.reading.is_some() {
             return copies;
         }
-        for _ in 0..TURNS_MAX {
-            if let Some(plan) = self.take_turn() {
-                return Some(plan);
-            }
-            if self.compaction.waits || !self.may_look() && self.compaction.moving.is_none() {
-                break;
-            }
-        }
-        // A segment may be empty now.
-        self.poll_copies().or_else(|| self.poll_space())
+        // Without an action: there may be copies to be written now, or a segment may be empty.
+        self.take_turn().or_else(|| self.poll_copies()).or_else(|| self.poll_space())
     }
 
     /// Goes on with what is being moved, or begins with another segment. The next read, if there is
@@ -271,10 +187,14 @@ impl<K: Keys> Engine<K> {
             Next::Wait => {
                 if self.copies.tail.is_none() {
                     // A segment is to be emptied, for which what was put has to be flushed.
-                    self.drain_below = self.drain_below.max(self.next_ticket);
+                    self.drain_for_moves();
                 }
                 self.compaction.moving = Some(moving);
                 self.compaction.waits = true;
+            }
+            Next::Turn => {
+                self.compaction.moving = Some(moving);
+                self.compaction.end_turn();
             }
             Next::GiveUp => self.give_up(),
             Next::Done => self.end_move(&moving),
@@ -284,34 +204,45 @@ impl<K: Keys> Engine<K> {
 
     /// Everything that could be moved was.
     fn end_move(&mut self, moving: &Moving) {
-        self.compaction.account.won_bytes += moving.dead_bytes;
-        self.compaction.ends += 1;
         let is_left = self.segment(moving.victim).is_some_and(|segment| segment.live_bytes > 0);
         if is_left && !moving.is_stuck {
-            // Somebody reads it, or a large value has got its head meanwhile.
+            if moving.is_held {
+                // The same would be read again, and come to nothing.
+                self.compaction.held.insert(moving.victim);
+            }
+            // Or a large value has got its head meanwhile.
             return self.give_up();
         }
-        if moving.is_stuck {
+        if is_left {
             self.compaction.stuck.insert(moving.victim);
         } else {
+            self.compaction.account.won_bytes += moving.dead_bytes;
             self.counts.segments_moved += 1;
             self.compaction.moved += 1;
         }
+        self.compaction.unreported.ends += 1;
         self.compaction.look_again();
     }
 
-    /// Gives up what is being moved: what was not moved yet stays where it is.
+    /// Gives up what is being moved: what was not moved yet stays where it is, and nothing is won.
     pub(super) fn cancel_moves(&mut self) {
-        self.compaction.account.won_bytes += self.moved_out_bytes();
-        self.compaction.ends += 1;
+        self.compaction.unreported.ends += 1;
+        self.compaction.survey.note_change();
         self.compaction.moving = None;
         self.close_copy_chunk();
     }
 
-    /// How often a move has ended, or there was none to begin: who waits for more room is to look
-    /// again when it changes, though nothing was reported.
-    pub(crate) fn move_ends(&self) -> u64 {
-        self.compaction.ends
+    /// What has changed though nothing was reported.
+    pub(crate) fn unreported(&self) -> Unreported {
+        self.compaction.unreported
+    }
+
+    /// Has what was put so far be flushed, because moves wait for that.
+    fn drain_for_moves(&mut self) {
+        if self.drain_below < self.next_ticket {
+            self.drain_below = self.next_ticket;
+            self.compaction.unreported.turns += 1;
+        }
     }
 
     /// Whether something is being moved, if need be by choosing it now.
@@ -333,7 +264,8 @@ impl<K: Keys> Engine<K> {
         let Some(moving) = &self.compaction.moving else { return 0 };
         let Some((_, blocks)) = moving.footer else { return 0 };
         let per_block = entries_of_block(self.manifest.shape.block_bytes) as u64;
-        let done = (moving.next_block * per_block).saturating_sub(moving.listed.len() as u64);
+        let left = (moving.listed.len() + moving.entries.len()) as u64;
+        let done = (moving.next_block * per_block).saturating_sub(left);
         let all = (blocks * per_block).max(1);
         let dead = u128::from(moving.dead_bytes) * u128::from(done) / u128::from(all);
         u64::try_from(dead).unwrap_or(0)
@@ -347,17 +279,30 @@ impl<K: Keys> Engine<K> {
         if !is_on || !may_move || !self.may_look() {
             return None;
         }
+        if !self.compaction.may_look {
+            // Enough has died.
+            self.compaction.look_again();
+        }
         self.compaction.dead_bytes = 0;
         if self.compaction.fresh_bytes >= self.manifest.shape.segment_bytes {
             self.compaction.note_sealed();
         }
-        let choice = self.choose();
-        self.compaction.may_look = choice.is_some();
-        self.compaction.ends += u64::from(choice.is_none());
-        let id = match choice? {
+        let segments = self.manifest.rows.len();
+        self.compaction.segments_max = self.compaction.segments_max.max(segments);
+        let id = match self.choose() {
             Choice::Move(id) => id,
             Choice::SealCopies => {
                 self.compaction.may_look = self.close_copies();
+                self.compaction.unreported.turns += 1;
+                return None;
+            }
+            Choice::Nothing => {
+                self.compaction.may_look = self.compaction.survey.is_outdated();
+                self.compaction.unreported.ends += 1;
+                return None;
+            }
+            Choice::LookOn => {
+                self.compaction.unreported.turns += 1;
                 return None;
             }
         };
@@ -371,22 +316,29 @@ impl<K: Keys> Engine<K> {
             _pin: segment.pin.clone(),
             footer: None,
             next_block: 0,
+            entries: Vec::new(),
             listed: Vec::new(),
             records: None,
             larges: BTreeMap::new(),
             buffer: None,
             short_reads: 0,
             is_stuck: false,
+            is_held: false,
         })
     }
 
     fn next_move(&mut self, moving: &mut Moving) -> Next {
         if let Some(records) = moving.records.take() {
-            if !self.copy_records(moving, &records) {
+            let copied = self.copy_records(moving, &records);
+            if copied != Copied::All {
                 moving.records = Some(records);
-                return Next::Wait;
+                return if copied == Copied::Some { Next::Turn } else { Next::Wait };
             }
             moving.buffer = Some(records.buffer);
+        }
+        if !moving.entries.is_empty() {
+            self.take_entries(moving);
+            return Next::Turn;
         }
         if !moving.listed.is_empty() {
             return self.read_records(moving);
@@ -396,18 +348,19 @@ impl<K: Keys> Engine<K> {
             let from = self.manifest.shape.segment_bytes - block;
             return moving.read(from, from + block, Awaited::Trailer);
         };
-        if moving.next_block < blocks {
-            let count = records::footer_blocks_at_once(block).min(blocks - moving.next_block);
-            let from = records_end + moving.next_block * block;
-            return moving.read(from, from + count * block, Awaited::Footer { blocks: count });
-        }
-        while let Some(hash) = moving.larges.keys().next().copied() {
+        let left = blocks - moving.next_block;
+        while left == 0 || moving.larges.len() >= LARGES_MAX {
+            let Some(hash) = moving.larges.keys().next().copied() else {
+                self.close_copy_chunk();
+                return Next::Done;
+            };
             if let Some(next) = self.next_large(moving, hash) {
                 return next;
             }
         }
-        self.close_copy_chunk();
-        Next::Done
+        let count = records::footer_blocks_at_once(block).min(left);
+        let from = records_end + moving.next_block * block;
+        moving.read(from, from + count * block, Awaited::Footer { blocks: count })
     }
 
     /// Takes what came of a read.

@@ -16,11 +16,19 @@ use crate::{
 /// Bytes of records that are read at once, unless one record has more.
 const READ_BYTES: u64 = 256 << 10;
 
-/// Records that are copied at once: for each the index is looked into, a hundred nanoseconds.
+/// Records that are read at once.
 const READ_RECORDS: usize = 512;
 
-/// Bytes of a footer that are read at once: some 500 records, which are looked up.
-const FOOTER_BYTES: u64 = 16 << 10;
+/// Records of a footer that are looked up in one turn: some 20 us.
+const TURN_ENTRIES: usize = if cfg!(test) { 4 } else { 128 };
+
+/// Records that are copied in one turn, and bytes of them: 20 to 40 us, in which nobody else has the
+/// log. For each, memory is waited for several times, and checksums are made of its bytes.
+const TURN_RECORDS: usize = if cfg!(test) { 4 } else { 32 };
+const TURN_BYTES: u64 = 64 << 10;
+
+/// Bytes of a footer that are read at once: some 500 records.
+const FOOTER_BYTES: u64 = if cfg!(test) { 512 } else { 16 << 10 };
 
 /// Records that were read.
 #[derive(Debug)]
@@ -28,6 +36,16 @@ pub(super) struct Records {
     from: u64,
     end: u64,
     pub(super) buffer: Buffer,
+}
+
+/// What was copied of what was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Copied {
+    All,
+    /// Enough for one turn.
+    Some,
+    /// There is no room for more.
+    NoRoom,
 }
 
 pub(super) fn footer_blocks_at_once(block_bytes: u64) -> u64 {
@@ -82,7 +100,7 @@ impl<K: Keys> Engine<K> {
                     entries.extend(piece?);
                 }
                 moving.next_block += blocks;
-                self.take_entries(moving, entries);
+                moving.entries = entries;
             }
             Awaited::Records { from, end } => {
                 if (read.len() as u64) < end - from {
@@ -101,8 +119,10 @@ impl<K: Keys> Engine<K> {
         Some(())
     }
 
-    /// Keeps of the footer's entries what is to be moved.
-    fn take_entries(&mut self, moving: &mut Moving, entries: Vec<Listed>) {
+    /// Keeps of the next entries of the footer what is to be moved.
+    pub(super) fn take_entries(&mut self, moving: &mut Moving) {
+        let rest = moving.entries.split_off(moving.entries.len().min(TURN_ENTRIES));
+        let entries = std::mem::replace(&mut moving.entries, rest);
         // Nothing is added elsewhere that is older.
         let elsewhere = self.smallest_elsewhere(moving.victim);
         for listed in entries {
@@ -140,16 +160,22 @@ impl<K: Keys> Engine<K> {
         self.take_live(entry);
     }
 
-    /// Copies what was read. `false` when there is no room.
-    pub(super) fn copy_records(&mut self, moving: &mut Moving, records: &Records) -> bool {
+    /// Copies the next ones of what was read.
+    pub(super) fn copy_records(&mut self, moving: &mut Moving, records: &Records) -> Copied {
         // Nothing is added elsewhere that is older.
         let elsewhere = self.smallest_elsewhere(moving.victim);
+        let (mut left, mut left_bytes) = (TURN_RECORDS, TURN_BYTES);
         while let Some(listed) = moving.listed.last().copied() {
             let is_cut =
                 end_of(&listed) > records.end && records.end < self.manifest.shape.segment_bytes;
             if listed.offset() >= records.end || is_cut {
-                return true;
+                return Copied::All;
             }
+            if left == 0 || left_bytes == 0 {
+                return Copied::Some;
+            }
+            left -= 1;
+            left_bytes = left_bytes.saturating_sub(end_of(&listed) - listed.offset());
             let offset = listed.offset();
             let at = usize::try_from(offset - records.from).unwrap_or(usize::MAX);
             let end = usize::try_from(records.end - records.from).unwrap_or(usize::MAX);
@@ -162,11 +188,11 @@ impl<K: Keys> Engine<K> {
                 }
             };
             if !is_done {
-                return false;
+                return Copied::NoRoom;
             }
             moving.listed.pop();
         }
-        true
+        Copied::All
     }
 
     /// Copies a record, if it lives. `false` when there is no room.

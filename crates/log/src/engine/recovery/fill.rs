@@ -72,7 +72,10 @@ struct Newer {
 struct Sums {
     all_bytes: u64,
     packed_bytes: u64,
+    smallest_value: u64,
     begun: u64,
+    /// Where what has this sequence lies.
+    begun_at: u64,
     greatest_tombstone: u64,
 }
 
@@ -83,9 +86,14 @@ impl Sums {
         self.packed_bytes += u64::from(class.bytes()) + ENTRY_BYTES as u64;
         if listed.kind == Kind::Tombstone {
             self.greatest_tombstone = self.greatest_tombstone.max(listed.sequence);
-        } else if self.begun == 0 {
-            // They come in the order of their sequences.
-            self.begun = listed.sequence;
+            return;
+        }
+        // They come in the order of their sequences.
+        if self.smallest_value == 0 {
+            self.smallest_value = listed.sequence;
+        }
+        if self.begun == 0 || listed.offset() < self.begun_at {
+            (self.begun, self.begun_at) = (listed.sequence, listed.offset());
         }
     }
 }
@@ -260,6 +268,7 @@ impl<K: Keys> Engine<K> {
                 segment.tombstone_bytes = u64::try_from(tombstones).unwrap_or(0);
                 segment.all_bytes = sums[at].all_bytes;
                 segment.packed_bytes = sums[at].packed_bytes;
+                segment.smallest_value = sums[at].smallest_value;
                 segment.begun = sums[at].begun;
                 segment.greatest_tombstone = sums[at].greatest_tombstone;
             }
@@ -313,14 +322,14 @@ impl<K: Keys> Engine<K> {
             }
             cursor.damages.drain(..).for_each(|damage| report.damage(damage));
             if let Some(sums) = sums.get_mut(cursor.segment.0 as usize) {
-                sums.all_bytes += cursor.part_bytes;
-                sums.packed_bytes += cursor.part_bytes;
+                sums.all_bytes += cursor.parts.bytes;
+                sums.packed_bytes += cursor.parts.packed_bytes();
             }
         }
         // A head may be found another time whose parts nobody seems to need now.
         let may_tell_more = report.may_tell_more() || cursors.iter().any(|it| it.may_tell_more);
         if may_tell_more && !base::mutant!("log_parts_freed_without_heads") {
-            let with_parts = cursors.iter().filter(|cursor| cursor.has_parts);
+            let with_parts = cursors.iter().filter(|cursor| cursor.parts.count > 0);
             unknown.extend(with_parts.map(|cursor| cursor.segment));
         }
         Ok(unknown)

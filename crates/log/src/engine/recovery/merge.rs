@@ -11,7 +11,8 @@ use crate::{
     format::{
         record::Kind,
         segment::{
-            HEADER_COPIES, Listed, Trailer, decode_footer_block, entries_of_block, footer_blocks,
+            ENTRY_BYTES, HEADER_COPIES, Listed, Trailer, decode_footer_block, entries_of_block,
+            footer_blocks,
         },
     },
     keys::Keys,
@@ -50,14 +51,41 @@ pub(super) struct Cursor {
     to_seal: Option<Vec<Listed>>,
     /// Where the last record ends.
     pub(super) records_end: u64,
-    /// Bytes of its parts of large values, by size classes.
-    pub(super) part_bytes: u64,
+    /// Its parts of large values, as far as they were read.
+    pub(super) parts: Parts,
     /// What turned out to be damaged when the footer could not be used.
     pub(super) damages: Vec<Damage>,
     /// Whether there are records that may be known another time.
     pub(super) may_tell_more: bool,
-    /// Whether any part of a large value was among what was read.
-    pub(super) has_parts: bool,
+}
+
+/// Parts of large values.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Parts {
+    pub(super) count: u64,
+    /// By size classes.
+    pub(super) bytes: u64,
+}
+
+impl Parts {
+    fn of(listed: &[Listed]) -> Self {
+        let mut parts = Self::default();
+        parts.add(listed);
+        parts
+    }
+
+    fn add(&mut self, listed: &[Listed]) {
+        for part in listed.iter().filter(|listed| listed.kind == Kind::Part) {
+            self.count += 1;
+            let class = SizeClass::from_bits(part.class);
+            self.bytes += class.map_or(0, |class| u64::from(class.bytes()));
+        }
+    }
+
+    /// Bytes that they take side by side, with their entries in a footer.
+    pub(super) fn packed_bytes(&self) -> u64 {
+        self.bytes + self.count * ENTRY_BYTES as u64
+    }
 }
 
 impl Cursor {
@@ -74,10 +102,9 @@ impl Cursor {
             is_scanned: false,
             to_seal: None,
             records_end: trailer.records_end,
-            part_bytes: 0,
+            parts: Parts::default(),
             damages: Vec::new(),
             may_tell_more: false,
-            has_parts: false,
         }
     }
 
@@ -96,9 +123,8 @@ impl Cursor {
             greatest_sequence: 0,
             keys: 0,
         };
-        let part_bytes = part_bytes(&listed);
         let mut entries = listed.clone();
-        let has_parts = any_part(&entries);
+        let parts = Parts::of(&entries);
         entries.sort_unstable_by_key(|listed| Reverse(listed.order()));
         Self {
             segment,
@@ -111,10 +137,9 @@ impl Cursor {
             is_scanned: true,
             to_seal: is_whole.then_some(listed),
             records_end,
-            part_bytes,
+            parts,
             damages: Vec::new(),
             may_tell_more: false,
-            has_parts,
         }
     }
 
@@ -141,12 +166,6 @@ impl Cursor {
     /// Whether everything that is in the segment could be read.
     pub(super) fn is_known(&self) -> bool {
         !self.is_scanned || self.to_seal.is_some()
-    }
-
-    /// The smallest sequence of what decides, before anything was handed out; 0 for none.
-    pub(super) fn smallest_sequence(&self) -> u64 {
-        let found = self.entries.iter().rev().find(|listed| listed.kind.decides());
-        found.map_or(self.trailer.smallest_sequence, |listed| listed.sequence)
     }
 
     /// Whether such a footer has its place in the segment.
@@ -196,7 +215,8 @@ impl Cursor {
             scan.holes.push((scan.records_end, end.saturating_sub(scan.records_end)));
             self.damages = scan.take_damages(self.span.file);
             let mut listed = scan.listed;
-            self.has_parts |= any_part(&listed);
+            // All of them, also those that were read before.
+            self.parts = Parts::of(&listed);
             listed.retain(|listed| self.last.is_none_or(|last| listed.order() > last));
             listed.sort_unstable_by_key(|listed| Reverse(listed.order()));
             self.entries = listed;
@@ -237,8 +257,7 @@ impl Cursor {
         if !is_whole {
             return None;
         }
-        self.has_parts |= any_part(&entries);
-        self.part_bytes += part_bytes(&entries);
+        self.parts.add(&entries);
         entries.retain(|listed| listed.kind.decides());
         entries.reverse();
         self.entries = entries;
@@ -248,20 +267,10 @@ impl Cursor {
     }
 }
 
-fn any_part(listed: &[Listed]) -> bool {
-    listed.iter().any(|listed| listed.kind == Kind::Part)
-}
-
 /// Blocks that a segment's footer is read by when so many bytes of all footers are in memory.
 fn blocks_at_once(loaded_bytes: u64, block_bytes: u32) -> u64 {
     let share_bytes = LOADED_BYTES_MAX.saturating_sub(loaded_bytes) / SHARE_DIVISOR;
     (share_bytes / u64::from(block_bytes)).clamp(1, BLOCKS_AT_ONCE)
-}
-
-fn part_bytes(listed: &[Listed]) -> u64 {
-    let parts = listed.iter().filter(|listed| listed.kind == Kind::Part);
-    let classes = parts.filter_map(|listed| SizeClass::from_bits(listed.class));
-    classes.map(|class| u64::from(class.bytes())).sum()
 }
 
 /// Hands every record that decides to `take`, in the order of sequences, a tombstone behind what is

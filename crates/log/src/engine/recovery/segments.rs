@@ -198,7 +198,7 @@ impl<K: Keys> Engine<K> {
             self.segments[row.segment.0 as usize] = Some(Segment {
                 role,
                 live_bytes: row.live_bytes,
-                smallest_sequence: row.smallest_sequence,
+                smallest_value: row.smallest_value,
                 begun: row.begun,
                 all_bytes: row.all_bytes,
                 packed_bytes: row.packed_bytes,
@@ -251,7 +251,6 @@ impl<K: Keys> Engine<K> {
                     self.segments[id.0 as usize] = Some(Segment {
                         role,
                         may_be_freed: cursor.as_ref().is_none_or(Cursor::is_known),
-                        smallest_sequence: cursor.as_ref().map_or(0, Cursor::smallest_sequence),
                         ..Segment::empty(manifest.log, id, *directory, generation)
                     });
                     if role == Role::Free {

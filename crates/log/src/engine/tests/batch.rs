@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     engine::Damage,
-    format::record::Kind,
+    format::{cursor::Place, record::Kind},
     index::{IndexLimits, Keyed},
     position::{Entry, Position, SizeClass},
 };
@@ -263,6 +263,62 @@ fn a_batch_that_could_not_be_flushed_is_written_again_as_one() {
     let mut log = Log::of(disk, Mode::Async);
     let values = [b"a", b"b"].map(|key| log.value(key));
     assert_eq!(values, [Some(b"1".to_vec()), Some(b"2".to_vec())]);
+}
+
+#[test]
+fn what_is_written_again_and_is_old_hides_nothing_from_who_iterates() {
+    let mut log = Log::new(Mode::Async);
+    log.write(&[put(b"a", b"1"), put(b"b", b"2")]).unwrap();
+    log.put(b"a", b"newer").unwrap();
+    // Another segment is made, and nothing is flushed.
+    log.settle();
+    log.engine.close_tail();
+    // It is in another segment, which is flushed before the batch is.
+    log.put(b"c", &[3; 900]).unwrap();
+    let later = log.engine.open.as_ref().unwrap().segment;
+    let begun = log.engine.open.as_ref().unwrap().listed.begun();
+    let first = segment(0);
+    let mut left = 1;
+    log.disk.fail(move |action| {
+        let fails = matches!(action, Action::Flush { file } if *file == first) && left > 0;
+        left -= u32::from(fails);
+        fails
+    });
+    log.engine.drain();
+    while log.engine.counts().rewritten < 3 {
+        assert!(log.step(), "the batch is not written again");
+    }
+    let tail = log.engine.open.as_ref().unwrap();
+    assert_eq!((tail.segment, tail.listed.begun()), (later, begun), "a cursor would pass it over");
+    assert!(tail.listed.smallest_value() < begun, "a tombstone might go that is still needed");
+    log.engine.drain();
+    log.settle();
+    log = log.reopen();
+    let segment = log.engine.segment(later).unwrap();
+    assert_eq!(segment.begun, begun, "the next run has it in another place");
+    assert!(segment.smallest_value < begun && segment.smallest_value > 0);
+}
+
+#[test]
+fn an_iteration_begins_behind_what_is_flushed_whatever_is_written_again() {
+    let mut log = Log::new(Mode::Async);
+    log.put(b"kept", b"0").unwrap();
+    log.engine.drain();
+    log.settle();
+    log.write(&[put(b"a", b"1"), put(b"b", b"2")]).unwrap();
+    log.put(b"a", b"newer").unwrap();
+    log.put(b"z", b"3").unwrap();
+    log.disk.fail_next_flush();
+    log.engine.drain();
+    while log.engine.counts().rewritten < 4 {
+        assert!(log.step(), "the batch is not written again");
+    }
+    let tail = log.engine.open.as_ref().unwrap();
+    let old = tail.listed.at_or_behind(0).map(|listed| listed.sequence).min().unwrap();
+    let iteration = log.engine.iterate(None).unwrap();
+    let Place::Record { upto, .. } = iteration.cursor().place else { panic!("by records") };
+    assert!(upto > old, "it ends before what was flushed long ago");
+    log.engine.end_iteration(iteration);
 }
 
 #[test]

@@ -142,3 +142,18 @@ fn a_head_is_read_again_that_the_disk_does_not_give_at_once() {
         assert_eq!(log.report.damages.len(), damages, "{failures} reads failed");
     }
 }
+
+#[test]
+fn only_the_first_head_that_cannot_be_read_has_all_segments_be_kept() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"key", b"value").unwrap();
+    log.settle();
+    let id = log.engine.open.as_ref().unwrap().segment;
+    let [first, second] = [1024, 2048].map(|offset| log.engine.position(id, offset));
+    log.engine.keep_parts_of(first);
+    let segment = log.engine.segment_mut(id).unwrap();
+    assert!(!std::mem::replace(&mut segment.may_be_freed, true), "parts may be in it");
+    // There may be 100,000 of them, and 65,536 segments.
+    log.engine.keep_parts_of(second);
+    assert!(log.engine.segment(id).unwrap().may_be_freed, "all segments are gone over for each");
+}

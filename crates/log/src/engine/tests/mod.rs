@@ -18,6 +18,7 @@ mod moving;
 mod records;
 mod risk;
 mod stops;
+mod victims;
 
 use std::collections::BTreeMap;
 

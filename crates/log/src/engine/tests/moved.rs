@@ -108,7 +108,7 @@ fn no_head_moves_out_of_a_segment_that_was_pinned_while_it_was_read() {
         let is_head = matches!(&plan.action, Action::Read { file, .. } if reads(file));
         let outcome = log.disk.perform(plan.action);
         if is_head {
-            log.engine.pins.pin(home);
+            log.engine.keep(home);
         }
         log.engine.complete(plan.token, outcome);
         if is_head {
@@ -118,9 +118,20 @@ fn no_head_moves_out_of_a_segment_that_was_pinned_while_it_was_read() {
     log.settle();
     let moved = log.engine.counts().heads_moved;
     assert_eq!(moved, 0, "a head has moved from where somebody reads");
-    log.engine.pins.unpin(home);
-    log.engine.compaction.look_again();
+    let won = |log: &Log| log.engine.compaction.account.won_bytes;
+    assert_eq!(won(&log), 0, "paid for a segment that is still there");
+    // Nobody reads it again for nothing.
+    log.disk.done.clear();
+    for _ in 0..3 {
+        log.engine.compaction.look_again();
+        log.settle();
+    }
+    let reads = log.disk.done.iter().filter(|done| done.starts_with("read "));
+    assert_eq!(reads.count(), 0, "what cannot be moved is read again");
+    log.engine.let_go(home);
+    log.engine.compaction.note_end_of_reading();
     log.settle();
+    assert!(won(&log) > 0, "a segment was moved, and nothing won");
     assert_eq!(log.engine.counts().heads_moved, 1, "{:?}", log.engine.counts());
     assert_eq!(log.value(b"large"), Some(large));
 }
@@ -142,7 +153,10 @@ fn what_somebody_iterates_over_is_not_freed() {
     assert_eq!(log.engine.segment(first).unwrap().live_bytes, 0);
     let freed = log.engine.counts().segments_freed;
     assert_eq!(freed, 0, "freed while somebody iterates over it");
+    // Nor does anybody look at it as long, or wait for it.
+    assert!(log.engine.freeing.emptied.is_empty() && !log.engine.is_freeing());
     log.engine.end_iteration(iteration);
+    assert!(log.engine.is_freeing());
     log.settle();
     assert_eq!(log.engine.counts().segments_freed, 1);
 }

@@ -16,7 +16,7 @@ fn sample() -> Manifest {
         state: CleanState::Sealed,
         generation: 4,
         live_bytes: 77,
-        smallest_sequence: 5,
+        smallest_value: 5,
         begun: 6,
         all_bytes: 88,
         packed_bytes: 99,
