@@ -3,7 +3,8 @@
 //! Moves are begun when the log takes more than its target, and done when nothing else is to be
 //! done. When they fall behind by half a segment they come first for one of those who drive the
 //! log; by a whole one, whoever puts pays as he goes: for each byte two have to be won. So the debt
-//! falls, and nobody waits for all of it.
+//! falls, and nobody waits for all of it, nor for a whole chunk. Removes and what is written again
+//! after a failed flush cost nothing.
 
 use super::{Engine, tail::Tail};
 use crate::keys::Keys;
@@ -15,59 +16,88 @@ const URGENT_HALVES: u64 = 1;
 /// Halves of a segment beyond the target from which on whoever puts waits.
 const BEHIND_HALVES: u64 = 2;
 
-/// What was won by moving, and what was put while moves were behind.
+/// Whoever puts while moves are behind pays for this part of a chunk at once, or for what he puts,
+/// if that is more: with chunks of 1 MiB for 64 KiB, which takes a millisecond or two.
+const GRAINS: usize = 16;
+
+/// What may be put before it is to be looked again whether moves are behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Allowance {
+    /// Nothing: more has to be won before.
+    Nothing,
+    /// So many bytes, which are to be paid.
+    Bytes(usize),
+    /// What the chunk takes: moves are not behind.
+    Chunk,
+}
+
+impl Allowance {
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Bytes(bytes) => bytes,
+            Self::Chunk => usize::MAX,
+        }
+    }
+}
+
+/// What was won by moving, and what of it is not paid out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Account {
-    /// Bytes that were put, of whole chunks.
-    pub(super) put_bytes: u64,
     /// Bytes that were won by the moves that are done.
     pub(super) won_bytes: u64,
-    /// Bytes that were put as of the last look.
-    seen_put: u64,
     /// The most that was ever won by moves that are done, and by one that was under way. What was
     /// paid out for a move that was given up has to be won anew before more is.
-    seen_won: u64,
-    /// Bytes that were won and are not paid out.
+    seen_won_bytes: u64,
+    /// Bytes that were won and are not paid out; less than 0 while something is owed.
     credit_bytes: i64,
 }
 
 impl Account {
-    /// Whether what was put is paid for, when so many bytes are won by the move that is under way.
-    /// Removes are put as well and never wait: whoever puts next pays for a chunk at most.
-    fn is_paid(&mut self, winning_bytes: u64, chunk_bytes: u64) -> bool {
-        let (put, won) = self.look(winning_bytes);
-        let most = i64::try_from(chunk_bytes).unwrap_or(i64::MAX / 4);
-        self.credit_bytes = (self.credit_bytes + won).min(most) - put.min(most) * 2;
-        self.credit_bytes >= 0
+    /// Takes in what was won since the last time, with so many bytes by the move that is under way.
+    fn earn(&mut self, winning_bytes: u64, most_bytes: u64) {
+        let won_bytes = (self.won_bytes + winning_bytes).max(self.seen_won_bytes);
+        let won = i64::try_from(won_bytes - self.seen_won_bytes).unwrap_or(i64::MAX / 4);
+        let most = i64::try_from(most_bytes).unwrap_or(i64::MAX / 4);
+        self.seen_won_bytes = won_bytes;
+        self.credit_bytes = (self.credit_bytes + won).min(most);
     }
 
-    /// Moves are not behind: nothing is owed.
-    fn clear(&mut self, winning_bytes: u64) {
-        self.look(winning_bytes);
-        self.credit_bytes = 0;
+    #[cfg(test)]
+    pub(super) fn credit_bytes(&self) -> i64 {
+        self.credit_bytes
     }
 
-    /// Bytes that were put, and won, since the last look.
-    fn look(&mut self, winning_bytes: u64) -> (i64, i64) {
-        let won_bytes = (self.won_bytes + winning_bytes).max(self.seen_won);
-        let put = i64::try_from(self.put_bytes - self.seen_put).unwrap_or(i64::MAX / 4);
-        let won = i64::try_from(won_bytes - self.seen_won).unwrap_or(i64::MAX / 4);
-        (self.seen_put, self.seen_won) = (self.put_bytes, won_bytes);
-        (put, won)
+    fn spend(&mut self, bytes: usize) {
+        self.credit_bytes -= i64::try_from(bytes).unwrap_or(i64::MAX / 4) * 2;
     }
 }
 
 impl<K: Keys> Engine<K> {
-    /// Whether a put has to wait until more was moved.
-    pub(super) fn is_behind(&mut self) -> bool {
-        let owes = self.owes(BEHIND_HALVES);
+    /// How much may be put, if so many bytes are to be.
+    pub(super) fn allowance(&mut self, bytes: usize) -> Allowance {
+        let is_owing = self.owes(BEHIND_HALVES) && !base::mutant!("log_puts_never_wait");
         let winning_bytes = self.moved_out_bytes();
-        let chunk_bytes = u64::from(self.settings.chunk_bytes);
-        if !owes || base::mutant!("log_puts_never_wait") {
-            self.compaction.account.clear(winning_bytes);
-            return false;
+        let chunk_bytes = self.settings.chunk_bytes;
+        let account = &mut self.compaction.account;
+        account.earn(winning_bytes, chunk_bytes.into());
+        if !is_owing {
+            account.credit_bytes = 0;
+            return Allowance::Chunk;
         }
-        !self.compaction.account.is_paid(winning_bytes, chunk_bytes)
+        let grain = chunk_bytes as usize / GRAINS;
+        if account.credit_bytes < 0 {
+            Allowance::Nothing
+        } else {
+            Allowance::Bytes(bytes.max(grain))
+        }
+    }
+
+    /// What was allowed will be put.
+    pub(super) fn pay(&mut self, allowance: Allowance) {
+        if let Allowance::Bytes(bytes) = allowance {
+            self.compaction.account.spend(bytes);
+        }
     }
 
     /// Whether moves should come before records, for one of those who drive the log.
@@ -95,29 +125,28 @@ impl<K: Keys> Engine<K> {
 mod tests {
     use super::*;
 
-    const CHUNK_BYTES: u64 = 1000;
-
     #[test]
     fn what_was_paid_for_a_move_that_is_given_up_is_won_before_more_is_paid() {
-        let mut account = Account { put_bytes: 1000, ..Account::default() };
-        assert!(!account.is_paid(0, CHUNK_BYTES));
-        assert!(account.is_paid(2000, CHUNK_BYTES), "two were won for each");
+        let mut account = Account::default();
+        let mut is_paid = |winning_bytes, bytes| {
+            account.spend(bytes);
+            account.earn(winning_bytes, 10_000);
+            account.credit_bytes >= 0
+        };
+        assert!(!is_paid(0, 1000));
+        assert!(is_paid(2000, 0), "two were won for each");
         // It is given up: nothing is won by it.
-        account.put_bytes += 1000;
-        assert!(!account.is_paid(0, CHUNK_BYTES));
-        assert!(!account.is_paid(1999, CHUNK_BYTES), "paid twice for the same");
-        account.clear(0);
-        account.put_bytes += 1000;
-        assert!(!account.is_paid(2000, CHUNK_BYTES), "paid twice for the same");
-        assert!(!account.is_paid(3999, CHUNK_BYTES));
-        assert!(account.is_paid(4000, CHUNK_BYTES));
+        assert!(!is_paid(0, 1000));
+        assert!(!is_paid(2000, 0), "paid twice for the same");
+        assert!(!is_paid(3999, 0));
+        assert!(is_paid(4000, 0));
     }
 
     #[test]
-    fn who_puts_pays_for_no_more_than_a_chunk_of_what_was_removed() {
-        let mut account = Account { put_bytes: 500 * CHUNK_BYTES, ..Account::default() };
-        assert!(!account.is_paid(0, CHUNK_BYTES));
-        assert!(!account.is_paid(2 * CHUNK_BYTES - 1, CHUNK_BYTES));
-        assert!(account.is_paid(2 * CHUNK_BYTES, CHUNK_BYTES));
+    fn what_is_won_while_nobody_puts_lets_no_more_through_than_a_chunk() {
+        let mut account = Account::default();
+        account.earn(1 << 40, 1000);
+        account.spend(500);
+        assert_eq!(account.credit_bytes, 0);
     }
 }

@@ -1,6 +1,9 @@
 //! Room for records: in the chunk at hand, in the segment, in memory, and in what may be lost.
 
-use super::{Engine, Mode, REWRITE_CHUNKS, Settings, failure::TOKEN_BYTES_MAX, space::Taken};
+use super::{
+    Engine, Mode, REWRITE_CHUNKS, Settings, failure::TOKEN_BYTES_MAX, pacing::Allowance,
+    space::Taken,
+};
 use crate::{
     error::Error,
     format::{
@@ -88,18 +91,41 @@ impl<K: Keys> Engine<K> {
         if purpose == Purpose::Put && !self.is_open_for_puts()? {
             return Ok(Room::Wait);
         }
-        let next_ticket = self.next_ticket;
-        let Some(tail) = &mut self.open else { return Ok(Room::Wait) };
-        match tail.chunk_takes(needed.bytes) {
+        let is_put = purpose == Purpose::Put;
+        match self.open.as_ref().and_then(|tail| tail.chunk_takes(needed.bytes)) {
+            Some(true) if is_put => return Ok(self.go_on_in_chunk(needed.bytes)),
             Some(true) => return Ok(Room::Ready),
             Some(false) => self.close_chunk(),
             None => {}
         }
-        if purpose == Purpose::Put && self.is_behind() {
+        self.begin_chunk(needed, purpose)
+    }
+
+    /// Whether a put for which the chunk has room may be made.
+    fn go_on_in_chunk(&mut self, bytes: usize) -> Room {
+        if self.open.as_ref().is_some_and(|tail| tail.is_paid(bytes)) {
+            return Room::Ready;
+        }
+        let allowance = self.allowance(bytes);
+        if allowance == Allowance::Nothing {
+            return Room::Wait;
+        }
+        self.pay(allowance);
+        self.open.iter_mut().for_each(|tail| tail.allow(allowance.bytes()));
+        Room::Ready
+    }
+
+    fn begin_chunk(&mut self, needed: Needed, purpose: Purpose) -> Result<Room, Error> {
+        let allowance = match purpose {
+            Purpose::Put => self.allowance(needed.bytes),
+            // They cost nothing; the next put is to ask.
+            Purpose::Remove | Purpose::Rewrite => Allowance::Nothing,
+        };
+        if purpose == Purpose::Put && allowance == Allowance::Nothing {
             return Ok(Room::Wait);
         }
         self.reclaim();
-        let kept = if is_rewrite { 0 } else { REWRITE_CHUNKS };
+        let kept = if purpose == Purpose::Rewrite { 0 } else { REWRITE_CHUNKS };
         if self.buffers.len() <= kept {
             return Ok(Room::Wait);
         }
@@ -107,10 +133,12 @@ impl<K: Keys> Engine<K> {
         if self.open.as_ref().is_some_and(|tail| !tail.has_room(needed)) {
             return self.make_room(needed, purpose);
         }
-        let now_ms = self.now_ms;
+        let (next_ticket, now_ms) = (self.next_ticket, self.now_ms);
         if let (Some(tail), Some(buffer)) = (&mut self.open, self.buffers.pop()) {
             tail.fill(buffer, next_ticket, now_ms);
+            tail.allow(allowance.bytes());
         }
+        self.pay(allowance);
         Ok(Room::Ready)
     }
 
@@ -198,7 +226,6 @@ impl<K: Keys> Engine<K> {
             tail.close_chunk(next_ticket);
             self.counts.commits += 1;
             self.counts.commit_bytes += tail.end() - before;
-            self.compaction.account.put_bytes += tail.end() - before;
         }
     }
 }

@@ -33,6 +33,8 @@ struct Filling {
     offset: u64,
     buffer: Buffer,
     used: usize,
+    /// How far puts may go before it is to be looked whether moves are behind.
+    paid: usize,
     first_ticket: u64,
     since_ms: u64,
     /// Whether the segment has room for whatever the chunk may hold.
@@ -137,11 +139,12 @@ impl Tail {
         Some(filling.used + bytes <= filling.buffer.as_slice().len())
     }
 
-    /// Whether chunk and segment have room for `bytes` more: what nearly every put asks.
+    /// Whether chunk and segment have room for `bytes` more that may be put: what nearly every put
+    /// asks.
     #[inline]
     pub(super) fn takes(&self, bytes: usize) -> bool {
         let Some(filling) = &self.filling else { return false };
-        filling.has_room && filling.used + bytes <= filling.buffer.as_slice().len()
+        filling.has_room && filling.used + bytes <= filling.paid
     }
 
     /// Begins to fill `buffer`.
@@ -150,7 +153,20 @@ impl Tail {
         let bytes = buffer.as_slice().len();
         let has_room = self.has_room(Needed { bytes, records: bytes / RECORD_BYTES_MIN });
         let offset = self.end;
-        self.filling = Some(Filling { offset, buffer, used: 0, first_ticket, since_ms, has_room });
+        let (used, paid) = (0, 0);
+        self.filling =
+            Some(Filling { offset, buffer, used, paid, first_ticket, since_ms, has_room });
+    }
+
+    /// Has puts go on for so many bytes without a look whether moves are behind.
+    pub(super) fn allow(&mut self, bytes: usize) {
+        let Some(filling) = &mut self.filling else { return };
+        filling.paid = filling.used.saturating_add(bytes).min(filling.buffer.as_slice().len());
+    }
+
+    /// Whether a put of so many bytes needs no such look.
+    pub(super) fn is_paid(&self, bytes: usize) -> bool {
+        self.filling.as_ref().is_some_and(|filling| filling.used + bytes <= filling.paid)
     }
 
     /// Puts a record behind the others. Says where.

@@ -103,6 +103,31 @@ fn who_puts_pays_as_he_goes_when_much_is_owed() {
 }
 
 #[test]
+fn removes_cost_nothing_and_do_not_wait_when_much_is_owed() {
+    let mut log = Log::new(Mode::Async);
+    for at in 0..2000u32 {
+        log.put(&(at % 1000).to_le_bytes(), &[at as u8; 440]).unwrap();
+    }
+    log.engine.drain();
+    log.settle();
+    log.engine.settings.space_target_percent = 110;
+    log.engine.compaction.look_again();
+    let put = Put { key: b"key", value: &[7; 440], ..Put::default() };
+    let credit = |log: &Log| log.engine.compaction.account.credit_bytes();
+    // It may wait for something else.
+    while log.engine.put(&put, log.now_ms).unwrap() != Wrote::Wait || credit(&log) >= 0 {
+        log.step();
+    }
+    let before = credit(&log);
+    for key in 0..10u32 {
+        let removed = log.engine.remove(&key.to_le_bytes(), log.now_ms).unwrap();
+        assert!(matches!(removed, Removed::Done { .. }), "{removed:?}");
+    }
+    assert_eq!(log.engine.put(&put, log.now_ms).unwrap(), Wrote::Wait);
+    assert_eq!(credit(&log), before, "a remove was paid for");
+}
+
+#[test]
 fn space_returns_when_most_is_removed() {
     let mut log = compacting(Mode::Safe);
     for key in 0..600u32 {
