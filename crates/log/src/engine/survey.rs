@@ -1,8 +1,8 @@
 //! What all segments come to: how much lives in them, and which of them is best moved.
 //!
-//! There may be 65,536 of them. They are looked at in steps, so that nobody holds the lock for long,
-//! and what they come to is kept until something changes by a segment: a put asks for no more than
-//! a step. What changes meanwhile counts the next time.
+//! There may be 65,536 of them. They are looked at in steps, so that nobody holds the lock for
+//! long, and what they come to is kept until something changes by a segment: a put asks for no more
+//! than a step. What changes meanwhile counts the next time.
 //!
 //! Invariant: no segment has an older value than the floor says. It is forgotten when one may have.
 
