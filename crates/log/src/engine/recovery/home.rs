@@ -13,6 +13,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) manifest_bytes: Option<u64>,
+    pub(super) has_index: bool,
     pub(super) has_index_new: bool,
     pub(super) segments: BTreeMap<SegmentId, (DirectoryId, u64)>,
 }
@@ -33,6 +34,7 @@ pub(super) fn list(
                     }
                 }
                 (Ok(FileName::Manifest), HOME) => found.manifest_bytes = Some(entry.bytes),
+                (Ok(FileName::Index), HOME) => found.has_index = true,
                 (Ok(FileName::IndexNew), HOME) => found.has_index_new = true,
                 (Ok(_), HOME) => {}
                 _ => report.foreign(format!("{} of directory {}", entry.name, directory.0)),

@@ -116,10 +116,16 @@ impl<K: Keys> Engine<K> {
         if manifest.run >= RUNS_MAX {
             return Err(Error::SequencesUsedUp);
         }
+        let mut chain = Chain::default();
+        if found.has_index && manifest.clean_sequence == 0 {
+            // Of a stop that has found no room for its manifest, or of one long ago: it must not
+            // take the room of this one.
+            let file = File { directory: HOME, name: FileName::Index };
+            chain.push_tolerant(Action::Remove { file });
+        }
         manifest.run += 1;
         manifest.clean_sequence = 0;
         manifest.rows = manifest.rows.iter().map(|row| manifest::Row::of(row.segment)).collect();
-        let mut chain = Chain::default();
         chain.push_manifest(&manifest.encode());
         chain.perform(source.disk)?;
         report.run = manifest.run;

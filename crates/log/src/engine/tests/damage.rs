@@ -326,3 +326,18 @@ fn what_is_lost_is_named_by_every_open_even_one_that_came_to_no_end() {
         log = log.reopen();
     }
 }
+
+#[test]
+fn an_index_that_is_of_no_stop_takes_no_room_from_the_manifest() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"key", b"value").unwrap();
+    log.settle();
+    let file = File { directory: DirectoryId(0), name: FileName::Index };
+    // Of a stop that has found no room for its manifest.
+    log.disk.files.insert(file, vec![0; 512]);
+    log.disk.done.clear();
+    let mut log = log.reopen();
+    assert_eq!(log.value(b"key"), Some(b"value".to_vec()));
+    let at = |what: &str| log.disk.done.iter().position(|done| done == what);
+    assert!(at("remove index").is_some() && at("remove index") < at("create manifest.new"));
+}

@@ -140,7 +140,7 @@ fn space_returns_when_most_is_removed() {
         log.settle();
     }
     let after = log.engine.manifest().rows.len();
-    let needed = live(&log) as usize * 13 / 10 / (16 << 10) + 4 + 8;
+    let needed = live(&log) as usize * 13 / 10 / (16 << 10) + 2 + 8;
     assert!(
         after <= needed && after < before * 2 / 3,
         "{after} of {before} segments, {needed} needed"

@@ -22,7 +22,7 @@ fn space_returns_when_most_was_removed_before_anything_moved() {
     log.engine.compaction.look_again();
     log.settle();
     let after = log.engine.manifest().rows.len();
-    let needed = live(&log) as usize * 13 / 10 / (16 << 10) + 4 + 8;
+    let needed = live(&log) as usize * 13 / 10 / (16 << 10) + 2 + 8;
     assert!(before > 3 * needed, "{before} segments, {needed} needed");
     assert!(after <= needed, "{after} of {before} segments, {needed} needed");
     for key in 0..2000u32 {
