@@ -21,6 +21,7 @@ use crate::fault::{Counts, Kind, Rates};
 use directory::Directory;
 use file::File;
 pub use file::Moment;
+pub use harm::Full;
 
 /// What a device writes whole or not at all, unless it is torn.
 pub const SECTOR_BYTES: usize = 512;
@@ -58,6 +59,8 @@ pub struct Disk {
     directories: Vec<Directory>,
     /// Bytes that the files of each directory may take: directories are devices.
     capacities_bytes: Vec<usize>,
+    /// Whether a directory has no room for any write, also of what takes no more than it did.
+    refuses_writes: Vec<bool>,
     /// What a request that ends early has done a multiple of.
     block_bytes: usize,
 }
@@ -74,6 +77,7 @@ impl Disk {
             homes: Vec::new(),
             directories: vec![Directory::default(); directories],
             capacities_bytes: vec![capacity_bytes; directories],
+            refuses_writes: vec![false; directories],
             block_bytes: SECTOR_BYTES,
         }
     }
@@ -103,6 +107,12 @@ impl Disk {
     /// Counts what happens beside the disk, such as a process that stops.
     pub fn count(&mut self, kind: Kind) {
         self.counts.add(kind);
+    }
+
+    /// How many directories there are.
+    #[must_use]
+    pub fn directories(&self) -> usize {
+        self.directories.len()
     }
 
     /// Bytes that the files of a directory may take.
@@ -271,8 +281,9 @@ impl Disk {
     /// [`Refusal::NoSpace`]; [`Refusal::Io`], and then some of them may be written.
     pub fn write(&mut self, file: FileId, offset: usize, bytes: &[u8]) -> Result<usize, Refusal> {
         let grows = (offset + bytes.len()).saturating_sub(self.len(file));
-        if grows > 0 {
-            if grows > self.room(file) {
+        let is_refused = self.refuses_writes[self.homes[file.0].0];
+        if grows > 0 || is_refused {
+            if is_refused || grows > self.room(file) {
                 self.counts.add(Kind::NoSpace);
                 return Err(Refusal::NoSpace);
             }

@@ -8,7 +8,7 @@ use base::random::Random;
 use log::plan::{self, Action, Failure, Found, Outcome, Plan, Token};
 
 use crate::{
-    disk::{DirectoryId, Disk, FileId, Moment, Refusal},
+    disk::{DirectoryId, Disk, FileId, Full, Moment, Refusal},
     fault::Kind,
 };
 
@@ -23,6 +23,18 @@ pub struct Machine {
     /// How many are performed before it stops.
     stops_after: u64,
     has_stopped: bool,
+    /// How its disk fills up.
+    fills: Option<Fills>,
+    is_full: bool,
+}
+
+/// How a disk fills up.
+#[derive(Clone, Copy, Debug)]
+struct Fills {
+    /// Behind so many actions.
+    after: u64,
+    directories: &'static [usize],
+    full: Full,
 }
 
 /// A plan under way.
@@ -54,6 +66,8 @@ impl Machine {
             performed: 0,
             stops_after: u64::MAX,
             has_stopped: false,
+            fills: None,
+            is_full: false,
         }
     }
 
@@ -77,6 +91,35 @@ impl Machine {
     #[must_use]
     pub fn has_stopped(&self) -> bool {
         self.has_stopped
+    }
+
+    /// When it has performed so many more actions, these directories are full.
+    pub fn fill_after(&mut self, actions: u64, directories: &'static [usize], full: Full) {
+        let after = self.performed.saturating_add(actions);
+        self.fills = Some(Fills { after, directories, full });
+        self.fill_if_due();
+    }
+
+    fn fill_if_due(&mut self) {
+        let Some(fills) = self.fills.take_if(|fills| self.performed >= fills.after) else { return };
+        for directory in fills.directories {
+            self.disk.fill(DirectoryId(*directory), fills.full);
+        }
+        self.is_full = true;
+    }
+
+    /// Whether its disk is full.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// From now on each directory has so much room.
+    pub fn make_room(&mut self, capacity_bytes: usize) {
+        (self.fills, self.is_full) = (None, false);
+        for directory in (0..self.disk.directories()).map(DirectoryId) {
+            self.disk.empty(directory, capacity_bytes);
+        }
     }
 
     /// How many plans are under way.
@@ -138,6 +181,7 @@ impl Machine {
             let text = "the machine has stopped".to_owned();
             return Outcome::Failed(Failure::Io { code: EIO, text }, buffer);
         }
+        self.fill_if_due();
         self.performed += 1;
         self.act(action, began)
     }

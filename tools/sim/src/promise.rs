@@ -84,6 +84,14 @@ pub struct Loss {
 struct Entry {
     version: Version,
     acknowledged_ms: Option<u64>,
+    /// After a crash it was not seen: nobody knows whether because of a value that had expired.
+    is_either: bool,
+}
+
+impl Entry {
+    fn new(version: Version) -> Self {
+        Self { version, acknowledged_ms: None, is_either: false }
+    }
 }
 
 /// The histories of all keys.
@@ -105,7 +113,7 @@ impl Promises {
 
     /// A version takes effect.
     pub fn publish(&mut self, key: u64, version: Version) {
-        let entry = Entry { version, acknowledged_ms: None };
+        let entry = Entry::new(version);
         let history = self.history(key);
         let before = history.last().map_or(Version::NEVER, |entry| entry.version);
         history.push(entry);
@@ -205,8 +213,12 @@ impl Promises {
             Some(Loss { version: entry.version, acknowledged_ms })
         });
         let lost = lost.collect();
+        let mut found_all = history.iter().filter(|entry| fits(entry));
+        let has_value = history[found].version.value_len.is_some();
+        let is_either = found_all
+            .any(|entry| entry.is_either || entry.version.value_len.is_some() != has_value);
         let mut kept = history[found];
-        kept.acknowledged_ms = None;
+        (kept.acknowledged_ms, kept.is_either) = (None, is_either);
         *history = vec![kept];
         self.forget_seen(key);
         Ok(lost)
@@ -226,6 +238,13 @@ impl Promises {
         !self.unsure.contains_key(&key)
     }
 
+    /// Whether a key is not there, and may have a value that has expired or none.
+    #[must_use]
+    pub fn is_either(&self, key: u64) -> bool {
+        let newest = self.histories.get(&key).and_then(|history| history.last());
+        newest.is_some_and(|entry| entry.is_either)
+    }
+
     /// The store has named the loss of this key: it may show nothing of it.
     pub fn forget(&mut self, key: u64) {
         self.histories.remove(&key);
@@ -234,7 +253,7 @@ impl Promises {
 
     /// The store has named a loss, and the key is what it once was.
     pub fn restart(&mut self, key: u64, version: Version) {
-        self.histories.insert(key, vec![Entry { version, acknowledged_ms: None }]);
+        self.histories.insert(key, vec![Entry::new(version)]);
         self.forget_seen(key);
     }
 
@@ -244,7 +263,7 @@ impl Promises {
     }
 
     fn history(&mut self, key: u64) -> &mut Vec<Entry> {
-        let never = || vec![Entry { version: Version::NEVER, acknowledged_ms: None }];
+        let never = || vec![Entry::new(Version::NEVER)];
         self.histories.entry(key).or_insert_with(never)
     }
 

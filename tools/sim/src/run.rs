@@ -26,7 +26,7 @@ use base::random::Random;
 use log::{
     engine::{Drain, Engine, Mark, Mode, Reading, Upload},
     index::Keyed,
-    plan::Token,
+    plan::{SegmentId, Token},
 };
 
 use self::{
@@ -119,6 +119,12 @@ pub struct Run {
     unread: Unread,
     /// Where the records of each version were seen: segment and offset.
     places: BTreeMap<Number, Vec<(u32, u64)>>,
+    /// How often each version was seen elsewhere than before.
+    moves: BTreeMap<Number, u64>,
+    /// Segments that are used anew since: no version is there any more.
+    used_anew: Vec<SegmentId>,
+    /// Every key is being looked at: what was promised may have been where it is named.
+    is_checking: bool,
     deeds: BTreeMap<&'static str, u64>,
     trace: bool,
 }
@@ -170,6 +176,9 @@ impl Run {
             named: Vec::new(),
             unread: Unread::default(),
             places: BTreeMap::new(),
+            moves: BTreeMap::new(),
+            used_anew: Vec::new(),
+            is_checking: false,
             deeds: BTreeMap::new(),
             trace: false,
             scenario,
@@ -247,9 +256,13 @@ impl Run {
         let before = log.counts();
         log.tell_wall_ms(self.now_ms);
         while let Some(plan) = log.poll(self.now_ms) {
+            self.used_anew.extend(loss::used_anew(&plan.action, self.scenario.block_bytes));
             self.machine.submit(plan);
         }
         let rewritten = log.counts().rewritten - before.rewritten;
+        if !self.is_checking {
+            self.forget_places();
+        }
         if rewritten > 0 {
             let is_full = self.scenario.class == Class::Full;
             let deed = if is_full { "rewritten on a full disk" } else { "rewritten" };

@@ -3,8 +3,10 @@
 //! [`every_crash`] plays a short script and stops the machine after each of its actions; a
 //! [`Specimen`] is what such a script leaves, whose files are cut off at each length, are missing,
 //! and have each bit flipped. After each of these the log is opened and every key looked at.
-//! [`orders`] does all that may bring back what was removed, in every order.
+//! [`full`] has the disk be full from any of these actions on. [`orders`] does all that may bring
+//! back what was removed, in every order.
 
+pub mod full;
 pub mod orders;
 mod player;
 mod specimen;
@@ -29,6 +31,9 @@ const KEYS: u64 = 5;
 
 /// Rounds of the script that has segments be compacted.
 const ROUNDS: u64 = 16;
+
+/// How much a log that is compacted may take, in percent of what lives in it.
+const SPACE_TARGET_PERCENT: u32 = 110;
 
 /// The time at which all of it happens.
 const NOW_MS: u64 = 1_000_000;
@@ -91,20 +96,13 @@ impl Moved {
 pub type Problem = String;
 
 impl Player {
-    /// A script for a log that is compacted: in each segment something lives on beside what is
-    /// written again and again, among it a large value; keys are removed, and expire.
+    /// The script for a log that is compacted.
     fn play_moves(&mut self) -> Result<(), Problem> {
         self.open()?;
         for round in 0..ROUNDS {
-            match round % 4 {
-                0 => self.write(2, Some(1300))?,
-                1 => self.write(KEYS + round / 4, Some(60))?,
-                2 => self.write_until(0, Some(30), self.now_ms + 2)?,
-                _ if self.promises.newest(1).is_absent(self.now_ms) => self.write(1, Some(40))?,
-                _ => self.write(1, None)?,
-            }
-            for _ in 0..3 {
-                self.write(KEYS - 1, Some(500))?;
+            for (key, len, lives_ms) in writes_of(round) {
+                let expires_ms = if lives_ms > 0 { self.now_ms + lives_ms } else { 0 };
+                self.write_until(key, len, expires_ms)?;
             }
             self.now_ms += 1;
         }
@@ -132,6 +130,25 @@ impl Player {
     }
 }
 
+/// A key, how long its value is or none to remove it, and how many milliseconds it lives, if it
+/// expires.
+type Write = (u64, Option<usize>, u64);
+
+/// What a log is used for that is compacted: in each segment something lives on beside what is
+/// written again and again, among it a large value; keys are removed, and expire.
+fn writes_of(round: u64) -> impl Iterator<Item = Write> {
+    let removes = !(round / 4).is_multiple_of(2);
+    let first = match round % 4 {
+        0 => (2, Some(1300), 0),
+        1 => (KEYS + round / 4, Some(60), 0),
+        2 => (0, Some(30), 2),
+        _ if removes => (1, None, 0),
+        _ => (1, Some(40), 0),
+    };
+    let again = (KEYS - 1, Some(500), 0);
+    [first, again, again, again].into_iter()
+}
+
 /// What a small log is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
@@ -146,7 +163,7 @@ impl Script {
         let mut scenario = scenario(seed);
         if self == Self::Moves {
             scenario.keys = (KEYS + ROUNDS / 4) as u32;
-            scenario.settings.space_target_percent = 110;
+            scenario.settings.space_target_percent = SPACE_TARGET_PERCENT;
         }
         Player::with(scenario)
     }

@@ -3,7 +3,35 @@
 use super::{DirectoryId, Disk, FileId, SECTOR_BYTES, file::File};
 use crate::fault::Kind;
 
+/// How full a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// It has room for small files, and not for one of so many bytes.
+    Below(usize),
+    /// Nothing grows.
+    Growth,
+    /// And nothing is written to either: each write takes other blocks than those that were there.
+    Writes,
+}
+
 impl Disk {
+    /// From now on the device of a directory is full.
+    pub fn fill(&mut self, directory: DirectoryId, full: Full) {
+        let used = self.used_bytes(directory);
+        let capacity_bytes = match full {
+            Full::Below(bytes) => used + bytes - 1,
+            Full::Growth | Full::Writes => 0,
+        };
+        self.set_capacity(directory, capacity_bytes);
+        self.refuses_writes[directory.0] = full == Full::Writes;
+    }
+
+    /// From now on the device of a directory has that much room.
+    pub fn empty(&mut self, directory: DirectoryId, capacity_bytes: usize) {
+        self.set_capacity(directory, capacity_bytes);
+        self.refuses_writes[directory.0] = false;
+    }
+
     /// The machine stops and starts: what was not flushed is kept, lost or torn.
     pub fn crash(&mut self) {
         const SURVIVES_OF_256: [u32; 5] = [0, 32, 128, 224, 256];

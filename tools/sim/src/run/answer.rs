@@ -162,7 +162,7 @@ impl Run {
             Outcome::Read(buffer, count) => (buffer, count),
             Outcome::Failed(failure, _) => {
                 let error = fetch.readings[0].failed(failure);
-                return self.refused_get(key, &error, fetch.is_check);
+                return self.refused_get((key, fetch.newest), &error, fetch.is_check);
             }
             other => return Err(format!("a read has the outcome {other:?}")),
         };
@@ -174,7 +174,7 @@ impl Run {
         }
         fetch.tries = 0;
         match reading.finish(&buffer.as_slice()[..count]) {
-            Err(error) => self.refused_get(key, &error, fetch.is_check),
+            Err(error) => self.refused_get((key, fetch.newest), &error, fetch.is_check),
             Ok(Fetched::Value(record)) => {
                 if record.flags != client::flags(version_of(record.value, record.flags)) {
                     return Err(format!("key {key} has flags {}", record.flags));
@@ -188,7 +188,7 @@ impl Run {
                     return self.read(&fetch, None);
                 }
                 match self.log_mut().parts(&reading, &parts) {
-                    Err(error) => self.refused_get(key, &error, fetch.is_check),
+                    Err(error) => self.refused_get((key, fetch.newest), &error, fetch.is_check),
                     Ok(readings) => {
                         self.fetch(Fetch { readings, parts: Some(Vec::new()), ..fetch });
                         Ok(())
@@ -230,10 +230,11 @@ impl Run {
         if is_explained { Ok(()) } else { Err(format!("refused without a reason: {error}")) }
     }
 
-    /// A get has ended with an error: is there a reason?
+    /// A get has ended with an error, which has begun when that was the newest version: is there a
+    /// reason?
     pub(super) fn refused_get(
         &mut self,
-        key: u64,
+        (key, newest): (u64, Number),
         error: &Error,
         is_check: bool,
     ) -> Result<(), String> {
@@ -242,6 +243,8 @@ impl Run {
         let is_explained = match error {
             Error::Disk { .. } => self.scenario.class != Class::Full,
             Error::Unflushed => self.may_fail(),
+            // What was written since the log was opened it can show.
+            _ if self.unread.is_new(key, newest) => self.has_lied(),
             // A part of a large value may lie in a segment whose header could not be read.
             Error::Unreachable { .. } if self.unread.is_any() => true,
             // The error names the place.

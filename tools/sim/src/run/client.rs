@@ -179,7 +179,7 @@ impl Run {
     }
 
     pub(super) fn publish(&mut self, key: u64, version: Version) {
-        self.unread.overwritten(key);
+        self.unread.overwritten(key, version.number);
         self.promises.publish(key, version);
         self.ever.entry(key).or_default().push(version);
         self.note_place(key, version.number);
@@ -222,7 +222,7 @@ impl Run {
                 // Such a key was never written.
                 Err(Error::Key(_)) => (None, None, None),
                 Ok(Get::Memory { stored, wait }) => (Some(stored.value), stored.parts, wait),
-                Err(error) => return self.refused_get(key, &error, is_check),
+                Err(error) => return self.refused_get((key, newest), &error, is_check),
             };
             if let Some((_, readings)) = parts {
                 let (asked_ms, parts, tries) = (now_ms, Some(Vec::new()), 0);

@@ -21,6 +21,18 @@ const MANIFEST_BLOCKS: usize = 8;
 /// Keys of what fills it up, beside those that clients use.
 pub(super) const FILLING_KEYS: u64 = 300;
 
+/// What removes are counted as that a full disk has taken, and those that it has not.
+pub(super) const REMOVES: &str = "removes on a full disk";
+pub(super) const REMOVES_REFUSED: &str = "removes refused on a full disk";
+
+/// What came of a write that was not refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tried {
+    Done,
+    /// There is no such key, or it cannot be had.
+    Absent,
+}
+
 impl Run {
     /// A device fills up or is given room.
     pub(super) fn change_capacity(&mut self) {
@@ -45,16 +57,23 @@ impl Run {
         let is_full = loop {
             let Some(key) = filled.next() else { break false };
             match self.write_now(key, Some(self.scenario.part_bytes as usize))? {
-                Ok(()) => {}
+                Ok(_) => {}
                 Err(Error::NoRoom) => break true,
                 Err(error) => return self.refused(&error),
             }
         };
+        let mut has_removed = self.has_no_reserve();
         for key in (0..keys).chain(filling.start..filled.start) {
             match self.write_now(key, None)? {
-                Ok(()) if is_full => self.count("removes on a full disk"),
-                Ok(()) => {}
-                Err(Error::NoRoom) => self.count("removes refused on a full disk"),
+                Ok(Tried::Absent) => {}
+                Ok(Tried::Done) => {
+                    has_removed = true;
+                    self.count(if is_full { REMOVES } else { "removes on a disk that has room" });
+                }
+                Err(Error::NoRoom) if has_removed => self.count(REMOVES_REFUSED),
+                Err(Error::NoRoom) => {
+                    return Err("the first remove on a full disk is refused".to_owned());
+                }
                 Err(error) => return self.refused(&error),
             }
         }
@@ -62,7 +81,7 @@ impl Run {
         for key in 0..keys {
             for attempt in 0.. {
                 match self.write_now(key, Some(20))? {
-                    Ok(()) => break,
+                    Ok(_) => break,
                     // It does not know yet.
                     Err(Error::NoRoom) if attempt < TURNS_MAX => self.turn()?,
                     Err(error) => {
@@ -80,6 +99,12 @@ impl Run {
         Ok(())
     }
 
+    /// Whether removes before, or crashes, have taken the segments that are kept for them.
+    fn has_no_reserve(&mut self) -> bool {
+        let kept = if self.scenario.settings.space_target_percent == 0 { 1 } else { 3 };
+        self.log_mut().space().free <= kept
+    }
+
     /// Gives each directory room for so many segments beside what it has.
     fn set_room(&mut self, segments: usize) {
         let bytes =
@@ -95,9 +120,9 @@ impl Run {
     }
 
     /// Puts a value or removes it, as soon as that is not to wait any more.
-    fn write_now(&mut self, key: u64, len: Option<usize>) -> Result<Result<(), Error>, String> {
+    fn write_now(&mut self, key: u64, len: Option<usize>) -> Result<Result<Tried, Error>, String> {
         if len.is_some() && !self.grow_for(key)? {
-            return Ok(Ok(()));
+            return Ok(Ok(Tried::Absent));
         }
         let version = Version { expires_ms: 0, ..self.version(len) };
         let bytes = value(version.number, len.unwrap_or(0));
@@ -109,7 +134,9 @@ impl Run {
                 log.put(&client::put_of(&name, &bytes, version), now_ms)
             } else {
                 match log.remove(&name, now_ms) {
-                    Ok(Removed::Absent { .. }) | Err(Error::Key(_)) => return Ok(Ok(())),
+                    Ok(Removed::Absent { .. }) | Err(Error::Key(_)) => {
+                        return Ok(Ok(Tried::Absent));
+                    }
                     Ok(Removed::Wait) => Ok(Wrote::Wait),
                     Ok(Removed::Done { sequence, mark }) => Ok(Wrote::Done { sequence, mark }),
                     Err(error) => Err(error),
@@ -119,7 +146,7 @@ impl Run {
                 Ok(Wrote::Wait) => self.turn()?,
                 Ok(done) => {
                     self.wrote(key, version, done);
-                    return Ok(Ok(()));
+                    return Ok(Ok(Tried::Done));
                 }
                 Err(error) => return Ok(Err(error)),
             }

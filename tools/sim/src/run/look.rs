@@ -20,24 +20,25 @@ pub(crate) fn value_of(
         Err(Error::Key(_)) => return Ok(None),
         got => got?,
     };
-    let reading = match got {
+    let (mut whole, parts) = match got {
         Get::Absent { .. } | Get::Wait => return Ok(None),
-        Get::Memory { stored, .. } => return Ok(Some(stored.value)),
-        Get::Read(reading) => reading,
-    };
-    let bytes = read(&reading, perform)?;
-    let parts = match reading.finish(&bytes)? {
-        Fetched::Value(record) => {
-            let is_there = record.expiry_ms == 0 || record.expiry_ms > now_ms;
-            return Ok(is_there.then(|| record.value.to_vec()));
+        Get::Memory { stored, .. } => {
+            (stored.value, stored.parts.map_or_else(Vec::new, |(_, parts)| parts))
         }
-        Fetched::Head(record, _) if record.expiry_ms != 0 && record.expiry_ms <= now_ms => {
-            return Ok(None);
+        Get::Read(reading) => {
+            let bytes = read(&reading, perform)?;
+            match reading.finish(&bytes)? {
+                Fetched::Value(record) | Fetched::Head(record, _)
+                    if record.expiry_ms != 0 && record.expiry_ms <= now_ms =>
+                {
+                    return Ok(None);
+                }
+                Fetched::Value(record) => (record.value.to_vec(), Vec::new()),
+                Fetched::Head(_, parts) => (Vec::new(), log.parts(&reading, &parts)?),
+                Fetched::Part(_) => (Vec::new(), Vec::new()),
+            }
         }
-        Fetched::Head(_, parts) => log.parts(&reading, &parts)?,
-        Fetched::Part(_) => Vec::new(),
     };
-    let mut whole = Vec::new();
     for reading in parts {
         let bytes = read(&reading, perform)?;
         if let Fetched::Part(part) = reading.finish(&bytes)? {

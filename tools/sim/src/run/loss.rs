@@ -1,11 +1,12 @@
 //! What may be lost, and what must be named: the rules of a run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use log::{
     engine::Report,
+    format::segment::HEADER_COPIES,
     keys::Keys as _,
-    plan::{File, FileName, SegmentId},
+    plan::{Action, File, FileName, SegmentId},
     position::{Entry, UNIT_BYTES},
 };
 
@@ -67,7 +68,7 @@ impl Run {
             return Err(format!("key {key}: version {promised} is not there, and is not named"));
         }
         self.count("keys hidden by what could not be read");
-        self.unread.hide(key, newest.number, shown);
+        self.unread.hide(key, newest.number, Some(shown));
         Ok(())
     }
 
@@ -76,16 +77,17 @@ impl Run {
     pub(super) fn may_show_older(&self, key: u64) -> bool {
         let promised = self.promises.oldest(key).map_or(0, |version| version.number);
         let places = self.places.get(&promised).map_or(&[][..], Vec::as_slice);
-        let is_named = places.iter().any(|place| self.unread.names(*place));
+        // What is named as torn was never durable.
+        let is_named = places.iter().any(|place| self.unread.has_damage_at(*place));
         // Or what came after it was durable, although nobody was told, and has freed its segment.
         is_named || self.has_unread_after(key, promised)
     }
 
     /// Notes that the newest version of a key may be back after the next open, and an older one
-    /// cannot be read.
+    /// cannot be read: the log says why, and shows nothing else.
     pub(super) fn hide_unreadable(&mut self, key: u64) {
         let newest = self.promises.newest(key).number;
-        self.unread.hide(key, newest, Version::NEVER);
+        self.unread.hide(key, newest, None);
     }
 
     /// Whether something could not be read where a version of the key is that came after this one.
@@ -124,11 +126,16 @@ impl Run {
         found.is_some() || seen.is_none()
     }
 
-    /// Whether a place of the key's promised version is within something that the log has named; a
-    /// segment to which no write ever came has nothing that could be named.
+    /// Whether a place of the key's promised version, or of one that came after it, is within
+    /// something that the log has named; a segment to which no write ever came has nothing that
+    /// could be named.
     fn is_named(&mut self, key: u64) -> bool {
         let Some(promised) = self.promises.oldest(key) else { return true };
-        let places = self.places.get(&promised.number).cloned().unwrap_or_default();
+        let ever = self.ever.get(&key).map_or(&[][..], Vec::as_slice);
+        let after = ever.iter().map(|it| it.number).filter(|number| *number > promised.number);
+        let numbers = after.chain([promised.number]);
+        let places: Vec<_> =
+            numbers.filter_map(|number| self.places.get(&number)).flatten().copied().collect();
         places.iter().any(|place| {
             self.named.iter().any(|named| named.covers(*place)) || self.is_blank(place.0)
         })
@@ -151,14 +158,39 @@ impl Run {
         }
     }
 
+    /// How often a version has moved, as far as that was seen.
+    pub(super) fn moves(&self, version: &Version) -> u64 {
+        self.moves.get(&version.number).copied().unwrap_or(0)
+    }
+
+    /// Where the newest record of a key is.
+    fn place(&self, key: u64) -> Option<(u32, u64)> {
+        let log = self.log.as_ref()?;
+        let hash = log.index().hash(&client::name(key)).ok()?;
+        log.index().get(hash).map(|entry| place_of(entry, self.scenario.segment_bytes))
+    }
+
+    /// Forgets the places in segments that are used anew: what was there is elsewhere, or nobody
+    /// needs it.
+    pub(super) fn forget_places(&mut self) {
+        let used_anew = std::mem::take(&mut self.used_anew);
+        if used_anew.is_empty() {
+            return;
+        }
+        for places in self.places.values_mut() {
+            places.retain(|(of, _)| used_anew.iter().all(|segment| segment.0 != *of));
+        }
+        self.note_places();
+    }
+
     /// Notes where the newest record of a key is, as that of this version.
     pub(super) fn note_place(&mut self, key: u64, number: Number) {
-        let Some(log) = &self.log else { return };
-        let hash = log.index().hash(&client::name(key));
-        let Some(entry) = hash.ok().and_then(|hash| log.index().get(hash)) else { return };
-        let place = place_of(entry, self.scenario.segment_bytes);
+        let Some(place) = self.place(key) else { return };
         let places = self.places.entry(number).or_default();
         if !places.contains(&place) {
+            if !places.is_empty() {
+                *self.moves.entry(number).or_default() += 1;
+            }
             places.push(place);
         }
     }
@@ -191,10 +223,10 @@ pub(super) struct Unread {
     named: Vec<Named>,
     /// Those of these that are no ends of tails.
     damaged: Vec<Named>,
-    /// By key: its newest version, and what the log shows.
-    shown: BTreeMap<u64, (Number, Version)>,
-    /// Keys of these that were written since.
-    overwritten: BTreeSet<u64>,
+    /// By key: its newest version, and what the log shows, if it is not an error.
+    shown: BTreeMap<u64, (Number, Option<Version>)>,
+    /// Keys that were written since, and the first version of each.
+    overwritten: BTreeMap<u64, Number>,
 }
 
 impl Unread {
@@ -209,27 +241,28 @@ impl Unread {
         !self.named.is_empty()
     }
 
-    fn names(&self, place: (u32, u64)) -> bool {
-        self.named.iter().any(|named| named.covers(place))
-    }
-
     fn has_damage_at(&self, place: (u32, u64)) -> bool {
         self.damaged.iter().any(|damaged| damaged.covers(place))
     }
 
     /// Notes that a log which does not know the newest version of a key shows another one.
-    fn hide(&mut self, key: u64, newest: Number, shown: Version) {
+    fn hide(&mut self, key: u64, newest: Number, shown: Option<Version>) {
         self.shown.insert(key, (newest, shown));
     }
 
-    /// Notes that the log knows the newest version of a key again.
-    pub(super) fn overwritten(&mut self, key: u64) {
-        self.overwritten.insert(key);
+    /// Notes that the log knows the newest version of a key, if it did not.
+    pub(super) fn overwritten(&mut self, key: u64, number: Number) {
+        self.overwritten.entry(key).or_insert(number);
+    }
+
+    /// Whether this version of a key is one that was written since.
+    pub(super) fn is_new(&self, key: u64, version: Number) -> bool {
+        self.overwritten.get(&key).is_some_and(|first| version >= *first)
     }
 
     /// Whether the log does not know the newest version of a key.
     pub(super) fn hides(&self, key: u64) -> bool {
-        self.shown.contains_key(&key) && !self.overwritten.contains(&key)
+        self.shown.contains_key(&key) && !self.overwritten.contains_key(&key)
     }
 
     /// Whether a read that began when `since` was the newest version shows what it does because the
@@ -241,9 +274,8 @@ impl Unread {
         seen: Option<&[u8]>,
         times: (u64, u64),
     ) -> bool {
-        self.shown
-            .get(&key)
-            .is_some_and(|(newest, shown)| *newest == since && shown.may_look_like(seen, times))
+        let Some((newest, Some(shown))) = self.shown.get(&key) else { return false };
+        *newest == since && shown.may_look_like(seen, times)
     }
 }
 
@@ -251,6 +283,15 @@ impl Unread {
 pub(crate) fn place_of(entry: Entry, segment_bytes: u64) -> (u32, u64) {
     let at = entry.position.units() * u64::from(UNIT_BYTES);
     (u32::try_from(at / segment_bytes).unwrap_or(u32::MAX), at % segment_bytes)
+}
+
+/// The segment that is used anew, if an action is a write of its header.
+pub(super) fn used_anew(action: &Action, block_bytes: u32) -> Option<SegmentId> {
+    let Action::Write { file: File { name: FileName::Segment(segment), .. }, offset, .. } = action
+    else {
+        return None;
+    };
+    (*offset < HEADER_COPIES * u64::from(block_bytes)).then_some(*segment)
 }
 
 /// Something that a log has named as damaged or torn.

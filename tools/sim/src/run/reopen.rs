@@ -153,6 +153,8 @@ impl Run {
         self.ever.clear();
         self.named.clear();
         self.places.clear();
+        self.moves.clear();
+        self.used_anew.clear();
         let opened = open(&self.scenario, &mut self.machine, self.now_ms);
         let (log, _) = opened.map_err(|error| format!("an empty disk: {error}"))?;
         self.log = Some(log);
@@ -248,6 +250,7 @@ impl Run {
     /// Every key, as it is after the log was opened.
     pub(super) fn check_all(&mut self) -> Result<(), String> {
         self.lost.clear();
+        self.is_checking = true;
         let keys: Vec<u64> = (0..u64::from(self.scenario.keys)).collect();
         let rates = self.scenario.rates.clone();
         self.machine.disk().set_rates(rates.with(Kind::ReadError, 0));
@@ -255,6 +258,8 @@ impl Run {
             self.look_up(key, true)?;
         }
         self.settle_fetches()?;
+        self.is_checking = false;
+        self.forget_places();
         self.machine.disk().set_rates(self.scenario.rates.clone());
         self.check_batches()?;
         self.check_losses()

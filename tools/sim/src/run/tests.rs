@@ -3,7 +3,10 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use super::{Run, Summary, Violation};
+use super::{
+    Run, Summary, Violation,
+    full::{REMOVES, REMOVES_REFUSED},
+};
 use crate::{fault::Kind, scenario::Scenario};
 
 /// Runs of 1,000 operations each; about 10 ms a run.
@@ -57,6 +60,8 @@ fn seeds_hold() {
         assert!(count >= FEWEST, "{count} {deed}");
     }
     assert!(summary.faults.of(Kind::RecoveryCrash) > SEEDS, "too few crashes during recovery");
+    let of = |deed| summary.deeds.get(deed).copied().unwrap_or(0);
+    assert!(of(REMOVES_REFUSED) < of(REMOVES), "removes are refused on a full disk");
 }
 
 /// A kind of fault, or a deed, that all runs together have met less often was not tested.
@@ -76,7 +81,7 @@ const DEEDS: [&str; 39] = [
     "iterations that went on",
     "keys listed",
     "puts again after a full disk",
-    "removes on a full disk",
+    REMOVES,
     "segments freed",
     "segments freed on a full disk",
     "files removed",
@@ -113,21 +118,6 @@ fn soak_seeds_hold() {
         Err(violation) => panic!("{violation}"),
     };
     println!("{summary}");
-}
-
-/// Seeds that have failed once, while the log or the simulation was being written.
-const FAILED_ONCE: [u64; 23] = [
-    83, 137, 213, 383, 559, 769, 1148, 1660, 1700, 1703, 1838, 2097, 2415, 3380, 3665, 5234, 6301,
-    6543, 7004, 7105, 8621, 8749, 9874,
-];
-
-#[test]
-fn seeds_that_failed_once_hold() {
-    for seed in FAILED_ONCE {
-        if let Err(violation) = Run::new(Scenario::new(seed)).run() {
-            panic!("{violation}");
-        }
-    }
 }
 
 #[test]

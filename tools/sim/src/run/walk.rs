@@ -37,8 +37,9 @@ type Pair = (Vec<u8>, Vec<u8>);
 #[derive(Debug)]
 pub(super) struct Walk {
     begun_ms: u64,
-    /// The newest version of each key when it began, if that was durable.
-    before: BTreeMap<u64, Version>,
+    /// The newest version of each key when it began, if that was durable, and how often
+    /// it had moved.
+    before: BTreeMap<u64, (Version, u64)>,
     /// Keys that were shown since it began, or went on from its end.
     shown: BTreeSet<u64>,
     /// All of them.
@@ -88,8 +89,8 @@ impl Run {
             if is_enough || walk.rounds > 0 && missing.is_none() {
                 return Ok(());
             }
-            if let Some((key, version)) = missing
-                && (!walk.has_paused || walk.rounds == ROUNDS_MAX)
+            if let Some((key, version, has_moved)) = missing
+                && (!walk.has_paused || !has_moved || walk.rounds == ROUNDS_MAX)
             {
                 return Err(format!("key {key} was {version:?} all the time, and is not shown"));
             }
@@ -114,7 +115,7 @@ impl Run {
             let version = self.promises.newest(key);
             // A large value may have got its head meanwhile.
             if version.number == number {
-                before.insert(key, version);
+                before.insert(key, (version, self.moves(&version)));
             }
         }
         Ok(Walk {
@@ -287,28 +288,34 @@ impl Run {
     fn shown(&mut self, walk: &mut Walk, key: u64, value: &[u8]) -> Result<(), String> {
         self.count("records shown");
         self.tell(|_| format!("shown: key {key}"));
-        if !walk.shown.insert(key) && !walk.has_failed && !self.has_lied() {
+        // What was shown before a crash may be shown as something older, behind an open that could
+        // not read all.
+        let may_repeat = walk.has_failed && walk.has_paused || self.has_lied();
+        if !walk.shown.insert(key) && !may_repeat {
             return Err(format!("key {key} is shown twice"));
         }
         walk.ever_shown.insert(key);
-        let before = walk.before.get(&key).map_or(0, |version| version.number);
+        let before = walk.before.get(&key).map_or(0, |(version, _)| version.number);
         let newest = self.promises.newest(key).number;
         let since = if self.unread.hides(key) { newest } else { before };
         self.seen(key, (since, walk.begun_ms), Some(value), None)
     }
 
-    /// A key that nobody has written since the iteration began, and that was not shown.
-    fn missing(&mut self, walk: &Walk) -> Option<(u64, Version)> {
+    /// A key that nobody has written since the iteration began, and that was not shown; and whether
+    /// it was moved since. One that was not at first.
+    fn missing(&self, walk: &Walk) -> Option<(u64, Version, bool)> {
         let now_ms = self.now_ms;
         let is_unwritten = |key: &u64, version: &Version| {
             let last = self.ever.get(key).and_then(|versions| versions.last());
             last.is_some_and(|last| last.number == version.number)
         };
-        let is_missing = |(key, version): &(&u64, &Version)| {
+        let missing = walk.before.iter().filter(|(key, (version, _))| {
             let is_there = !version.is_absent(now_ms) && is_unwritten(key, version);
             is_there && !walk.ever_shown.contains(key)
-        };
-        walk.before.iter().find(is_missing).map(|(key, version)| (*key, *version))
+        });
+        let missing =
+            missing.map(|(key, (version, moves))| (*key, *version, self.moves(version) != *moves));
+        missing.min_by_key(|(.., has_moved)| *has_moved)
     }
 
     fn refused_walk(&mut self, error: &Error) -> Result<(), String> {
@@ -342,11 +349,8 @@ impl Run {
                 let newest = self.promises.newest(*key);
                 let is_listed = listed.contains(key);
                 // What has expired is there or not.
-                let ever = self.ever.get(key).map_or(&[][..], Vec::as_slice);
-                let has_expired =
-                    ever.iter().any(|it| it.value_len.is_some() && it.is_absent(self.now_ms));
-                let is_open = newest.is_absent(self.now_ms) && has_expired;
-                if is_open || !self.promises.is_sure(*key) {
+                let has_expired = newest.value_len.is_some() && newest.is_absent(self.now_ms);
+                if has_expired || !self.promises.is_sure(*key) || self.promises.is_either(*key) {
                     is_listed
                 } else {
                     newest.value_len.is_some()

@@ -42,7 +42,8 @@ impl Player {
     }
 
     pub(super) fn with(scenario: Scenario) -> Self {
-        let mut disk = Disk::new(scenario.seed, 1, scenario.capacity_bytes);
+        let directories = usize::from(scenario.directories);
+        let mut disk = Disk::new(scenario.seed, directories, scenario.capacity_bytes);
         disk.set_block_bytes(scenario.block_bytes as usize);
         Self {
             machine: Machine::new(scenario.seed, disk),
@@ -81,68 +82,80 @@ impl Player {
         len: Option<usize>,
         expires_ms: u64,
     ) -> Result<(), Problem> {
-        let version = Version { number: self.next_number, value_len: len, expires_ms };
-        self.next_number += 1;
+        let version = self.version(len, expires_ms);
         let mut upload = None;
         for _ in 0..REQUESTS_MAX {
-            if self.machine.has_stopped() {
+            if self.machine.has_stopped() || self.log.is_none() {
                 return Ok(());
             }
-            let Some(log) = &mut self.log else { return Ok(()) };
-            // Only a flat index has a range.
-            let has_key = self.scenario.entry_bytes == 0 || log.grow(key + 1) == Ok(Settled::Done);
-            let wrote = if has_key { self.ask(key, version, &mut upload) } else { Ok(Wrote::Wait) };
-            match wrote {
-                Ok(Wrote::Wait) => self.turn(),
-                Ok(Wrote::Done { mark, .. }) => {
-                    self.promises.publish(key, version);
-                    self.ever.entry(key).or_default().push(version);
+            match self.ask(key, version, &mut upload) {
+                Ok(Some(Wrote::Wait)) => self.turn(),
+                Ok(Some(Wrote::Done { mark, .. })) => {
+                    self.publish(key, version);
                     return self.wait(key, version, mark);
                 }
-                Err(_) if self.machine.has_stopped() => return Ok(()),
-                Err(problem) => return Err(problem),
+                _ if self.machine.has_stopped() => return Ok(()),
+                Ok(None) => return Err("a key is not there".to_owned()),
+                Err(error) => return Err(error.to_string()),
             }
         }
         Err("a write waits for ever".to_owned())
     }
 
-    /// Asks for the next step of a write.
-    fn ask(
+    pub(super) fn version(&mut self, value_len: Option<usize>, expires_ms: u64) -> Version {
+        let number = self.next_number;
+        self.next_number += 1;
+        Version { number, value_len, expires_ms }
+    }
+
+    pub(super) fn publish(&mut self, key: u64, version: Version) {
+        self.promises.publish(key, version);
+        self.ever.entry(key).or_default().push(version);
+    }
+
+    /// Asks for the next step of a write. Nothing comes of it when a key is to be removed that is
+    /// not there.
+    pub(super) fn ask(
         &mut self,
         key: u64,
         version: Version,
         upload: &mut Option<Upload>,
-    ) -> Result<Wrote, Problem> {
-        let told = |error: Error| error.to_string();
-        let Some(log) = &mut self.log else { return Ok(Wrote::Wait) };
+    ) -> Result<Option<Wrote>, Error> {
+        let Some(log) = &mut self.log else { return Ok(Some(Wrote::Wait)) };
         let (name, now_ms) = (key.to_le_bytes(), self.now_ms);
         let part_bytes = self.scenario.part_bytes as usize;
         let Some(len) = version.value_len else {
-            return match log.remove(&name, now_ms).map_err(told)? {
-                Removed::Done { sequence, mark } => Ok(Wrote::Done { sequence, mark }),
-                Removed::Wait => Ok(Wrote::Wait),
-                Removed::Absent { .. } => Err("a key is not there".to_owned()),
+            return match log.remove(&name, now_ms) {
+                Ok(Removed::Done { sequence, mark }) => Ok(Some(Wrote::Done { sequence, mark })),
+                Ok(Removed::Wait) => Ok(Some(Wrote::Wait)),
+                // Such a key was never written.
+                Ok(Removed::Absent { .. }) | Err(Error::Key(_)) => Ok(None),
+                Err(error) => Err(error),
             };
         };
+        // Only a flat index has a range.
+        if self.scenario.entry_bytes != 0 && log.grow(key + 1)? != Settled::Done {
+            return Ok(Some(Wrote::Wait));
+        }
         let bytes = value(version.number, len);
         let expiry_ms = version.expires_ms;
         if len <= part_bytes {
             let put = Put { key: &name, value: &bytes, expiry_ms, ..Put::default() };
-            return log.put(&put, now_ms).map_err(told);
+            return log.put(&put, now_ms).map(Some);
         }
         if upload.is_none() {
-            *upload = Some(log.begin_large(&name, len as u64).map_err(told)?);
+            *upload = Some(log.begin_large(&name, len as u64)?);
         }
-        let Some(upload) = upload else { return Ok(Wrote::Wait) };
+        let Some(upload) = upload else { return Ok(Some(Wrote::Wait)) };
         let left = usize::try_from(upload.left()).unwrap_or(usize::MAX);
         if left == 0 {
             let head = Put { key: &name, expiry_ms, ..Put::default() };
-            return log.put_head(upload, &head, now_ms).map_err(told);
+            return log.put_head(upload, &head, now_ms).map(Some);
         }
         let from = len - left;
         let part = &bytes[from..len.min(from + part_bytes)];
-        log.put_part(upload, part, now_ms).map_err(told)?;
-        Ok(Wrote::Wait)
+        log.put_part(upload, part, now_ms)?;
+        Ok(Some(Wrote::Wait))
     }
 
     fn wait(&mut self, key: u64, version: Version, mark: Mark) -> Result<(), Problem> {
@@ -165,13 +178,19 @@ impl Player {
     }
 
     pub(super) fn turn(&mut self) {
+        self.submit_all();
+        if let Some((token, outcome)) = self.machine.step()
+            && let Some(log) = &mut self.log
+        {
+            log.complete(token, outcome);
+        }
+    }
+
+    fn submit_all(&mut self) {
         let Some(log) = &mut self.log else { return };
         log.tell_wall_ms(self.now_ms);
         while let Some(plan) = log.poll(self.now_ms) {
             self.machine.submit(plan);
-        }
-        if let Some((token, outcome)) = self.machine.step() {
-            log.complete(token, outcome);
         }
     }
 
@@ -179,12 +198,17 @@ impl Player {
     pub(super) fn idle(&mut self) -> Result<(), Problem> {
         for _ in 0..REQUESTS_MAX {
             self.turn();
-            let has_work = self.log.as_ref().is_some_and(Log::has_work);
-            if self.machine.has_stopped() || self.machine.in_flight() == 0 && !has_work {
+            if self.machine.has_stopped() || self.is_idle() {
                 return Ok(());
             }
         }
         Err("there is always something to be done".to_owned())
+    }
+
+    /// Whether nothing is under way, and the log has nothing to be done.
+    pub(super) fn is_idle(&mut self) -> bool {
+        self.submit_all();
+        self.machine.in_flight() == 0 && !self.log.as_ref().is_some_and(Log::has_work)
     }
 
     pub(super) fn log_mut(&mut self) -> Result<&mut Log, Problem> {

@@ -9,11 +9,14 @@ use std::{
 
 use base::random::Random;
 
+use log::engine::Mode;
+
 use super::{
     Left, Moved, Script, Specimen, Verdict, actions_of_script, every_crash,
+    full::{self, Met, actions_of, every_full},
     orders::{Variant, every_deed, orders},
 };
-use crate::disk::SECTOR_BYTES;
+use crate::disk::{Full, SECTOR_BYTES};
 
 /// How often each crash is tried, each time with other sectors lost.
 const SURVIVALS: u64 = 12;
@@ -51,17 +54,34 @@ fn a_crash_after_every_action_of_a_log_that_is_compacted_loses_nothing_that_was_
 /// So many of recovery's actions are passed over between two at which it is stopped.
 const RECOVERY_SKIPPED: usize = 6;
 
-/// Does something for each number, on every processor; puts together what was moved.
-fn on_every_processor(numbers: Range<u64>, does: impl Fn(u64) -> Moved + Sync) -> Moved {
-    let (next, all) = (AtomicU64::new(numbers.start), Mutex::new(Moved::default()));
+/// What is counted by many who do the same.
+trait Counted: Default + Send {
+    fn add(&mut self, other: &Self);
+}
+
+impl Counted for Moved {
+    fn add(&mut self, other: &Self) {
+        self.merge(other);
+    }
+}
+
+impl Counted for Met {
+    fn add(&mut self, other: &Self) {
+        self.merge(other);
+    }
+}
+
+/// Does something for each number, on every processor; puts together what was counted.
+fn on_every_processor<C: Counted>(numbers: Range<u64>, does: impl Fn(u64) -> C + Sync) -> C {
+    let (next, all) = (AtomicU64::new(numbers.start), Mutex::new(C::default()));
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= numbers.end {
                 break;
             }
-            let moved = does(number);
-            all.lock().expect("no count panics").merge(&moved);
+            let counted = does(number);
+            all.lock().expect("no count panics").add(&counted);
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -71,6 +91,54 @@ fn on_every_processor(numbers: Range<u64>, does: impl Fn(u64) -> Moved + Sync) -
         }
     });
     all.into_inner().expect("no count panics")
+}
+
+/// Directories of a log, and those of them that fill up.
+const FILLED: [(u16, &[usize]); 4] = [(1, &[0]), (2, &[0, 1]), (2, &[1]), (2, &[0])];
+
+/// How full they are; the files of segments are larger than so many bytes.
+const FULL: [Full; 3] = [Full::Below(4096), Full::Growth, Full::Writes];
+
+/// In every kind of log, on every kind of full disk; from an action on that is one of so many.
+fn fill_all(step: u64, seeds: Range<u64>) {
+    let mut variants = Vec::new();
+    for (directories, filled) in FILLED {
+        for full in FULL {
+            for (mode, has_large) in [(Mode::Safe, true), (Mode::Async, true), (Mode::Safe, false)]
+            {
+                variants.push(full::Variant { mode, directories, filled, full, has_large });
+            }
+        }
+    }
+    let count = variants.len() as u64;
+    let all = on_every_processor(seeds.start * count..seeds.end * count, |number| {
+        let (seed, variant) = (number / count, variants[(number % count) as usize]);
+        let actions = actions_of(variant, seed).expect("the script runs");
+        let mut all = Met::default();
+        for after in (number % step..=actions).step_by(step as usize) {
+            match every_full(variant, seed, after) {
+                Ok(met) => all.merge(&met),
+                Err(what) => panic!("{variant:?}, seed {seed}, full after {after}: {what}"),
+            }
+        }
+        all
+    });
+    println!("{all:?}");
+    assert!(all.puts > FEWEST && all.puts_refused > FEWEST, "{all:?}");
+    assert!(all.removes > FEWEST && all.puts_after_removes > FEWEST, "{all:?}");
+    assert!(all.opened > FEWEST && all.not_opened > FEWEST, "{all:?}");
+    assert!(all.segments_moved > FEWEST && all.read_only > FEWEST, "{all:?}");
+}
+
+#[test]
+fn a_disk_that_is_full_from_any_action_on_stops_puts_and_nothing_else() {
+    fill_all(5, 0..2);
+}
+
+#[test]
+#[ignore = "soak: minutes of full disks"]
+fn soak_a_disk_that_is_full_from_any_action_on_stops_puts_and_nothing_else() {
+    fill_all(1, 0..20);
 }
 
 /// Which places of what is large and says little are damaged.
