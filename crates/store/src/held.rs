@@ -56,6 +56,9 @@ pub(crate) struct Polled<V> {
     pub(crate) given: Vec<Envelope<V>>,
 }
 
+/// How many records were written again, what is left to be, and how many flushes have failed.
+type Rewritten = (u64, (usize, u32));
+
 /// The log, and who waits for it.
 #[derive(Debug)]
 pub(crate) struct Core<K, V> {
@@ -68,9 +71,10 @@ pub(crate) struct Core<K, V> {
     taken: u64,
     /// What was durable when answers were looked through last.
     told: Mark,
+    /// A flush has failed, and not all that it has left is flushed.
     has_failed: bool,
-    /// When the keys that are stalled were tried last.
-    tried_ms: u64,
+    /// When the keys that are stalled were tried last, and what was written again by then.
+    tried: (u64, Rewritten),
 }
 
 impl<K: Keys, V> Core<K, V> {
@@ -82,7 +86,7 @@ impl<K: Keys, V> Core<K, V> {
             stalled: VecDeque::new(),
             taken: 0,
             has_failed: false,
-            tried_ms: 0,
+            tried: (0, (0, (0, 0))),
         }
     }
 
@@ -125,8 +129,9 @@ impl<K: Keys, V> Core<K, V> {
         token: Token,
         outcome: Outcome,
     ) -> Vec<Envelope<V>> {
-        self.has_failed |= matches!(outcome, Outcome::Failed(..));
+        let setbacks = self.engine.setbacks();
         self.engine.complete(token, outcome);
+        self.has_failed |= self.engine.setbacks() != setbacks;
         self.settle(unflushed)
     }
 
@@ -139,6 +144,7 @@ impl<K: Keys, V> Core<K, V> {
             return Vec::new();
         }
         self.told = durable_to;
+        self.has_failed &= !self.engine.is_mended();
         let mut given = Vec::new();
         for held in std::mem::take(&mut self.held) {
             given.extend(self.hold(held.wait, held.envelope));
@@ -156,16 +162,20 @@ impl<K: Keys, V> Core<K, V> {
     /// The next action of the log, and what else is to be done.
     pub(crate) fn poll(&mut self, unflushed: &Unflushed, now_ms: u64) -> Polled<V> {
         self.engine.tell_wall_ms(now_ms);
-        let rewritten = self.engine.counts().rewritten;
         let plan = self.engine.poll(now_ms);
-        let tries = !self.stalled.is_empty()
-            && (self.engine.counts().rewritten != rewritten || self.tried_ms != now_ms);
-        if tries {
-            self.tried_ms = now_ms;
-        }
+        let tries = !self.stalled.is_empty() && self.tried != (now_ms, self.rewritten());
         // What is written again after a failure, or cannot be, nobody reports.
         let given = if self.has_failed { self.settle(unflushed) } else { Vec::new() };
         Polled { plan, tries, given }
+    }
+
+    /// The keys that are stalled are tried now.
+    pub(crate) fn note_tried(&mut self, now_ms: u64) {
+        self.tried = (now_ms, self.rewritten());
+    }
+
+    fn rewritten(&self) -> Rewritten {
+        (self.engine.counts().rewritten, self.engine.setbacks())
     }
 
     /// Answers that wait.

@@ -23,13 +23,21 @@ pub(crate) struct Waiter<C> {
     pub(crate) task: Task<C>,
 }
 
+impl<C> Waiter<C> {
+    fn is_command(&self) -> bool {
+        matches!(self.task, Task::Command(_))
+    }
+}
+
 /// Those who wait for one read of a key, or for room.
 #[derive(Debug)]
 pub(crate) struct Pending<C> {
     pub(crate) id: u64,
     pub(crate) key: Box<[u8]>,
     /// In the order in which they came.
-    pub(crate) queue: VecDeque<Waiter<C>>,
+    queue: VecDeque<Waiter<C>>,
+    /// How many of them are commands.
+    commands: usize,
     /// The read that is under way; without one, the log has no room.
     pub(crate) reading: Option<Reading>,
     /// How often the record was looked up, and then elsewhere when it was read.
@@ -37,12 +45,30 @@ pub(crate) struct Pending<C> {
 }
 
 impl<C> Pending<C> {
+    /// Somebody comes last.
+    pub(crate) fn push(&mut self, waiter: Waiter<C>) {
+        self.commands += usize::from(waiter.is_command());
+        self.queue.push_back(waiter);
+    }
+
+    /// Who was first has to wait again.
+    pub(crate) fn push_again(&mut self, waiter: Waiter<C>) {
+        self.commands += usize::from(waiter.is_command());
+        self.queue.push_front(waiter);
+    }
+
+    /// Takes out who is first.
+    pub(crate) fn pop(&mut self) -> Option<Waiter<C>> {
+        let waiter = self.queue.pop_front()?;
+        self.commands -= usize::from(waiter.is_command());
+        Some(waiter)
+    }
+
     /// Whether all that comes has to go behind. Gets alone have seen what the index led to when
     /// they came, so whoever changes the record may pass them; without a read they have seen
     /// nothing.
     fn is_ordered(&self) -> bool {
-        let changes = self.queue.iter().any(|it| matches!(it.task, Task::Command(_)));
-        changes || self.reading.is_none()
+        self.commands > 0 || self.reading.is_none()
     }
 }
 
@@ -84,8 +110,10 @@ impl<C> Place<C> {
     pub(crate) fn begin(&mut self, key: &[u8], reading: Option<Reading>, waiter: Waiter<C>) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let queue = VecDeque::from([waiter]);
-        self.pending.push(Pending { id, key: key.into(), queue, reading, looks: 1 });
+        let (key, queue) = (key.into(), VecDeque::new());
+        let mut pending = Pending { id, key, queue, commands: 0, reading, looks: 1 };
+        pending.push(waiter);
+        self.pending.push(pending);
         id
     }
 
@@ -96,5 +124,29 @@ impl<C> Place<C> {
     pub(crate) fn take(&mut self, id: u64) -> Option<Pending<C>> {
         let at = self.pending.iter().position(|it| it.id == id)?;
         Some(self.pending.swap_remove(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_ordered_as_long_as_it_has_commands_or_no_read() {
+        let waiter = |task| Waiter { worker: 0, caller: 0, bytes: 0, task };
+        let mut place = Place::<u8>::default();
+        let id = place.begin(b"k", None, waiter(Task::Command(1)));
+        assert!(place.ordered(b"k").is_some() && place.ordered(b"other").is_none());
+        let mut pending = place.take(id).expect("it is there");
+        pending.push(waiter(Task::Get));
+        pending.push(waiter(Task::Command(2)));
+        let mut commands = vec![pending.commands];
+        let first = pending.pop().expect("three wait");
+        pending.push_again(first);
+        while pending.pop().is_some() {
+            commands.push(pending.commands);
+        }
+        assert_eq!(commands, [2, 1, 1, 0]);
+        assert!(pending.is_ordered(), "there is no read");
     }
 }

@@ -71,7 +71,7 @@ impl<K: Keys, C: Command> Shared<K, C> {
 /// A durable table: the log is the truth, memory has copies.
 #[derive(Debug)]
 pub struct Store<K, C: Command> {
-    shared: Arc<Shared<K, C>>,
+    pub(crate) shared: Arc<Shared<K, C>>,
 }
 
 impl<K, C: Command> Clone for Store<K, C> {

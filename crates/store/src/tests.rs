@@ -1,5 +1,7 @@
 //! A table on a disk in memory that does what it is told.
 
+mod mends;
+
 use std::{collections::BTreeMap, sync::Mutex};
 
 use base::clock::Clock;

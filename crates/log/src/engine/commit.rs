@@ -99,7 +99,7 @@ impl<K: Keys> Engine<K> {
 
     /// What failed flushes have left, and how many have failed: when it changes, those who wait for
     /// any report are to look again.
-    pub(crate) fn setbacks(&self) -> (usize, u32) {
+    pub fn setbacks(&self) -> (usize, u32) {
         (self.stranded.len(), self.failures)
     }
 

@@ -25,6 +25,9 @@ use crate::{
 impl<K: Keys> Engine<K> {
     /// A write or a flush of this tail has failed.
     pub(super) fn fail_tail(&mut self, segment: SegmentId) {
+        if self.is_mended() {
+            self.mended = self.failed_tickets.len();
+        }
         let is_open = self.open.as_ref().is_some_and(|tail| tail.segment == segment);
         let is_copies = self.copies.tail.as_ref().is_some_and(|tail| tail.segment == segment);
         let tail = if is_open {

@@ -187,6 +187,8 @@ pub struct Engine<K> {
     /// What failed flushes have left to be rewritten, oldest first.
     stranded: Vec<Unflushed>,
     failed_tickets: Vec<Range<u64>>,
+    /// How many of these, the first ones, were mended before the last flush failed.
+    mended: usize,
     /// Below this ticket is what was written again.
     rewritten_below: u64,
     /// Where the last good flush of each segment ended of which one has failed.
@@ -292,12 +294,17 @@ impl<K: Keys> Engine<K> {
     /// because it was written again and that is flushed.
     pub fn durable_to(&self) -> Mark {
         let below = self.durable_below();
-        let first_failed = self.failed_tickets.iter().map(|tickets| tickets.start).min();
-        let is_mended = self.failures <= FAILURES_MAX
-            && self.stranded.is_empty()
-            && below >= self.rewritten_below
-            || base::mutant!("store_failed_is_durable");
+        let unmended = self.failed_tickets.iter().skip(self.mended);
+        let first_failed = unmended.map(|tickets| tickets.start).min();
+        let is_mended = self.is_mended() || base::mutant!("store_failed_is_durable");
         Mark(first_failed.filter(|_| !is_mended).map_or(below, |first| first.min(below)))
+    }
+
+    /// Whether all that failed flushes have left was written again, and is flushed.
+    pub fn is_mended(&self) -> bool {
+        self.failures <= FAILURES_MAX
+            && self.stranded.is_empty()
+            && self.durable_below() >= self.rewritten_below
     }
 
     /// Has everything that is written so far be flushed.

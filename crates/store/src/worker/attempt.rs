@@ -65,7 +65,11 @@ impl<V: Send> Own<V> {
         };
         if let Some(found) = in_memory {
             let wait = Wait::seen(shared.unflushed.wait_for(name.hash()));
-            return found.map_or(Look::Absent(wait), |meta| Look::Present(meta, wait));
+            if wait == Wait::Nothing || !shared.core().engine.is_read_only() {
+                return found.map_or(Look::Absent(wait), |meta| Look::Present(meta, wait));
+            }
+            // The mark may be another key's, which will never be flushed. The log knows better.
+            self.forget(name);
         }
         let got = shared.core().engine.get(name.bytes(), self.cache.now_ms());
         match got {
@@ -102,7 +106,8 @@ impl<V: Send> Own<V> {
         });
         looked.expect("invariant: a look needs no memory");
         self.value.clear();
-        meta.map(Some)
+        // What is dead it does not show.
+        if meta.is_some() { Some(meta) } else { self.look_at_value(name) }
     }
 
     fn look_at_value(&mut self, name: Key<'_>) -> Option<Option<Meta>> {
@@ -113,7 +118,7 @@ impl<V: Send> Own<V> {
                 pinned.slices().for_each(|slice| self.value.extend_from_slice(slice));
                 Some(Some(*pinned.meta()))
             }
-            // Then the log has it.
+            // Then the log has it. Who waits for that in order takes this copy out first.
             Get::Busy => None,
             Get::Miss => self.cache.take_dead().filter(|it| *it == Dead::Expired).map(|_| None),
         }

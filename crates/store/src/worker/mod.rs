@@ -115,6 +115,8 @@ impl<K: Keys, C: Command> Worker<K, C> {
             return Got::Failed(Error::KeyBytes { got: key.len() });
         }
         let name = own.cache.key(key);
+        // Before the look: what has stalled may be done right after it.
+        let is_stalled = shared.unflushed.is_stalled();
         let got = match own.cache.get(name, out) {
             Get::Hit(meta) => Some(Got::Hit(meta)),
             Get::Large(pinned) => Some(Got::Large(pinned)),
@@ -123,6 +125,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
             Get::Miss => own.cache.take_dead().filter(|it| *it == Dead::Expired).map(|_| Got::Miss),
         };
         if let Some(got) = got
+            && !is_stalled
             && shared.unflushed.may_tell(name.hash())
         {
             own.figures.hits += 1;
@@ -158,14 +161,20 @@ impl<K: Keys, C: Command> Worker<K, C> {
         if plan.is_some() || !tries {
             return plan;
         }
+        let now_ms = own.cache.now_ms();
+        shared.core().note_tried(now_ms);
         own.try_stalled(shared);
         own.reads.next_plan().or_else(|| own.poll_log(shared).0)
     }
 
-    /// When [`Worker::poll`] has something to do at the latest, if nothing else happens.
+    /// When [`Worker::poll`] has something to do at the latest, if nothing else happens. What has
+    /// stalled is tried each millisecond.
     #[must_use]
     pub fn wake_at_ms(&self) -> Option<u64> {
-        self.shared.core().engine.wake_at_ms()
+        let (shared, now_ms) = (&self.shared, self.own.cache.now_ms());
+        let tries_ms = shared.unflushed.has_stalled().then_some(now_ms + 1);
+        let due_ms = shared.core().engine.wake_at_ms();
+        due_ms.into_iter().chain(tries_ms).min()
     }
 
     /// Takes what came of an action that this worker has handed out.
@@ -252,7 +261,7 @@ impl<V: Send> Own<V> {
         let at = shared.lock_of(name.hash());
         let mut place = self.lock(shared.key_lock(at));
         if let Some(pending) = place.ordered(key) {
-            pending.queue.push_back(self.waiter(caller, key, 0, Task::Get));
+            pending.push(self.waiter(caller, key, 0, Task::Get));
             return Got::Later;
         }
         let (answer, wait) = match self.look(shared, name, Needs::Value) {
@@ -301,7 +310,7 @@ impl<V: Send> Own<V> {
         let mut place = self.lock(shared.key_lock(at));
         let overtakes = base::mutant!("store_overtakes_queue") && command.needs() == Needs::Nothing;
         if let Some(pending) = place.ordered(key).filter(|_| !overtakes) {
-            pending.queue.push_back(self.waiter(caller, key, bytes, Task::Command(own())));
+            pending.push(self.waiter(caller, key, bytes, Task::Command(own())));
             return Asked::Later;
         }
         match self.attempt(shared, name, command, None) {
@@ -331,11 +340,15 @@ impl<V: Send> Own<V> {
         reading: log::engine::Reading,
         waiter: Waiter<C>,
     ) {
+        if matches!(waiter.task, Task::Command(_)) {
+            // From now on a hit, also one that tells of what is dead, would overtake it.
+            self.forget(name);
+        }
         let core = shared.core();
         let shares = !base::mutant!("store_racing_updates");
         let same = place.same_read(name.bytes(), |reading| core.engine.leads_to(reading));
         if let Some(pending) = same.filter(|_| shares) {
-            pending.queue.push_back(waiter);
+            pending.push(waiter);
             self.figures.reads_shared += 1;
             return;
         }

@@ -131,7 +131,7 @@ impl<V: Send> Own<V> {
         let key = std::mem::take(&mut pending.key);
         let name = self.cache.key(&key);
         let mut shown = None;
-        while let Some(waiter) = pending.queue.pop_front() {
+        while let Some(waiter) = pending.pop() {
             if !leads && matches!(waiter.task, Task::Command(_)) {
                 known = Known::Nothing;
             }
@@ -148,18 +148,22 @@ impl<V: Send> Own<V> {
                     self.answer(shared, waiter, Answer::Failed(error), Wait::Nothing);
                 }
                 Attempt::Read(reading) => {
-                    pending.queue.push_front(waiter);
+                    pending.push_again(waiter);
+                    // A hit would overtake it.
+                    self.forget(name);
                     let (id, looks) = (pending.id, pending.looks + u32::from(!leads));
                     let reading = *reading;
                     self.begin_read(at, id, reading.clone());
                     let reading = Some(reading);
-                    place.put_back(Pending { key, reading, looks, ..pending });
+                    (pending.key, pending.reading, pending.looks) = (key, reading, looks);
+                    place.put_back(pending);
                     return;
                 }
                 Attempt::Stalled => {
-                    pending.queue.push_front(waiter);
+                    pending.push_again(waiter);
                     self.note_stalled(shared, name, pending.id);
-                    place.put_back(Pending { key, reading: None, ..pending });
+                    (pending.key, pending.reading) = (key, None);
+                    place.put_back(pending);
                     return;
                 }
             }

@@ -189,6 +189,7 @@ impl<K: Keys> Engine<K> {
             sealing: None,
             stranded: Vec::new(),
             failed_tickets: Vec::new(),
+            mended: 0,
             rewritten_below: 0,
             good_ends: BTreeMap::new(),
             failures: 0,

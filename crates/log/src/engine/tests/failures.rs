@@ -61,6 +61,25 @@ fn a_second_failed_flush_makes_the_log_read_only() {
 }
 
 #[test]
+fn what_was_mended_stays_durable_when_another_flush_fails() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"first", b"1").unwrap();
+    log.disk.fail_next_flush();
+    log.settle();
+    assert!(log.engine.is_mended());
+    let mark = log.put(b"key", b"2").unwrap();
+    log.settle();
+    let durable_to = log.engine.durable_to();
+    assert!(mark < durable_to);
+    let last = log.put(b"last", b"3").unwrap();
+    log.disk.fail_next_flush();
+    log.settle();
+    assert!(log.engine.is_read_only() && !log.engine.is_mended());
+    assert_eq!(log.engine.durable_to(), durable_to, "it has gone back");
+    assert!(durable_to <= last);
+}
+
+#[test]
 fn a_full_disk_refuses_puts_and_takes_removes_until_there_is_room() {
     let mut log = Log::new(Mode::Safe);
     log.settle();

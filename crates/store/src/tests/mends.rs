@@ -1,0 +1,172 @@
+//! What must not be overtaken, and what comes of failed flushes.
+
+use cache::{Meta, Output};
+use log::plan::FileName;
+
+use super::*;
+
+impl Table {
+    /// Performs what is to be done until a write or a flush of a segment is, which is not.
+    fn next_of_segment(&mut self, is_flush: bool) -> Plan {
+        loop {
+            let plan = self.workers[0].poll().expect("a plan");
+            let is_it = match &plan.action {
+                Action::Flush { file } => is_flush && matches!(file.name, FileName::Segment(_)),
+                Action::Write { file, .. } => {
+                    !is_flush && matches!(file.name, FileName::Segment(_))
+                }
+                _ => false,
+            };
+            if is_it {
+                return plan;
+            }
+            self.perform(0, plan);
+        }
+    }
+
+    /// Stores a value, and its flush fails.
+    fn fail_flush(&mut self, caller: u64, key: &[u8]) {
+        assert_eq!(self.ask(0, caller, key, Ask::Set(b"lost", 0)), Asked::Later);
+        let plan = self.next_of_segment(true);
+        self.workers[0].complete(plan.token, Outcome::Failed(Failure::NotFound, None));
+    }
+
+    /// Stores and flushes a value.
+    fn make_warm(&mut self, key: &[u8], value: &'static [u8]) {
+        assert_eq!(self.ask(0, 0, key, Ask::Set(value, 0)), Asked::Later);
+        self.run();
+        assert_eq!(self.answers(0), [done(0)]);
+    }
+}
+
+fn is_unflushed((_, text): &(u64, Option<Vec<u8>>)) -> bool {
+    let error = Error::Log(log::error::Error::Unflushed).to_string();
+    text.as_deref() == Some(error.as_bytes())
+}
+
+#[test]
+fn what_is_dead_in_memory_is_not_told_past_what_waits() {
+    let mut table = Table::new();
+    assert_eq!(table.ask(0, 1, b"k", Ask::Set(b"v", START_MS + 1000)), Asked::Later);
+    table.run();
+    assert_eq!(table.answers(0), [done(1)]);
+    table.clock.advance_ms(1500);
+    assert_eq!(table.ask(0, 2, b"k", Ask::Add(b"new")), Asked::Later);
+    assert!(matches!(table.get(0, 3, b"k").0, Got::Later), "the add is overtaken");
+    table.run();
+    assert_eq!(table.answers(0), [done(2), (3, Some(b"new".to_vec()))]);
+    assert_eq!(table.workers[0].figures().reads, 0, "memory knows that it has expired");
+}
+
+#[test]
+fn what_memory_is_too_busy_to_show_is_not_told_past_what_waits() {
+    static LARGE: [u8; 40_000] = [b'x'; 40_000];
+    let mut table = Table::new();
+    table.make_warm(b"k", &LARGE);
+    let mut pinned = Vec::new();
+    // Slow readers of others.
+    let is_busy = (0..64u8).any(|other| {
+        table.make_warm(&[other], &LARGE);
+        pinned.push(table.get(0, 9, &[other]).0);
+        matches!(table.get(0, 9, b"k").0, Got::Busy)
+    });
+    assert!(is_busy);
+    table.run();
+    drop(table.answers(0));
+    assert_eq!(table.ask(0, 1, b"k", Ask::Append(b"y")), Asked::Later);
+    drop(pinned);
+    assert!(matches!(table.get(0, 2, b"k").0, Got::Later), "the append is overtaken");
+    table.run();
+    let answers = table.answers(0);
+    assert_eq!((answers.len(), &answers[0]), (2, &done(1)));
+    assert_eq!(answers[1].1.as_ref().map(Vec::len), Some(LARGE.len() + 1));
+}
+
+/// What stalled is tried while a value is copied.
+struct Meanwhile<'a>(&'a Store<MapKeys, Ask>, Vec<u8>);
+
+impl Output for Meanwhile<'_> {
+    fn begin(&mut self, meta: &Meta) -> &mut [u8] {
+        if self.0.shared.unflushed.has_stalled() {
+            self.0.shared.unflushed.tried();
+        }
+        self.1.begin(meta)
+    }
+}
+
+#[test]
+fn a_hit_is_not_told_when_what_had_stalled_is_done_by_the_end_of_the_look() {
+    let mut table = Table::new();
+    table.make_warm(b"k", b"old");
+    table.store.shared.unflushed.stall();
+    let mut out = Meanwhile(&table.store, Vec::new());
+    let got = table.workers[0].get(b"k", 1, &mut out);
+    assert!(matches!(got, Got::Later), "it may be older than what had stalled: {got:?}");
+    assert_eq!(table.answers(0), [(1, Some(b"old".to_vec()))]);
+}
+
+#[test]
+fn after_the_last_failure_what_is_durable_is_told() {
+    let mut table = Table::new();
+    table.fail_flush(1, b"first");
+    table.run();
+    assert!(table.answers(0).iter().all(is_unflushed));
+    table.make_warm(b"k", b"v");
+    table.fail_flush(2, b"second");
+    table.run();
+    let answers = table.answers(0);
+    assert!(answers.len() == 1 && is_unflushed(&answers[0]), "{answers:?}");
+    assert!(table.store.with_log(|log| log.is_read_only()));
+    let (got, out) = table.get(0, 3, b"k");
+    assert!(matches!(got, Got::Hit(_)) && out == b"v", "{got:?} {:?}", table.answers(0));
+    // It was written again and flushed.
+    assert!(matches!(table.get(0, 4, b"first").0, Got::Hit(_)));
+    assert!(matches!(table.get(0, 5, b"second").0, Got::Failed(_)));
+}
+
+#[test]
+fn what_is_durable_is_told_though_a_key_of_the_same_word_never_will_be() {
+    let mut table = Table::new();
+    table.make_warm(b"k", b"v");
+    let word = |table: &Table, key: &[u8]| {
+        (table.cache.key(key).hash() >> 40) as usize % crate::limits::UNFLUSHED_SLOTS
+    };
+    let wanted = word(&table, b"k");
+    let other = (0..).map(|it: u64| it.to_le_bytes()).find(|it| word(&table, it) == wanted);
+    table.fail_flush(1, b"first");
+    table.run();
+    table.fail_flush(2, &other.expect("one of many"));
+    table.run();
+    drop(table.answers(0));
+    assert!(table.store.with_log(|log| log.is_read_only()));
+    assert_eq!(table.value(b"k"), Some(b"v".to_vec()));
+}
+
+#[test]
+fn a_write_of_less_than_a_block_is_told_to_who_waits() {
+    let mut table = Table::new();
+    assert_eq!(table.ask(0, 1, b"k", Ask::Set(b"v", 0)), Asked::Later);
+    let plan = table.next_of_segment(false);
+    table.workers[0].complete(plan.token, Outcome::Wrote(0));
+    let answers = table.answers(0);
+    assert!(answers.len() == 1 && is_unflushed(&answers[0]), "{answers:?}");
+    assert_eq!(table.value(b"k"), Some(b"v".to_vec()), "it is written again");
+}
+
+#[test]
+fn what_has_stalled_is_tried_in_time() {
+    let mut table = Table::new();
+    table.fail_flush(1, b"first");
+    assert_eq!(table.workers[0].wake_at_ms(), None);
+    assert_eq!(table.ask(0, 2, b"k", Ask::Set(b"v", 0)), Asked::Later);
+    assert_eq!(table.store.waiting().1, 1);
+    assert_eq!(table.workers[1].wake_at_ms(), Some(START_MS + 1), "nobody tries it");
+    // Written again, and there is something to do first.
+    let first = table.workers[0].poll().expect("a plan");
+    assert_eq!(table.store.waiting().1, 1);
+    let more = std::iter::from_fn(|| table.workers[0].poll());
+    let plans: Vec<_> = std::iter::once(first).chain(more.take(64)).collect();
+    assert_eq!(table.store.waiting().1, 0, "it is not tried");
+    plans.into_iter().for_each(|plan| table.perform(0, plan));
+    assert_eq!(table.value(b"k"), Some(b"v".to_vec()));
+}
