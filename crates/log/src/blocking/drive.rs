@@ -6,7 +6,7 @@ use std::{
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use base::clock::Clock;
@@ -36,9 +36,11 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// has gone away instead.
 const LATE_MS: u64 = 10;
 
-/// How often a thread behind gives way to those who wait for the lock, before it takes the next
-/// turn: some 50 us, in which one that sleeps wakes up.
-const YIELDS_MAX: usize = 100;
+/// How long, and how often, a thread behind gives way to those who wait for the lock before it
+/// takes the next turn. One that sleeps wakes up in that time; where more threads run than there are
+/// processors, each time may be a slice of theirs.
+const GIVE_WAY_TIME: Duration = Duration::from_micros(100);
+const YIELDS_MAX: usize = 16;
 
 /// What the lock guards.
 #[derive(Debug)]
@@ -93,8 +95,10 @@ impl<K: Keys> Shared<K> {
     /// Takes the lock again when those who wait for it have had it. A mutex goes to whoever comes,
     /// and one who sleeps comes too late.
     fn give_way(&self) -> Guard<'_, K> {
+        let start = Instant::now();
         for _ in 0..YIELDS_MAX {
-            if self.waiting.load(Ordering::Relaxed) == 0 {
+            let is_wanted = self.waiting.load(Ordering::Relaxed) > 0;
+            if !is_wanted || start.elapsed() >= GIVE_WAY_TIME {
                 break;
             }
             thread::yield_now();
@@ -117,13 +121,19 @@ impl<K: Keys> Shared<K> {
             let is_due = state.engine.wake_at_ms().is_some_and(|at| at <= now_ms);
             let drives = state.engine.mode() == Mode::Async || is_due;
             let is_urgent = moves_first && state.engine.is_move_urgent();
+            let before = state.engine.unreported();
             let urgent = is_urgent.then(|| state.engine.poll_upkeep(now_ms)).flatten();
+            // There is more to be moved: it comes first.
+            let goes_on = state.engine.unreported() != before;
             let records = match urgent {
-                None if drives => state.engine.poll_records(now_ms),
+                None if drives && !goes_on => state.engine.poll_records(now_ms),
                 _ => None,
             };
             let is_upkeep = records.is_none();
-            let plan = urgent.or(records).or_else(|| state.engine.poll_upkeep(now_ms));
+            let plan = match urgent.or(records) {
+                None if !goes_on => state.engine.poll_upkeep(now_ms),
+                plan => plan,
+            };
             state = match plan {
                 Some(plan) => {
                     let state = self.perform(state, plan);

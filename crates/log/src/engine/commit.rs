@@ -26,7 +26,7 @@ impl<K: Keys> Engine<K> {
         self.reclaim();
         self.rewrite();
         let plan = self.poll_closing().or_else(|| self.poll_open());
-        self.count_written(plan)
+        self.go_with(plan)
     }
 
     /// The next action for anything else: footers, segments that are made ahead or emptied, moves.
@@ -36,10 +36,14 @@ impl<K: Keys> Engine<K> {
         self.begin_sealing();
         let plan = self.poll_sealing().or_else(|| self.poll_space());
         let plan = plan.or_else(|| self.poll_moving());
-        self.count_written(plan)
+        self.go_with(plan)
     }
 
-    fn count_written(&mut self, plan: Option<Plan>) -> Option<Plan> {
+    /// Whoever has asked goes away to perform the action, if there is one.
+    fn go_with(&mut self, plan: Option<Plan>) -> Option<Plan> {
+        if plan.is_some() {
+            self.compaction.leave_turns();
+        }
         if let Some(Plan { action: Action::Write { file, bytes, .. }, .. }) = &plan
             && matches!(file.name, FileName::Segment(_))
         {

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Empty segments that are kept beyond the reserve; the files of more are removed.
-const FREE_MAX: usize = 2;
+const FREE_MAX: usize = 3;
 
 /// Milliseconds before a segment's file is tried to be removed again.
 const REMOVE_RETRY_MS: u64 = 1000;

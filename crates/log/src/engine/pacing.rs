@@ -31,16 +31,6 @@ pub(super) enum Allowance {
     Chunk,
 }
 
-impl Allowance {
-    pub(super) fn bytes(self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::Bytes(bytes) => bytes,
-            Self::Chunk => usize::MAX,
-        }
-    }
-}
-
 /// What was won by moving, and what of it is not paid out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Account {
@@ -71,6 +61,10 @@ impl Account {
     fn spend(&mut self, bytes: usize) {
         self.credit_bytes -= i64::try_from(bytes).unwrap_or(i64::MAX / 4) * 2;
     }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.credit_bytes += i64::try_from(bytes).unwrap_or(i64::MAX / 4) * 2;
+    }
 }
 
 impl<K: Keys> Engine<K> {
@@ -83,6 +77,8 @@ impl<K: Keys> Engine<K> {
         account.earn(winning_bytes, chunk_bytes.into());
         if !is_owing {
             account.credit_bytes = 0;
+            // Nothing of it was paid out.
+            account.seen_won_bytes = account.won_bytes + winning_bytes;
             return Allowance::Chunk;
         }
         let grain = chunk_bytes as usize / GRAINS;
@@ -93,11 +89,26 @@ impl<K: Keys> Engine<K> {
         }
     }
 
-    /// What was allowed will be put.
+    /// What was allowed may be put into the chunk at hand.
     pub(super) fn pay(&mut self, allowance: Allowance) {
+        self.take_back_allowance();
         if let Allowance::Bytes(bytes) = allowance {
             self.compaction.account.spend(bytes);
         }
+        self.open.iter_mut().for_each(|tail| tail.allow(allowance));
+    }
+
+    /// What was paid and not put is not owed.
+    pub(super) fn take_back_allowance(&mut self) {
+        let unused = self.open.as_mut().map_or(0, Tail::take_unused);
+        self.compaction.account.give_back(unused);
+    }
+
+    /// Of what was paid for a move that has won nothing no more than a chunk has to be won anew.
+    pub(super) fn forgive(&mut self) {
+        let chunk_bytes = u64::from(self.settings.chunk_bytes);
+        let account = &mut self.compaction.account;
+        account.seen_won_bytes = account.seen_won_bytes.min(account.won_bytes + chunk_bytes);
     }
 
     /// Whether moves should come before records, for one of those who drive the log.

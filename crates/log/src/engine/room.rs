@@ -94,11 +94,20 @@ impl<K: Keys> Engine<K> {
         let is_put = purpose == Purpose::Put;
         match self.open.as_ref().and_then(|tail| tail.chunk_takes(needed.bytes)) {
             Some(true) if is_put => return Ok(self.go_on_in_chunk(needed.bytes)),
-            Some(true) => return Ok(Room::Ready),
+            Some(true) => {
+                self.let_pass(needed, purpose);
+                return Ok(Room::Ready);
+            }
             Some(false) => self.close_chunk(),
             None => {}
         }
         self.begin_chunk(needed, purpose)
+    }
+
+    /// What is no put takes nothing of what puts have paid for.
+    fn let_pass(&mut self, needed: Needed, purpose: Purpose) {
+        let tail = self.open.as_mut().filter(|_| purpose != Purpose::Put);
+        tail.into_iter().for_each(|tail| tail.let_pass(needed.bytes));
     }
 
     /// Whether a put for which the chunk has room may be made.
@@ -111,7 +120,6 @@ impl<K: Keys> Engine<K> {
             return Room::Wait;
         }
         self.pay(allowance);
-        self.open.iter_mut().for_each(|tail| tail.allow(allowance.bytes()));
         Room::Ready
     }
 
@@ -136,9 +144,9 @@ impl<K: Keys> Engine<K> {
         let (next_ticket, now_ms) = (self.next_ticket, self.now_ms);
         if let (Some(tail), Some(buffer)) = (&mut self.open, self.buffers.pop()) {
             tail.fill(buffer, next_ticket, now_ms);
-            tail.allow(allowance.bytes());
         }
         self.pay(allowance);
+        self.let_pass(needed, purpose);
         Ok(Room::Ready)
     }
 
@@ -220,6 +228,7 @@ impl<K: Keys> Engine<K> {
     }
 
     pub(super) fn close_chunk(&mut self) {
+        self.take_back_allowance();
         let next_ticket = self.next_ticket;
         if let Some(tail) = self.open.as_mut().filter(|tail| tail.is_filling()) {
             let before = tail.end();

@@ -8,10 +8,11 @@
 //! 3. Tickets of a tail are one range without holes: of the tails for copies one is open at a time,
 //!    and one of the others, and each kind has tickets of its own.
 
-use std::{collections::VecDeque, ops::Range, sync::Arc};
+use std::{collections::VecDeque, mem, ops::Range, sync::Arc};
 
 use super::{
     listing::{Listing, Spare},
+    pacing::Allowance,
     room::{Needed, RECORD_BYTES_MIN},
 };
 use crate::{
@@ -35,6 +36,8 @@ struct Filling {
     used: usize,
     /// How far puts may go before it is to be looked whether moves are behind.
     paid: usize,
+    /// Whether that has cost anything.
+    is_charged: bool,
     first_ticket: u64,
     since_ms: u64,
     /// Whether the segment has room for whatever the chunk may hold.
@@ -144,7 +147,8 @@ impl Tail {
     #[inline]
     pub(super) fn takes(&self, bytes: usize) -> bool {
         let Some(filling) = &self.filling else { return false };
-        filling.has_room && filling.used + bytes <= filling.paid
+        let end = filling.paid.min(filling.buffer.as_slice().len());
+        filling.has_room && filling.used + bytes <= end
     }
 
     /// Begins to fill `buffer`.
@@ -153,15 +157,43 @@ impl Tail {
         let bytes = buffer.as_slice().len();
         let has_room = self.has_room(Needed { bytes, records: bytes / RECORD_BYTES_MIN });
         let offset = self.end;
-        let (used, paid) = (0, 0);
-        self.filling =
-            Some(Filling { offset, buffer, used, paid, first_ticket, since_ms, has_room });
+        self.filling = Some(Filling {
+            offset,
+            buffer,
+            used: 0,
+            paid: 0,
+            is_charged: false,
+            first_ticket,
+            since_ms,
+            has_room,
+        });
     }
 
-    /// Has puts go on for so many bytes without a look whether moves are behind.
-    pub(super) fn allow(&mut self, bytes: usize) {
+    /// Has puts go on without a look whether moves are behind.
+    pub(super) fn allow(&mut self, allowance: Allowance) {
         let Some(filling) = &mut self.filling else { return };
-        filling.paid = filling.used.saturating_add(bytes).min(filling.buffer.as_slice().len());
+        let bytes = match allowance {
+            Allowance::Nothing => 0,
+            Allowance::Bytes(bytes) => bytes,
+            Allowance::Chunk => usize::MAX,
+        };
+        filling.is_charged = matches!(allowance, Allowance::Bytes(_));
+        // What is longer than the chunk is given back when it is closed.
+        filling.paid = filling.used.saturating_add(bytes);
+    }
+
+    /// Bytes that have cost something and were not put; from now on they are not paid.
+    pub(super) fn take_unused(&mut self) -> usize {
+        let Some(filling) = &mut self.filling else { return 0 };
+        let unused = filling.paid.saturating_sub(filling.used);
+        filling.paid = filling.used;
+        if mem::take(&mut filling.is_charged) { unused } else { 0 }
+    }
+
+    /// So many bytes more are put that cost nothing.
+    pub(super) fn let_pass(&mut self, bytes: usize) {
+        let Some(filling) = &mut self.filling else { return };
+        filling.paid = filling.paid.max(filling.used).saturating_add(bytes);
     }
 
     /// Whether a put of so many bytes needs no such look.

@@ -23,6 +23,7 @@ impl<K: Keys> Engine<K> {
         if has_kept {
             return;
         }
+        self.compaction.survey.forget_floor();
         for (id, segment) in (0..).map(SegmentId).zip(&mut self.segments) {
             let Some(segment) = segment else { continue };
             if segment.role != Role::Free && segment.may_be_freed {
@@ -43,5 +44,6 @@ impl<K: Keys> Engine<K> {
             }
             self.note_if_empty(id);
         }
+        self.compaction.look_again();
     }
 }

@@ -64,6 +64,9 @@ impl Compaction {
     /// Somebody who has read segments does so no more.
     pub(in crate::engine) fn note_end_of_reading(&mut self) {
         self.held.clear();
+        if let Some(moving) = &mut self.moving {
+            moving.was_held |= std::mem::take(&mut moving.is_held);
+        }
         self.look_again();
     }
 
@@ -104,6 +107,12 @@ impl Compaction {
         self.moving.as_ref().is_some_and(|moving| moving.records.is_some())
     }
 
+    /// Whether something stays for somebody who reads.
+    #[cfg(test)]
+    pub(in crate::engine) fn has_held(&self) -> bool {
+        self.moving.as_ref().is_some_and(|moving| moving.is_held)
+    }
+
     /// Large values that are noted to be moved.
     #[cfg(test)]
     pub(in crate::engine) fn larges(&self) -> usize {
@@ -120,6 +129,11 @@ impl Compaction {
     pub(super) fn end_turn(&mut self) {
         self.unreported.turns += 1;
         self.is_in_turns = true;
+    }
+
+    /// Whoever has taken a turn may be away for long.
+    pub(in crate::engine) fn leave_turns(&mut self) {
+        self.is_in_turns = false;
     }
 
     /// Something was reported that moves may have waited for.

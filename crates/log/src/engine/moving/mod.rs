@@ -77,6 +77,8 @@ struct Moving {
     is_stuck: bool,
     /// Somebody reads where the head of a large value lies that has parts in it.
     is_held: bool,
+    /// Somebody has read there, and some has stayed for it.
+    was_held: bool,
 }
 
 /// What a read is of.
@@ -206,15 +208,20 @@ impl<K: Keys> Engine<K> {
     fn end_move(&mut self, moving: &Moving) {
         let is_left = self.segment(moving.victim).is_some_and(|segment| segment.live_bytes > 0);
         if is_left && !moving.is_stuck {
+            // Else a large value has got its head meanwhile.
+            if !moving.is_held && !moving.was_held {
+                return self.give_up();
+            }
             if moving.is_held {
                 // The same would be read again, and come to nothing.
                 self.compaction.held.insert(moving.victim);
             }
-            // Or a large value has got its head meanwhile.
-            return self.give_up();
+            self.cancel_moves();
+            return self.compaction.look_again();
         }
         if is_left {
             self.compaction.stuck.insert(moving.victim);
+            self.forgive();
         } else {
             self.compaction.account.won_bytes += moving.dead_bytes;
             self.counts.segments_moved += 1;
@@ -229,6 +236,7 @@ impl<K: Keys> Engine<K> {
         self.compaction.unreported.ends += 1;
         self.compaction.survey.note_change();
         self.compaction.moving = None;
+        self.forgive();
         self.close_copy_chunk();
     }
 
@@ -324,6 +332,7 @@ impl<K: Keys> Engine<K> {
             short_reads: 0,
             is_stuck: false,
             is_held: false,
+            was_held: false,
         })
     }
 
@@ -349,11 +358,16 @@ impl<K: Keys> Engine<K> {
             return moving.read(from, from + block, Awaited::Trailer);
         };
         let left = blocks - moving.next_block;
+        let mut looked_at = 0;
         while left == 0 || moving.larges.len() >= LARGES_MAX {
             let Some(hash) = moving.larges.keys().next().copied() else {
                 self.close_copy_chunk();
                 return Next::Done;
             };
+            if looked_at == records::TURN_ENTRIES {
+                return Next::Turn;
+            }
+            looked_at += 1;
             if let Some(next) = self.next_large(moving, hash) {
                 return next;
             }

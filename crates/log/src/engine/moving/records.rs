@@ -20,7 +20,7 @@ const READ_BYTES: u64 = 256 << 10;
 const READ_RECORDS: usize = 512;
 
 /// Records of a footer that are looked up in one turn: some 20 us.
-const TURN_ENTRIES: usize = if cfg!(test) { 4 } else { 128 };
+pub(super) const TURN_ENTRIES: usize = if cfg!(test) { 4 } else { 128 };
 
 /// Records that are copied in one turn, and bytes of them: 20 to 40 us, in which nobody else has
 /// the log. For each, memory is waited for several times, and checksums are made of its bytes.

@@ -160,3 +160,54 @@ fn what_somebody_iterates_over_is_not_freed() {
     log.settle();
     assert_eq!(log.engine.counts().segments_freed, 1);
 }
+
+#[test]
+fn a_part_that_has_stayed_for_a_reader_moves_when_he_ends_before_the_move() {
+    let mut log = compacting(Mode::Async);
+    log.engine.settings.space_target_percent = 0;
+    let large: Vec<u8> = (0..3000u32).map(|at| (at / 3) as u8).collect();
+    let mut upload = log.engine.begin_large(b"large", large.len() as u64).unwrap();
+    for part in large.chunks(1024) {
+        while log.engine.put_part(&mut upload, part, 0).unwrap() == Wrote::Wait {
+            assert!(log.step());
+        }
+    }
+    for key in 0..7u8 {
+        log.put(&[key], &[key; 900]).unwrap();
+    }
+    // More than a block of the footer lists.
+    for key in 50..70u8 {
+        log.put(&[key], &[key; 20]).unwrap();
+    }
+    seal(&mut log);
+    let put = Put { key: b"large", ..Put::default() };
+    while log.engine.put_head(&upload, &put, 0).unwrap() == Wrote::Wait {
+        assert!(log.step());
+    }
+    drop(upload);
+    let home = log.engine.open.as_ref().unwrap().segment;
+    for key in 20..32u8 {
+        log.put(&[key], &[key; 900]).unwrap();
+    }
+    seal(&mut log);
+    overwrite_seven(&mut log);
+    log.engine.keep(home);
+    log.engine.settings.space_target_percent = 130;
+    log.engine.compaction.look_again();
+    // Turn by turn.
+    for _ in 0..100 {
+        if log.engine.compaction.has_held() {
+            break;
+        }
+        if let Some(plan) = log.engine.poll_upkeep(log.now_ms) {
+            let outcome = log.disk.perform(plan.action);
+            log.engine.complete(plan.token, outcome);
+        }
+    }
+    assert!(log.engine.compaction.has_held(), "nothing stays for who reads the head");
+    log.engine.let_go(home);
+    log.engine.compaction.note_end_of_reading();
+    log.settle();
+    assert_eq!(log.engine.counts().heads_moved, 1, "{:?}", log.engine.counts());
+    assert_eq!(log.value(b"large"), Some(large));
+}

@@ -3,7 +3,7 @@
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::engine::space::Role;
+use crate::engine::{pacing::Allowance, space::Role};
 
 pub(super) fn compacting(mode: Mode) -> Log {
     let mut log = Log::new(mode);
@@ -125,6 +125,22 @@ fn removes_cost_nothing_and_do_not_wait_when_much_is_owed() {
     }
     assert_eq!(log.engine.put(&put, log.now_ms).unwrap(), Wrote::Wait);
     assert_eq!(credit(&log), before, "a remove was paid for");
+}
+
+#[test]
+fn what_was_paid_and_not_put_is_given_back() {
+    let mut log = Log::new(Mode::Async);
+    log.settle();
+    log.put(b"key", b"value").unwrap();
+    let credit = |log: &Log| log.engine.compaction.account.credit_bytes();
+    log.engine.pay(Allowance::Bytes(500));
+    assert_eq!(credit(&log), -1000);
+    log.put(b"other", b"value").unwrap();
+    log.remove(b"key");
+    log.engine.close_chunk();
+    // Of the second put: its header, key and value.
+    let bytes = log.engine.counts().record_bytes;
+    assert!((-200..0).contains(&credit(&log)), "{} of {bytes}", credit(&log));
 }
 
 #[test]
