@@ -6,10 +6,10 @@ use std::{
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use base::clock::Clock;
+use base::clock::{Clock, Stopwatch};
 
 use super::{
     Files, Mode, Put, Removed, Wrote,
@@ -37,9 +37,9 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 const LATE_MS: u64 = 10;
 
 /// How long, and how often, a thread behind gives way to those who wait for the lock before it
-/// takes the next turn. One that sleeps wakes up in that time; where more threads run than there are
-/// processors, each time may be a slice of theirs.
-const GIVE_WAY_TIME: Duration = Duration::from_micros(100);
+/// takes the next turn. One that sleeps wakes up in that time; where more threads run than there
+/// are processors, each time may be a slice of theirs.
+const GIVE_WAY_NS: u64 = 100_000;
 const YIELDS_MAX: usize = 16;
 
 /// What the lock guards.
@@ -95,10 +95,10 @@ impl<K: Keys> Shared<K> {
     /// Takes the lock again when those who wait for it have had it. A mutex goes to whoever comes,
     /// and one who sleeps comes too late.
     fn give_way(&self) -> Guard<'_, K> {
-        let start = Instant::now();
+        let watch = Stopwatch::start();
         for _ in 0..YIELDS_MAX {
             let is_wanted = self.waiting.load(Ordering::Relaxed) > 0;
-            if !is_wanted || start.elapsed() >= GIVE_WAY_TIME {
+            if !is_wanted || watch.elapsed_ns() >= GIVE_WAY_NS {
                 break;
             }
             thread::yield_now();
