@@ -130,7 +130,6 @@ fn opens_after_a_crash(name: &str, keys: u64, overwritten: u64) -> (Duration, u6
     let mut options = Options::new(directory.path(), IndexKind::Hash { seeds: seeds() }, 0);
     options.settings.mode = Mode::Async;
     let limits = IndexLimits { kmax_limit: 0, entries_max: keys };
-    options.settings.space_target_percent = 130;
     let (log, ..) = open(&options, limits);
     let mut value = vec![7; 1000];
     // At equal distances: as much dies in each segment.

@@ -247,7 +247,8 @@ fn space_comes_back_and_nothing_else_changes() {
         line.and_then(|bytes| bytes.parse::<u64>().ok()).expect("a figure")
     };
     let before = (run(&["log", "dump", "--order", "key", &log], 0).0, used_bytes());
-    assert!(before.1 > 15 << 20, "{}", before.1);
+    // Loading moves some of it already, but no more than for 1.3 times what lives.
+    assert!(before.1 > 12 << 20, "{}", before.1);
     let (out, _) = run(&["log", "compact", &log], 0);
     assert!(out.contains(" segments freed, "), "{out}");
     let after = (run(&["log", "dump", "--order", "key", &log], 0).0, used_bytes());

@@ -38,7 +38,8 @@ pub struct Settings {
 
 impl Default for Settings {
     /// 24 chunks of 1 MiB, which a segment of 64 MiB takes again after a failed flush even when
-    /// they hold the smallest records; in `Async` 16 MiB or a second may be lost.
+    /// they hold the smallest records; in `Async` 16 MiB or a second may be lost. A log takes 1.3
+    /// times what lives in it.
     fn default() -> Self {
         Self {
             mode: Mode::Safe,
@@ -46,7 +47,7 @@ impl Default for Settings {
             chunks: 24,
             at_risk_bytes_max: 16 << 20,
             at_risk_ms_max: 1000,
-            space_target_percent: 0,
+            space_target_percent: 130,
         }
     }
 }
