@@ -296,7 +296,8 @@ fn go_on(place: Place, visits: &mut Vec<Visit>) -> (u64, u64) {
         return (0, 0);
     };
     visits.retain_mut(|visit| {
-        if (visit.segment, visit.generation) == (segment, generation) {
+        // Of a segment whose file was removed another one may have number and generation.
+        if (visit.segment, visit.generation, visit.begun) == (segment, generation, begun) {
             visit.at = visit.at.max(offset);
             return true;
         }

@@ -472,3 +472,37 @@ fn every_damaged_record_is_named_by_its_place_and_nothing_is_changed() {
     assert_eq!(named, expected);
     assert!(damages.iter().all(|damage| damage.what == Wrong::Records));
 }
+
+#[test]
+fn a_cursor_into_a_segment_whose_file_was_removed_skips_nothing_of_another_one() {
+    let mut log = Log::new(Mode::Async);
+    for key in 0..8u8 {
+        log.put(&[key], &[key; 900]).unwrap();
+    }
+    log.engine.drain();
+    log.settle();
+    log.engine.close_tail();
+    log.settle();
+    let mut shown = Pairs::new();
+    let mut iteration = log.engine.iterate(None).unwrap();
+    while shown.is_empty() {
+        iteration = log.show(iteration, &mut shown, 1).expect("there is more");
+    }
+    let cursor = iteration.cursor();
+    log.engine.end_iteration(iteration);
+    let Place::Record { from, upto, begun, segment, generation, offset } = cursor.place else {
+        panic!("by records")
+    };
+    let count = |log: &mut Log, begun| {
+        let place = Place::Record { from, upto, begun, segment, generation, offset };
+        let mut iteration = log.engine.iterate(Some(&Cursor { place, ..cursor })).unwrap();
+        let mut shown = Pairs::new();
+        while let Ok(next) = log.show(iteration, &mut shown, usize::MAX) {
+            iteration = next;
+        }
+        shown.len()
+    };
+    let whole = count(&mut log, begun - 1);
+    assert_eq!(whole, 8, "what another segment has there is passed over");
+    assert!(count(&mut log, begun) < 8);
+}
