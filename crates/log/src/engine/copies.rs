@@ -116,13 +116,22 @@ impl<K: Keys> Engine<K> {
 
     /// Whether compaction can have a segment, now or when something is reported.
     pub(super) fn may_take_copy_segment(&self) -> bool {
-        self.free.len() > RESERVE || self.copies.tail.is_some() || self.is_freeing()
+        self.free.len() > self.left_by_copies() || self.copies.tail.is_some() || self.is_freeing()
     }
 
-    /// Takes an empty segment, but not those that removes and rewriting need.
+    /// Empty segments that copies leave: those that removes and rewriting need. On a full disk
+    /// removes have theirs in use, or may have had it before a crash, and what is moved makes room
+    /// for another.
+    pub(super) fn left_by_copies(&self) -> usize {
+        if base::mutant!("log_copies_take_the_reserve") {
+            return 0;
+        }
+        if self.lacks_room() { RESERVE - 1 } else { RESERVE }
+    }
+
+    /// Takes an empty segment.
     fn take_copy_segment(&mut self) -> bool {
-        let kept = if base::mutant!("log_copies_take_the_reserve") { 0 } else { RESERVE };
-        if self.free.len() <= kept {
+        if self.free.len() <= self.left_by_copies() {
             return false;
         }
         let mut tail = self.open_free(0);

@@ -258,7 +258,9 @@ impl<K: Keys> Engine<K> {
         self.chain = chain;
         self.preparing = Some(Preparing::Freeing(id));
         // Whoever asks for it now comes too late.
-        self.segment_mut(id).into_iter().for_each(|segment| segment.role = Role::Freeing);
+        if !base::mutant!("log_freeing_still_sealed") {
+            self.segment_mut(id).into_iter().for_each(|segment| segment.role = Role::Freeing);
+        }
         true
     }
 
@@ -310,6 +312,9 @@ impl<K: Keys> Engine<K> {
         // Only then may another segment have its number.
         self.chain.push(Action::FlushDirectory { directory: segment.directory });
         self.preparing = Some(Preparing::Removing(id));
+        if base::mutant!("log_number_before_flush") {
+            self.freeing.numbers.insert(id);
+        }
     }
 
     /// The file is gone.

@@ -111,12 +111,15 @@ impl<K: Keys> Engine<K> {
         let Some(entry) = self.index.get(hash) else { return Ok(Get::Absent { wait: None }) };
         let Seen::Until(wait) = self.wait_for(entry.position)? else { return Ok(Get::Wait) };
         if entry.class.is_tombstone() {
-            return Ok(Get::Absent { wait });
+            let is_early = base::mutant!("log_tombstone_read_before_flush");
+            return Ok(Get::Absent { wait: wait.filter(|_| !is_early) });
         }
         let found = self.find_in_memory(entry.position, key);
         self.counts.collisions += u64::from(matches!(found, Err(Error::OtherKey { .. })));
         if let Some(stored) = found? {
             let has_expired = stored.expiry_ms != 0 && stored.expiry_ms <= now_ms;
+            let is_early = has_expired && base::mutant!("log_expired_read_before_flush");
+            let wait = wait.filter(|_| !is_early);
             return Ok(if has_expired {
                 Get::Absent { wait }
             } else {
@@ -229,7 +232,7 @@ impl<K: Keys> Engine<K> {
 
     /// Of the segments that the parts of the value lie in whose head is there.
     fn part_pins(&self, head: Position) -> Vec<Pin> {
-        if self.larges.is_empty() {
+        if self.larges.is_empty() || base::mutant!("log_parts_unpinned") {
             return Vec::new();
         }
         let parts = self.larges.get(&head).map_or(&[][..], Vec::as_slice);

@@ -154,10 +154,11 @@ impl<K: Keys> Engine<K> {
     /// Opens an empty segment.
     pub(super) fn take_segment(&mut self, purpose: Purpose) -> Result<Taken, Error> {
         let kept = match purpose {
+            Purpose::Put if base::mutant!("log_puts_take_the_reserve") => 0,
             Purpose::Put => self.put_reserve(),
             Purpose::Remove if base::mutant!("log_reserve_of_one") => 0,
-            Purpose::Remove if self.is_moving() => self.put_reserve() - 1,
-            Purpose::Remove => RESERVE - 1,
+            // What compaction needs it needs also when it is not at work just then.
+            Purpose::Remove => self.put_reserve() - 1,
             Purpose::Rewrite => 0,
         };
         if self.free.len() <= kept {
@@ -185,7 +186,9 @@ impl<K: Keys> Engine<K> {
     pub(super) fn put_reserve(&self) -> usize {
         let compacts = self.settings.space_target_percent > 0 && self.may_save;
         // The survivors' segment is one of them.
-        let left = COPY_RESERVE - usize::from(self.copies.tail.is_some());
+        let taken = usize::from(self.copies.tail.is_some());
+        let left = if base::mutant!("log_copy_reserve_of_one") { 1 } else { COPY_RESERVE };
+        let left = left.saturating_sub(taken);
         RESERVE + if compacts { left } else { 0 }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Engine,
-    space::{RESERVE, Role, Segment},
+    space::{Role, Segment},
 };
 use crate::{format::segment::footer_blocks, keys::Keys, plan::SegmentId};
 
@@ -118,7 +118,8 @@ impl<K: Keys> Engine<K> {
             let taken = tail.end() + footer * u64::from(shape.block_bytes);
             shape.segment_bytes.saturating_sub(taken)
         });
-        let empty = self.free.len().saturating_sub(RESERVE) as u64 * shape.segment_bytes;
+        let empty = self.free.len().saturating_sub(self.left_by_copies()) as u64;
+        let empty = empty * shape.segment_bytes;
         live_bytes * GROWTH_PERCENT / 100 <= left + empty
     }
 }

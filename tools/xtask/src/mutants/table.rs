@@ -1,6 +1,7 @@
 //! All mutants.
 
 mod log;
+mod log_room;
 mod store;
 
 use crate::suites::Suite;
@@ -19,7 +20,7 @@ pub(super) struct Mutant {
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
-    MUTANTS.iter().chain(log::MUTANTS).chain(store::MUTANTS)
+    MUTANTS.iter().chain(log::MUTANTS).chain(log_room::MUTANTS).chain(store::MUTANTS)
 }
 
 const MUTANTS: &[Mutant] = &[

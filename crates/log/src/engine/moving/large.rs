@@ -161,7 +161,8 @@ impl<K: Keys> Engine<K> {
             self.publish_copy(&copy, hash, None);
         } else {
             let Ok(sequence) = self.draw() else { return };
-            copy.sequence = sequence;
+            let is_kept = base::mutant!("log_moved_head_keeps_sequence");
+            copy.sequence = if is_kept { record.sequence } else { sequence };
             self.publish_copy(&copy, hash, Some(parts));
         }
         moving.larges.remove(&hash);

@@ -210,6 +210,9 @@ impl<K: Keys> Engine<K> {
         let live = live.or_else(|| self.index.get(listed.hash).filter(stays));
         let Some(entry) = live else {
             self.counts.moves_lost += 1;
+            if base::mutant!("log_lost_move_stays") {
+                self.copy_lost(listed, &record);
+            }
             return true;
         };
         if record.kind == Kind::Part {
@@ -235,6 +238,17 @@ impl<K: Keys> Engine<K> {
         }
         self.publish_copy(&copy, listed.hash, None);
         true
+    }
+
+    /// Leaves a copy of what was written anew meanwhile; only a mutant does that.
+    fn copy_lost(&mut self, listed: &Listed, record: &Record<'_>) {
+        let has_room = self.make_copy_room(Needed::one(record.bytes() + TOKEN_BYTES_MAX));
+        if record.kind == Kind::Value
+            && has_room
+            && let Ok(sequence) = self.draw()
+        {
+            self.append_copy(&Record { is_member: false, sequence, ..*record }, listed.hash);
+        }
     }
 
     pub(super) fn has_expired(&self, record: &Record<'_>) -> bool {

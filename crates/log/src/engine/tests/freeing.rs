@@ -1,7 +1,10 @@
 //! Segments that become empty: when they are freed, and what keeps them.
 
 use super::*;
-use crate::{engine::space::Role, plan::Plan};
+use crate::{
+    engine::space::{Preparing, Role},
+    plan::Plan,
+};
 
 /// Puts `rounds` rounds of the same four keys, so that all but the last segments are dead.
 fn churn(log: &mut Log, rounds: u8) {
@@ -182,6 +185,42 @@ fn the_next_generation_is_durable_before_a_segment_is_used_again() {
 }
 
 #[test]
+fn nobody_pins_a_segment_that_is_being_freed() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"key", &[1; 900]).unwrap();
+    log.settle();
+    log.engine.close_tail();
+    log.settle();
+    assert!(log.engine.pin(SegmentId(0)).is_some());
+    log.put(b"key", &[2; 900]).unwrap();
+    let is_freeing = |log: &Log| matches!(log.engine.preparing, Some(Preparing::Freeing(_)));
+    while !is_freeing(&log) {
+        assert!(log.step(), "nothing is freed");
+    }
+    while is_freeing(&log) {
+        assert_eq!(log.engine.pin(SegmentId(0)), None, "pinned while it is being freed");
+        log.step();
+    }
+    assert_eq!(log.engine.counts().segments_freed, 1);
+}
+
+#[test]
+fn a_number_is_free_when_the_end_of_its_file_is_durable() {
+    let mut log = Log::new(Mode::Safe);
+    for value in [&[1; 900][..], b""] {
+        for key in 0..150u8 {
+            log.put(&[key], value).unwrap();
+            while log.step() {
+                let Some(Preparing::Removing(id)) = &log.engine.preparing else { continue };
+                let is_free = log.engine.freeing.numbers.contains(id);
+                assert!(!is_free, "the number of a file that may be back after a crash");
+            }
+        }
+    }
+    assert!(log.engine.counts().files_removed > 3);
+}
+
+#[test]
 fn a_segment_with_a_reader_stays() {
     let mut log = Log::new(Mode::Safe);
     log.put(b"key", &[1; 900]).unwrap();
@@ -204,7 +243,8 @@ fn a_segment_with_a_reader_stays() {
 #[test]
 fn a_large_value_that_is_read_stays_with_all_its_parts() {
     let mut log = Log::new(Mode::Safe);
-    let value: Vec<u8> = (0..5000u32).map(|at| at as u8).collect();
+    // More than a segment has room for.
+    let value: Vec<u8> = (0..20_000u32).map(|at| at as u8).collect();
     log.put_large(b"large", &value);
     log.settle();
     log.engine.close_tail();

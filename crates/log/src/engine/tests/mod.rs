@@ -9,6 +9,7 @@ mod damage;
 mod failures;
 mod filling;
 mod freeing;
+mod full;
 mod growth;
 mod iterate;
 mod large;

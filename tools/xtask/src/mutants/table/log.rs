@@ -1,11 +1,17 @@
-//! Mutants of the log.
+//! Mutants of the log: what is written, answered and found again.
+//!
+//! Rules of which no code can leave out a part have none. One owner draws a sequence, fills the
+//! record and leads readers to it in one step: there is no lock of a key, no record that is being
+//! filled while its block is written, and no moment between a look at the index and the pin of the
+//! segment that it leads to. What looks at a key before it writes (`add`, `cas`), and what fills a
+//! cache, is not in the log; of conditions it has that of a remove.
 
 use super::Mutant;
 use crate::suites::Suite;
 
 /// What the simulation says of a loss, or of a refusal for which the disk gave no reason. Which of
 /// them a broken log shows first depends on what its seeds do before.
-const LOSSES: &[&str] = &[
+pub(super) const LOSSES: &[&str] = &[
     "after a crash: Wrong",
     "in a copy: Wrong",
     "failed without a reason: damaged record",
@@ -206,143 +212,38 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["what came after a clean stop is lost"],
     },
     Mutant {
-        name: "log_freed_before_replacers",
+        name: "log_tombstone_read_before_flush",
         suite: Suite::Test,
         package: "kelvin-log",
-        filter: "a_segment_is_freed_when_what_replaced_its_records_is_flushed",
-        symptoms: &["freed before what replaced its records is flushed"],
+        filter: "its_absence_waits_for_the_tombstone",
+        symptoms: &["saw a tombstone that is not flushed"],
     },
     Mutant {
-        name: "log_notes_skip_sealed",
+        name: "log_expired_read_before_flush",
         suite: Suite::Test,
         package: "kelvin-log",
-        filter: "what_fills_a_closed_segment_is_awaited_too",
-        symptoms: &["freed before what replaced its record is flushed"],
+        filter: "an_expired_value_is_absent_in_memory",
+        symptoms: &["saw a record that is not flushed"],
     },
     Mutant {
-        name: "log_noted_while_stranded",
+        name: "log_condition_before_flush",
         suite: Suite::Test,
         package: "kelvin-log",
-        filter: "what_is_not_written_again_yet_is_awaited",
-        symptoms: &["freed before the copy is flushed"],
+        filter: "its_absence_waits_for_the_tombstone",
+        symptoms: &["the remove saw a tombstone"],
     },
     Mutant {
-        name: "log_failed_note_kept",
+        name: "log_puts_take_the_reserve",
         suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_flush_that_fails_has_everything_noted_anew",
-        symptoms: &["freed before the copy is flushed"],
+        package: "disk-sim",
+        filter: "a_disk_that_is_full_from_any_action_on",
+        symptoms: &["the first remove on a full disk is refused"],
     },
     Mutant {
-        name: "log_freed_without_header",
+        name: "log_parts_unpinned",
         suite: Suite::Test,
         package: "kelvin-log",
-        filter: "the_next_generation_is_durable_before_a_segment_is_used_again",
-        symptoms: &["no generation was written"],
-    },
-    Mutant {
-        name: "log_upload_unpinned",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "parts_that_have_no_head_yet_stay",
-        symptoms: &["the parts were freed"],
-    },
-    Mutant {
-        name: "log_freed_under_readers",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_segment_with_a_reader_stays",
-        symptoms: &["freed under a reader"],
-    },
-    Mutant {
-        name: "log_freed_before_copies",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_segment_is_freed_when_what_was_moved_out",
-        symptoms: &["freed before the copies are flushed"],
-    },
-    Mutant {
-        name: "log_move_without_check",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "what_was_written_meanwhile_stays_the_newest",
-        symptoms: &["an old value has come back"],
-    },
-    Mutant {
-        name: "log_move_in_spite_of_damage",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "nothing_moves_in_a_log_that_lacks_something",
-        symptoms: &["something was moved while something is missing"],
-    },
-    Mutant {
-        name: "log_moved_head_before_copies",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_new_head_comes_when_the_copies_of_its_parts",
-        symptoms: &["the head is written before the copies"],
-    },
-    Mutant {
-        name: "log_tombstone_dropped_early",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_tombstone_stays_as_long_as_something_older",
-        symptoms: &["a removed key has returned"],
-    },
-    Mutant {
-        name: "log_failed_uncounted",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "what_a_failed_flush_has_left_keeps_a_tombstone",
-        symptoms: &["from what a failed flush left"],
-    },
-    Mutant {
-        name: "log_expired_dropped_early",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "what_has_expired_leaves_nothing_older",
-        symptoms: &["what was before the expired value has returned"],
-    },
-    Mutant {
-        name: "log_copies_take_the_reserve",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "copies_leave_the_reserve",
-        symptoms: &["copies have taken the reserve"],
-    },
-    Mutant {
-        name: "log_puts_never_wait",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "puts_wait_while_moves_are_behind",
-        symptoms: &["would be enough"],
-    },
-    Mutant {
-        name: "log_victim_that_does_not_fit",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "copies_leave_the_reserve",
-        symptoms: &["there is no room for what lives"],
-    },
-    Mutant {
-        name: "log_iterates_before_rewritten",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "an_iteration_waits_for_copies",
-        symptoms: &["the iteration lacks"],
-    },
-    Mutant {
-        name: "log_moves_pinned_head",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "no_head_moves_out",
-        symptoms: &["a head has moved"],
-    },
-    Mutant {
-        name: "log_freed_under_iteration",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "what_somebody_iterates_over_is_not_freed",
-        symptoms: &["freed while somebody iterates"],
+        filter: "a_large_value_that_is_read_stays",
+        symptoms: &["OtherKey", "flaw"],
     },
 ];
