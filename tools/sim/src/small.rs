@@ -140,7 +140,8 @@ fn writes_of(round: u64) -> impl Iterator<Item = Write> {
     let removes = !(round / 4).is_multiple_of(2);
     let first = match round % 4 {
         0 => (2, Some(1300), 0),
-        1 => (KEYS + round / 4, Some(60), 0),
+        // Written once: every second one expires, and is still the key's newest when it moves.
+        1 => (KEYS + round / 4, Some(60), 2 * (round / 4 % 2)),
         2 => (0, Some(30), 2),
         _ if removes => (1, None, 0),
         _ => (1, Some(40), 0),
