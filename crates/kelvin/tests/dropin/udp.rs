@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     harness::binary::{Ask, answers},
-    servers::{PATIENCE, Server, on_both, on_kelvin},
+    servers::{PATIENCE, Server, eventually, on_both, on_kelvin},
 };
 
 const UDP: [&str; 2] = ["-U", "-1"];
@@ -173,6 +173,9 @@ fn listed(server: &Server) -> BTreeSet<String> {
 fn sockets_are_listed_among_connections() {
     on_both(&UDP, |server| {
         Client::of(server).ask(1, b"mn\r\n");
+        // The answer may be here before the thread that has sent it is done with it.
+        let is_at_rest = || !listed(server).contains("state conn_mwrite");
+        eventually("sockets are at rest", is_at_rest);
         let listed = listed(server);
         assert!(listed.contains("udp:ADDRESS"), "{listed:?}");
         listed
