@@ -51,6 +51,7 @@ pub use self::{
     counts::Counts,
     iterate::{Found, Iteration},
     large::Upload,
+    moving::Unreported,
     pin::Pin,
     read::{Fetched, Get, Reading, Stored},
     recovery::{Damage, New, Opening, Progress, Report, Torn, Verified, Wrong},

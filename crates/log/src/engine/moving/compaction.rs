@@ -10,13 +10,13 @@ use crate::{
 
 /// Counts of what has changed though nothing was reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unreported {
+pub struct Unreported {
     /// Moves that have ended, and looks that have found none to begin: who waits for room is to
     /// look again.
-    pub(crate) ends: u64,
+    pub ends: u64,
     /// Turns that were taken without an action, and flushes that have become due: who drives the
     /// log is to ask again what to do.
-    pub(crate) turns: u64,
+    pub turns: u64,
 }
 
 /// What compaction is at.

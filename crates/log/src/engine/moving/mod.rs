@@ -18,7 +18,7 @@ mod records;
 use std::collections::BTreeMap;
 
 pub(super) use self::compaction::Compaction;
-pub(crate) use self::compaction::Unreported;
+pub use self::compaction::Unreported;
 use self::{
     large::Large,
     records::{Copied, Records},
@@ -241,7 +241,8 @@ impl<K: Keys> Engine<K> {
     }
 
     /// What has changed though nothing was reported.
-    pub(crate) fn unreported(&self) -> Unreported {
+    #[must_use]
+    pub fn unreported(&self) -> Unreported {
         self.compaction.unreported
     }
 
