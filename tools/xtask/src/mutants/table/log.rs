@@ -19,6 +19,7 @@ pub(super) const LOSSES: &[&str] = &[
     "an iteration failed: damaged record",
     "a copy is damaged",
     "what: Missing",
+    "newest record lies in",
 ];
 
 pub(super) const MUTANTS: &[Mutant] = &[
