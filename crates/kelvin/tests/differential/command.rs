@@ -31,7 +31,7 @@ pub(crate) enum Step {
         commands: Vec<Command>,
         /// Cuts the batch into packets.
         cut_seed: u64,
-        /// Some records are stored for two seconds: compared only while none can have expired.
+        /// Some records are stored for three seconds: compared only while none can have expired.
         short_times: bool,
     },
     /// Whatever was stored for a short time expires.

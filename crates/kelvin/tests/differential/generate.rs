@@ -13,7 +13,7 @@ pub(crate) enum Dialect {
     Full,
 }
 
-/// Commands between two rests in which some records are stored for two seconds.
+/// Commands between two rests in which some records are stored for three seconds.
 const ROUND_BATCHES: usize = 20;
 /// Commands of a batch at most.
 const BATCH_COMMANDS_MAX: usize = 40;
@@ -22,7 +22,7 @@ const BATCH_COMMANDS_MAX: usize = 40;
 pub(crate) struct Context {
     /// Which commands may be made.
     pub(crate) dialect: Dialect,
-    /// Records may be stored for two seconds.
+    /// Records may be stored for three seconds.
     pub(crate) short_times: bool,
     /// How to flush, if at all.
     flush: Option<&'static str>,
@@ -89,7 +89,7 @@ impl Context {
     /// An expiry as text and meta commands spell it.
     pub(crate) fn expiry(&self, rng: &mut Rng) -> &'static str {
         match rng.below(100) {
-            0..15 if self.short_times => "2",
+            0..15 if self.short_times => "3",
             0..60 => "0",
             60..80 => "100000",
             80..84 => "2592000",

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 const COMMANDS: usize = 100_000;
 /// Runs at the same time, each with a seed and servers of its own: most of their time is rest.
 const RUNS: usize = 4;
-/// Rounds with short times in a run: each takes a rest of 3.3 s.
+/// Rounds with short times in a run: each takes a rest of 4.3 s.
 const ROUNDS: usize = 8;
 /// Of a hundred keys that are looked up, so many must be found.
 const HITS_PERCENT_MIN: usize = 30;

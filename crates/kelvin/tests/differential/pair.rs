@@ -9,12 +9,13 @@ use crate::harness::rng::Rng;
 use crate::harness::server::Server;
 use crate::tokens::{TOKENS_RESERVED, Tokens};
 
-/// How long what was stored for two seconds may live: two seconds, and one more on a server that
-/// counts whole ones.
-const REST: Duration = Duration::from_millis(3300);
-/// For this long after a rest, nothing that is stored for two seconds expires on either server:
-/// memcached's clock has whole seconds, and ticks late by up to 400 ms when it gets no processor.
-const CALM: Duration = Duration::from_millis(600);
+/// How long what was stored for three seconds may live: three seconds, and one more on a server
+/// that counts whole ones.
+const REST: Duration = Duration::from_millis(4300);
+/// For this long after a rest, nothing that is stored for three seconds expires on either server:
+/// memcached counts whole ones, and a clock of its that ticks late takes what it was late from
+/// what is stored meanwhile.
+const CALM: Duration = Duration::from_millis(900);
 /// A batch is cut into at most this many packets.
 const PIECES_MAX: usize = 6;
 
