@@ -52,8 +52,12 @@ fn a_client_that_reads_slowly_is_not_idle_and_one_that_stopped_is() {
         clock.advance_ms(4_000);
         assert_eq!(served.report().connections, 1);
     }
-    clock.advance_ms(10_100);
-    let report = served.wait_for("the timeout", |report| report.connections == 0);
+    // The system may still take bytes for a stopped client, and each time that is where
+    // the ten seconds begin anew.
+    let report = served.wait_for("the timeout", |report| {
+        clock.advance_ms(100);
+        report.connections == 0
+    });
     assert_eq!(report.reasons, [("Idle".to_owned(), 1)].into());
     assert_eq!(served.alive.count(), 0);
 }
