@@ -10,11 +10,14 @@
 //!
 //! Thread safety: plain values, of the engine's owner.
 
-use std::mem;
+use std::{mem, sync::Arc};
 
-use crate::format::{
-    record::Kind,
-    segment::{Listed, entries_of_block},
+use crate::{
+    format::{
+        record::Kind,
+        segment::{Listed, entries_of_block},
+    },
+    plan::Buffer,
 };
 
 /// Blocks of a footer that a piece is for: 127 KiB of the largest.
@@ -30,16 +33,21 @@ const RUNS_MAX: usize = 32;
 
 type Piece = Vec<Listed>;
 
-/// Empty pieces.
+/// What lists that nobody needs any more have left for the next ones.
 #[derive(Debug, Default)]
-pub(super) struct Spare(Vec<Piece>);
+pub(super) struct Spare {
+    /// Empty ones.
+    pieces: Vec<Piece>,
+    /// What a footer was written from.
+    pub(super) buffer: Option<Arc<Buffer>>,
+}
 
 impl Spare {
     /// Keeps the pieces of a list that nobody needs any more.
     pub(super) fn keep(&mut self, listing: Listing) {
-        let room = SPARE_MAX.saturating_sub(self.0.len());
+        let room = SPARE_MAX.saturating_sub(self.pieces.len());
         let pieces = listing.runs.into_iter().flat_map(|run| run.pieces);
-        self.0.extend(pieces.take(room).map(|mut piece| {
+        self.pieces.extend(pieces.take(room).map(|mut piece| {
             piece.clear();
             piece
         }));
@@ -64,7 +72,7 @@ impl Run {
     #[inline]
     fn push(&mut self, listed: Listed, piece_entries: usize, spare: &mut Spare) {
         if self.entries.is_multiple_of(piece_entries) {
-            let piece = spare.0.pop().filter(|piece| piece.capacity() >= piece_entries);
+            let piece = spare.pieces.pop().filter(|piece| piece.capacity() >= piece_entries);
             self.pieces.push(piece.unwrap_or_else(|| Vec::with_capacity(piece_entries)));
         }
         self.entries += 1;
@@ -159,7 +167,7 @@ impl Listing {
             let Some(last) = self.runs.last_mut() else { return };
             for mut piece in mem::take(last).pieces {
                 all.append(&mut piece);
-                spare.0.push(piece);
+                spare.pieces.push(piece);
             }
             all.sort_unstable_by_key(Listed::order);
             all.into_iter().for_each(|listed| last.push(listed, self.piece_entries, &mut spare));
@@ -305,13 +313,13 @@ mod tests {
     fn pieces_are_used_again_and_no_more_are_kept_than_that() {
         let mut spare = Spare::default();
         spare.keep(of(1..=481));
-        assert_eq!(spare.0.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0]);
+        assert_eq!(spare.pieces.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0]);
         let mut listing = Listing::new(512);
         listing.push(listed(1, Kind::Value), &mut spare);
-        assert_eq!((spare.0.len(), listing.len()), (1, 1));
+        assert_eq!((spare.pieces.len(), listing.len()), (1, 1));
         for _ in 0..200 {
             spare.keep(of(1..=481));
         }
-        assert_eq!(spare.0.len(), SPARE_MAX);
+        assert_eq!(spare.pieces.len(), SPARE_MAX);
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Footer {
     next: u64,
     stage: Stage,
     has_own_flush: bool,
+    /// What the last piece was in.
+    buffer: Option<Arc<Buffer>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +76,23 @@ impl Footer {
             next: 0,
             stage,
             has_own_flush: false,
+            buffer: None,
         }
+    }
+
+    /// With what an earlier footer was written from.
+    fn with_buffer(self, buffer: Option<Arc<Buffer>>) -> Self {
+        Self { buffer, ..self }
+    }
+
+    /// A buffer of so many bytes or more. Memory that is new to the process may take milliseconds
+    /// to come, and the owner is busy meanwhile: it is used again.
+    fn buffer(&mut self, bytes: usize) -> Arc<Buffer> {
+        let kept = self
+            .buffer
+            .take()
+            .filter(|kept| kept.as_slice().len() >= bytes && Arc::strong_count(kept) == 1);
+        kept.unwrap_or_else(|| Arc::new(Buffer::new(bytes)))
     }
 
     /// For a log of so many keys, as far as they are counted.
@@ -121,19 +139,26 @@ impl Footer {
         let block_bytes = self.block_bytes as usize;
         let count = (blocks - self.next).min((PIECE_BYTES / block_bytes) as u64);
         let bytes = count as usize * block_bytes;
-        let mut buffer = Buffer::new(bytes);
+        let mut buffer = self.buffer(bytes);
+        let whole = Arc::get_mut(&mut buffer).expect("invariant: nobody writes from it");
         let offset = self.records_end + self.next * u64::from(self.block_bytes);
         let per_block = entries_of_block(self.block_bytes);
-        for (at, block) in (self.next..).zip(buffer.as_mut_slice().chunks_exact_mut(block_bytes)) {
+        let blocks = whole.as_mut_slice()[..bytes].chunks_exact_mut(block_bytes);
+        for (at, block) in (self.next..).zip(blocks) {
             let entries = self.listed.take(per_block);
             let offset = self.records_end + at * u64::from(self.block_bytes);
             encode_footer_block(&entries, at, self.seed, offset, block);
         }
         self.next += count;
-        Action::Write { file: self.file, offset, buffer: Arc::new(buffer), from: 0, bytes }
+        self.write(offset, buffer, bytes)
     }
 
-    fn trailer(&self) -> Action {
+    fn write(&mut self, offset: u64, buffer: Arc<Buffer>, bytes: usize) -> Action {
+        self.buffer = Some(Arc::clone(&buffer));
+        Action::Write { file: self.file, offset, buffer, from: 0, bytes }
+    }
+
+    fn trailer(&mut self) -> Action {
         let bytes = self.block_bytes as usize;
         let offset = self.segment_bytes - u64::from(self.block_bytes);
         let trailer = Trailer {
@@ -143,9 +168,10 @@ impl Footer {
             greatest_sequence: self.listed.greatest_sequence(),
             keys: self.keys,
         };
-        let mut buffer = Buffer::new(bytes);
-        trailer.encode(self.seed, offset, buffer.as_mut_slice());
-        Action::Write { file: self.file, offset, buffer: Arc::new(buffer), from: 0, bytes }
+        let mut buffer = self.buffer(bytes);
+        let whole = Arc::get_mut(&mut buffer).expect("invariant: nobody writes from it");
+        trailer.encode(self.seed, offset, &mut whole.as_mut_slice()[..bytes]);
+        self.write(offset, buffer, bytes)
     }
 }
 
@@ -183,7 +209,8 @@ impl<K: Keys> Engine<K> {
             tail.end(),
             listed,
         )
-        .of_keys(self.index.entries());
+        .of_keys(self.index.entries())
+        .with_buffer(self.spare.buffer.take());
         if let Some(segment) = self.segment_mut(tail.segment) {
             segment.smallest_value = footer.listed.smallest_value();
             segment.begun = footer.listed.begun();
@@ -217,6 +244,7 @@ impl<K: Keys> Engine<K> {
         }
         let segment = sealing.tail.segment;
         self.retired.extend(sealing.tail.into_buffers());
+        self.spare.buffer = sealing.footer.buffer;
         self.spare.keep(sealing.footer.listed);
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = role;
@@ -227,5 +255,51 @@ impl<K: Keys> Engine<K> {
         }
         self.note_if_empty(segment);
         self.compaction.look_again();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        format::{KeyHash, LogId, record::Kind, segment::Listed},
+        plan::{DirectoryId, FileName, SegmentId},
+    };
+
+    const SMALL: u32 = 512;
+
+    /// One with so many records.
+    fn footer(records: usize) -> Footer {
+        let file = File { directory: DirectoryId(0), name: FileName::Segment(SegmentId(1)) };
+        let listed = |unit| {
+            let (sequence, hash) = (u64::from(unit), KeyHash(1));
+            Listed { hash, sequence, unit, kind: Kind::Value, class: 1, part: 0 }
+        };
+        let records = u32::try_from(records).expect("few");
+        let listing = Listing::of(SMALL, (1..=records).map(listed));
+        Footer::new(file, Seed::new(LogId(1), 1, 1), SMALL, 64 << 20, 1 << 20, listing)
+    }
+
+    /// Where what it writes next lies; `None` when it has written everything.
+    fn written_from(footer: &mut Footer) -> Option<*const u8> {
+        std::iter::from_fn(|| footer.next()).find_map(|action| match action {
+            Action::Write { buffer, .. } => Some(buffer.as_slice().as_ptr()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn footers_are_written_from_one_buffer() {
+        let records = 3 * PIECE_BYTES / SMALL as usize * entries_of_block(SMALL);
+        let mut first = footer(records);
+        let places: Vec<_> = std::iter::from_fn(|| written_from(&mut first)).collect();
+        assert_eq!(places.len(), 4, "three pieces and a trailer");
+        assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
+        let mut second = footer(records).with_buffer(first.buffer);
+        assert_eq!(written_from(&mut second), Some(places[0]));
+        // One that is still being written from is left alone.
+        let out = second.next();
+        assert_ne!(written_from(&mut second), Some(places[0]));
+        drop(out);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Awaited, Moving};
 use crate::{
     engine::{pacing::Account, survey::Survey},
-    plan::SegmentId,
+    plan::{Buffer, SegmentId},
 };
 
 /// Counts of what has changed though nothing was reported.
@@ -25,6 +25,9 @@ pub(in crate::engine) struct Compaction {
     pub(super) moving: Option<Moving>,
     /// Whether a read is under way, and of what.
     pub(super) reading: Option<Awaited>,
+    /// What was read into, for the next read or the next segment: memory that is new to the
+    /// process may take milliseconds to come.
+    pub(super) buffer: Option<Buffer>,
     /// Whether something must be reported first.
     pub(super) waits: bool,
     /// Segments of which something cannot be moved.

@@ -71,7 +71,6 @@ struct Moving {
     records: Option<Records>,
     /// Large values of which parts, or the head, lie in the segment.
     larges: BTreeMap<KeyHash, Large>,
-    buffer: Option<Buffer>,
     short_reads: u32,
     /// Something in it is damaged.
     is_stuck: bool,
@@ -329,7 +328,6 @@ impl<K: Keys> Engine<K> {
             listed: Vec::new(),
             records: None,
             larges: BTreeMap::new(),
-            buffer: None,
             short_reads: 0,
             is_stuck: false,
             is_held: false,
@@ -344,7 +342,7 @@ impl<K: Keys> Engine<K> {
                 moving.records = Some(records);
                 return if copied == Copied::Some { Next::Turn } else { Next::Wait };
             }
-            moving.buffer = Some(records.buffer);
+            self.compaction.buffer = Some(records.buffer);
         }
         if !moving.entries.is_empty() {
             self.take_entries(moving);
@@ -356,7 +354,7 @@ impl<K: Keys> Engine<K> {
         let block = u64::from(self.manifest.shape.block_bytes);
         let Some((records_end, blocks)) = moving.footer else {
             let from = self.manifest.shape.segment_bytes - block;
-            return moving.read(from, from + block, Awaited::Trailer);
+            return self.read_of(moving, from, from + block, Awaited::Trailer);
         };
         let left = blocks - moving.next_block;
         let mut looked_at = 0;
@@ -375,7 +373,14 @@ impl<K: Keys> Engine<K> {
         }
         let count = records::footer_blocks_at_once(block).min(left);
         let from = records_end + moving.next_block * block;
-        moving.read(from, from + count * block, Awaited::Footer { blocks: count })
+        self.read_of(moving, from, from + count * block, Awaited::Footer { blocks: count })
+    }
+
+    fn read_of(&mut self, moving: &Moving, from: u64, end: u64, awaited: Awaited) -> Next {
+        let bytes = usize::try_from(end - from).unwrap_or(usize::MAX);
+        let kept = self.compaction.buffer.take().filter(|kept| kept.as_slice().len() >= bytes);
+        let buffer = kept.unwrap_or_else(|| Buffer::new(bytes));
+        Next::Read(Action::Read { file: moving.file, offset: from, buffer, bytes }, awaited)
     }
 
     /// Takes what came of a read.
@@ -398,14 +403,5 @@ impl<K: Keys> Engine<K> {
             self.compaction.stuck.insert(moving.victim);
             self.cancel_moves();
         }
-    }
-}
-
-impl Moving {
-    fn read(&mut self, from: u64, end: u64, awaited: Awaited) -> Next {
-        let bytes = usize::try_from(end - from).unwrap_or(usize::MAX);
-        let kept = self.buffer.take().filter(|buffer| buffer.as_slice().len() >= bytes);
-        let buffer = kept.unwrap_or_else(|| Buffer::new(bytes));
-        Next::Read(Action::Read { file: self.file, offset: from, buffer, bytes }, awaited)
     }
 }

@@ -60,7 +60,7 @@ fn end_of(listed: &Listed) -> u64 {
 
 impl<K: Keys> Engine<K> {
     /// Reads the next records that are to be moved, with what lies between.
-    pub(super) fn read_records(&self, moving: &mut Moving) -> Next {
+    pub(super) fn read_records(&mut self, moving: &mut Moving) -> Next {
         let Some(first) = moving.listed.last() else { return Next::Done };
         let shape = &self.manifest.shape;
         let block = u64::from(shape.block_bytes);
@@ -68,7 +68,7 @@ impl<K: Keys> Engine<K> {
         let fit = moving.listed.iter().rev().take(READ_RECORDS).map(end_of);
         let end = fit.take_while(|end| *end <= from + READ_BYTES).max().unwrap_or(0);
         let end = end.max(end_of(first)).next_multiple_of(block).min(shape.segment_bytes);
-        moving.read(from, end, Awaited::Records { from, end })
+        self.read_of(moving, from, end, Awaited::Records { from, end })
     }
 
     /// `None` when it has to be read again, or is damaged.
@@ -115,7 +115,7 @@ impl<K: Keys> Engine<K> {
                 return Some(());
             }
         }
-        moving.buffer = Some(buffer);
+        self.compaction.buffer = Some(buffer);
         Some(())
     }
 
