@@ -1,5 +1,7 @@
 //! What the threads of a table share.
 
+use std::ops::Range;
+
 use base::sync::{Arc, Mutex, MutexGuard, lock};
 use cache::{Cache, ConfigError};
 use log::{
@@ -116,9 +118,13 @@ impl<K: Keys, C: Command> Store<K, C> {
     }
 
     /// Changes when writes are answered. To `Safe`: confirmed when a drain that begins now is done.
-    pub fn set_mode(&self, mode: Mode) {
+    /// Says which workers are to be woken: they may have answers, and what is not flushed may be
+    /// due at once.
+    #[must_use]
+    pub fn set_mode(&self, mode: Mode) -> Range<usize> {
         let given = self.shared.core().set_mode(&self.shared.unflushed, mode);
         given.into_iter().for_each(|it| self.shared.inboxes[it.worker].put(it));
+        0..self.shared.inboxes.len()
     }
 
     /// Answers that wait for the log, and keys that do.

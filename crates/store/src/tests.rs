@@ -1,6 +1,7 @@
 //! A table on a disk in memory that does what it is told.
 
 mod mends;
+mod waking;
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -268,7 +269,7 @@ fn in_async_nothing_waits_and_a_switch_to_safe_makes_it() {
     let mut table = Table::with(Files::default(), Mode::Async);
     assert!(matches!(table.ask(0, 1, b"k", Ask::Set(b"v", 0)), Asked::Now(Answer::Done { .. })));
     assert!(matches!(table.get(1, 2, b"k").0, Got::Hit(_)));
-    table.store.set_mode(Mode::Safe);
+    assert_eq!(table.store.set_mode(Mode::Safe), 0..2);
     assert!(matches!(table.get(1, 3, b"k").0, Got::Later), "it is not flushed");
     table.run();
     assert_eq!(table.answers(1), [(3, Some(b"v".to_vec()))]);
