@@ -66,7 +66,12 @@ pub(crate) struct Core<K, V> {
     held: Vec<Held<V>>,
     /// Keys whose commands wait for room or for a rewrite: their lock, and the number there. In the
     /// order in which they came.
-    pub(crate) stalled: VecDeque<(usize, u64)>,
+    stalled: VecDeque<(usize, u64)>,
+    /// A worker tries them, and has the list.
+    is_trying: bool,
+    /// They are to be tried once more: something may have come that they wait for, after they were
+    /// found to wait for it.
+    again: bool,
     /// Behind the greatest mark that was noted.
     taken: u64,
     /// What was durable when answers were looked through last.
@@ -84,6 +89,8 @@ impl<K: Keys, V> Core<K, V> {
             engine,
             held: Vec::new(),
             stalled: VecDeque::new(),
+            is_trying: false,
+            again: false,
             taken: 0,
             has_failed: false,
             tried: (0, (0, (0, 0))),
@@ -163,7 +170,8 @@ impl<K: Keys, V> Core<K, V> {
     pub(crate) fn poll(&mut self, unflushed: &Unflushed, now_ms: u64) -> Polled<V> {
         self.engine.tell_wall_ms(now_ms);
         let plan = self.engine.poll(now_ms);
-        let tries = !self.stalled.is_empty() && self.tried != (now_ms, self.rewritten());
+        let is_due = self.again || self.tried != (now_ms, self.rewritten());
+        let tries = is_due && !self.is_trying && !self.stalled.is_empty();
         // What is written again after a failure, or cannot be, nobody reports.
         let given = if self.has_failed { self.settle(unflushed) } else { Vec::new() };
         Polled { plan, tries, given }
@@ -172,6 +180,37 @@ impl<K: Keys, V> Core<K, V> {
     /// The keys that are stalled are tried now.
     pub(crate) fn note_tried(&mut self, now_ms: u64) {
         self.tried = (now_ms, self.rewritten());
+    }
+
+    /// The commands of a key have to wait. `is_new`: they are not those that are tried. What they
+    /// wait for may have been reported since they were found to, so whoever polls next tries them.
+    pub(crate) fn stall(&mut self, lock: usize, id: u64, is_new: bool) {
+        self.stalled.push_back((lock, id));
+        self.again |= is_new;
+    }
+
+    /// Keys that are stalled, those that somebody tries now aside.
+    pub(crate) fn stalled(&self) -> usize {
+        self.stalled.len()
+    }
+
+    /// Whether a report may help anybody who is stalled.
+    pub(crate) fn has_stalled(&self) -> bool {
+        self.is_trying || !self.stalled.is_empty()
+    }
+
+    /// The keys that are stalled, to be tried. `None` when another worker tries them: it does so
+    /// once more, since what it has tried before may go now.
+    pub(crate) fn begin_trying(&mut self) -> Option<VecDeque<(usize, u64)>> {
+        self.again = self.is_trying;
+        (!std::mem::replace(&mut self.is_trying, true)).then(|| std::mem::take(&mut self.stalled))
+    }
+
+    /// Takes back what was not tried. Says whether all are to be tried once more.
+    pub(crate) fn end_trying(&mut self, mut left: VecDeque<(usize, u64)>) -> bool {
+        self.is_trying = false;
+        self.stalled.append(&mut left);
+        self.again && !self.stalled.is_empty()
     }
 
     fn rewritten(&self) -> Rewritten {

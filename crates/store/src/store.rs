@@ -131,6 +131,6 @@ impl<K: Keys, C: Command> Store<K, C> {
     #[must_use]
     pub fn waiting(&self) -> (usize, usize) {
         let core = self.shared.core();
-        (core.held(), core.stalled.len())
+        (core.held(), core.stalled())
     }
 }

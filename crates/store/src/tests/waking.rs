@@ -15,3 +15,47 @@ fn a_change_of_the_mode_wakes_those_who_have_answers_and_somebody_who_flushes() 
     }
     assert_eq!(table.answers(1), [(2, Some(b"v".to_vec()))], "nobody was woken");
 }
+
+/// Fills the log's memory until something waits for room. What was taken is handed out.
+fn stall(table: &mut Table) -> Vec<Plan> {
+    static LARGE: [u8; 100_000] = [b'x'; 100_000];
+    for key in 0..64u8 {
+        assert_eq!(table.ask(0, 0, &[key], Ask::Set(&LARGE, 0)), Asked::Later);
+        if table.store.waiting().1 > 0 {
+            let plans = std::iter::from_fn(|| table.workers[0].poll()).take(64).collect();
+            assert_eq!(table.store.waiting().1, 1, "there is room");
+            return plans;
+        }
+    }
+    panic!("nothing waits for room");
+}
+
+#[test]
+fn a_report_while_what_has_stalled_is_tried_has_it_tried_again() {
+    let mut table = Table::new();
+    let plans = stall(&mut table);
+    // A thread tries it in vain; meanwhile another one tells of the flush that makes room.
+    let tried = table.store.shared.core().begin_trying().expect("nobody tries it");
+    assert_eq!(tried.len(), 1);
+    plans.into_iter().for_each(|plan| table.perform(0, plan));
+    table.run();
+    assert!(table.store.shared.core().end_trying(tried), "nobody tries it again");
+    table.run();
+    assert_eq!(table.store.waiting(), (0, 0));
+}
+
+#[test]
+fn what_stalls_is_tried_by_the_next_poll_though_there_was_one_in_that_millisecond() {
+    let mut table = Table::new();
+    let plans = stall(&mut table);
+    assert!(table.workers[0].poll().is_none());
+    let before = table.workers[0].figures().stalled;
+    assert!(table.workers[0].poll().is_none());
+    assert_eq!(table.workers[0].figures().stalled, before, "nothing has come since");
+    // By the time that it is in the list, what it waits for may have come.
+    assert_eq!(table.ask(0, 1, b"other", Ask::Set(b"v", 0)), Asked::Later);
+    assert!(table.workers[0].poll().is_none());
+    assert_eq!(table.workers[0].figures().stalled, before + 2, "it is not tried");
+    plans.into_iter().for_each(|plan| table.perform(0, plan));
+    assert_eq!(table.value(b"other"), Some(b"v".to_vec()));
+}

@@ -164,6 +164,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
         let now_ms = own.cache.now_ms();
         shared.core().note_tried(now_ms);
         own.try_stalled(shared);
+        // Whatever stalls anew meanwhile is another thread's, which polls for it.
         own.reads.next_plan().or_else(|| own.poll_log(shared).0)
     }
 
@@ -191,7 +192,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
         }
         let mut core = shared.core();
         let given = core.complete(&shared.unflushed, token, outcome);
-        let has_stalled = !core.stalled.is_empty();
+        let has_stalled = core.has_stalled();
         drop(core);
         given.into_iter().for_each(|envelope| own.send(shared, envelope));
         if has_stalled {
@@ -371,7 +372,7 @@ impl<V: Send> Own<V> {
         waiter: Waiter<C>,
     ) {
         let id = place.begin(name.bytes(), None, waiter);
-        self.note_stalled(shared, name, id);
+        self.note_stalled(shared, name, id, true);
     }
 
     /// Hits in memory would overtake what waits, and may not be told at once any more.
@@ -380,10 +381,11 @@ impl<V: Send> Own<V> {
         shared: &Shared<K, C>,
         name: Key<'_>,
         id: u64,
+        is_new: bool,
     ) {
         self.figures.stalled += 1;
         shared.unflushed.stall();
-        shared.core().stalled.push_back((shared.lock_of(name.hash()), id));
+        shared.core().stall(shared.lock_of(name.hash()), id, is_new);
     }
 
     /// Says the answer if it may be given to the caller, who asks now, and keeps it otherwise.

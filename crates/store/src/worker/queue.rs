@@ -1,6 +1,6 @@
 //! What is done for those who wait at a key when its record was read, or there may be room.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use cache::{Key, Meta};
 use log::{
@@ -98,9 +98,24 @@ impl<V: Send> Own<V> {
     }
 
     /// Tries those who wait for room or for a rewrite, in the order in which they came, until one
-    /// has to wait again.
+    /// has to wait again; anew, if there was a report meanwhile. Each time is another worker's
+    /// report or command, so there is an end.
     pub(super) fn try_stalled<K: Keys, C: Command<Verdict = V>>(&mut self, shared: &Shared<K, C>) {
-        let mut stalled = std::mem::take(&mut shared.core().stalled);
+        loop {
+            let Some(mut stalled) = shared.core().begin_trying() else { return };
+            self.try_each(shared, &mut stalled);
+            if !shared.core().end_trying(stalled) {
+                return;
+            }
+        }
+    }
+
+    /// Tries these until one has to wait again.
+    fn try_each<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        stalled: &mut VecDeque<(usize, u64)>,
+    ) {
         while let Some((at, id)) = stalled.pop_front() {
             let mut place = self.lock(shared.key_lock(at));
             let pending = place.take(id).expect("invariant: nobody else takes what is stalled");
@@ -109,9 +124,7 @@ impl<V: Send> Own<V> {
             // stalled again.
             shared.unflushed.tried();
             drop(place);
-            let mut core = shared.core();
-            if !core.stalled.is_empty() {
-                core.stalled.append(&mut stalled);
+            if shared.core().stalled() > 0 {
                 return;
             }
         }
@@ -130,6 +143,7 @@ impl<V: Send> Own<V> {
     ) {
         let key = std::mem::take(&mut pending.key);
         let name = self.cache.key(&key);
+        let is_new = pending.reading.is_some();
         let mut shown = None;
         while let Some(waiter) = pending.pop() {
             if !leads && matches!(waiter.task, Task::Command(_)) {
@@ -161,7 +175,7 @@ impl<V: Send> Own<V> {
                 }
                 Attempt::Stalled => {
                     pending.push_again(waiter);
-                    self.note_stalled(shared, name, pending.id);
+                    self.note_stalled(shared, name, pending.id, is_new);
                     (pending.key, pending.reading) = (key, None);
                     place.put_back(pending);
                     return;
