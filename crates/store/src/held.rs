@@ -115,11 +115,19 @@ impl<K: Keys, V> Core<K, V> {
         }
     }
 
+    /// What a reply waits for that saw a record in memory whose word has this mark. The mark may be
+    /// of another key's record, and of one that nobody waits for.
+    pub(crate) fn seen_in_memory(&self, mark: Mark) -> Wait {
+        let last = self.engine.answers_wait_below().number().checked_sub(1);
+        Wait::seen(last.map(|last| mark.min(Mark::of(last))))
+    }
+
     fn settled(&self, wait: Wait) -> Settled {
         match wait {
             Wait::Nothing => Settled::Done,
             Wait::Write(mark) => self.engine.may_answer(mark),
-            Wait::Seen(_) if self.engine.mode() == Mode::Async => Settled::Done,
+            // After a switch to async, what safe has taken goes on being waited for.
+            Wait::Seen(mark) if mark >= self.engine.answers_wait_below() => Settled::Done,
             Wait::Seen(mark) if mark < self.engine.durable_to() => Settled::Done,
             // It is held back by a flush that has failed, its own or that of one before it.
             Wait::Seen(mark) if self.engine.durable(mark) != Settled::Pending => {
@@ -145,7 +153,8 @@ impl<K: Keys, V> Core<K, V> {
     /// Which answers may be given now.
     pub(crate) fn settle(&mut self, unflushed: &Unflushed) -> Vec<Envelope<V>> {
         let durable_to = self.engine.durable_to();
-        let waits = self.engine.mode() == Mode::Safe && self.taken > durable_to.number();
+        let awaited = self.taken.min(self.engine.answers_wait_below().number());
+        let waits = awaited > durable_to.number();
         unflushed.tell(durable_to, waits);
         if durable_to == self.told && !self.has_failed {
             return Vec::new();

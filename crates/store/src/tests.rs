@@ -1,6 +1,7 @@
 //! A table on a disk in memory that does what it is told.
 
 mod mends;
+mod mode;
 mod waking;
 
 use std::{collections::BTreeMap, sync::Mutex};

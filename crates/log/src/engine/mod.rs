@@ -275,6 +275,14 @@ impl<K: Keys> Engine<K> {
         }
     }
 
+    /// From this mark on replies wait for no flush.
+    pub fn answers_wait_below(&self) -> Mark {
+        match self.settings.mode {
+            Mode::Safe => Mark(u64::MAX),
+            Mode::Async => Mark(self.async_from),
+        }
+    }
+
     /// Whether a reply that waits for `mark` may go out in the mode that counts now.
     pub fn may_answer(&self, mark: Mark) -> Settled {
         self.may_answer_all(mark, mark)

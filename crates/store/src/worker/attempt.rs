@@ -64,8 +64,14 @@ impl<V: Send> Own<V> {
             Needs::Value => self.look_at_value(name),
         };
         if let Some(found) = in_memory {
-            let wait = Wait::seen(shared.unflushed.wait_for(name.hash()));
-            if wait == Wait::Nothing || !shared.core().engine.is_read_only() {
+            let wait = match shared.unflushed.wait_for(name.hash()) {
+                None => Some(Wait::Nothing),
+                Some(mark) => {
+                    let core = shared.core();
+                    (!core.engine.is_read_only()).then(|| core.seen_in_memory(mark))
+                }
+            };
+            if let Some(wait) = wait {
                 return found.map_or(Look::Absent(wait), |meta| Look::Present(meta, wait));
             }
             // The mark may be another key's, which will never be flushed. The log knows better.
