@@ -33,7 +33,7 @@ impl Wait {
 #[derive(Debug)]
 pub(crate) struct Envelope<V> {
     pub(crate) worker: usize,
-    /// Bytes that the command held.
+    /// Bytes that it holds.
     pub(crate) bytes: usize,
     pub(crate) answered: Answered<V>,
 }

@@ -16,8 +16,9 @@ pub const READS_MAX: usize = 64;
 pub const PENDING_MAX: usize = 4096;
 
 /// Bytes of keys and values that commands of a worker hold while they wait for a record or for
-/// room, and of answers that wait for a flush: as many as four connections may have in slots.
-pub const PENDING_BYTES_MAX: usize = 4 << 20;
+/// room, of values that they are going to show, and of answers that were not taken: a block of
+/// 4 KiB for each of so many gets. One that waits alone may have more.
+pub const PENDING_BYTES_MAX: usize = PENDING_MAX << 12;
 
 /// Looks for one key's record that was elsewhere when it was read. Each means that compaction has
 /// moved it within the time of a read.
@@ -29,5 +30,6 @@ pub const SHORT_READS_MAX: u32 = 8;
 /// Replies of a connection that were not sent.
 pub const SLOTS_MAX: usize = 64;
 
-/// Bytes of replies of a connection that were not sent; one reply may have more.
+/// Bytes of replies of a connection that are there and were not sent; one reply may have more, and
+/// those of slots that are taken by then come on top.
 pub const REPLY_BYTES_MAX: usize = 1 << 20;

@@ -64,6 +64,11 @@ impl<C> Pending<C> {
         Some(waiter)
     }
 
+    /// Bytes that the value may have, as far as that is known.
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.reading.as_ref().map_or(0, Reading::bytes)
+    }
+
     /// Whether all that comes has to go behind. Gets alone have seen what the index led to when
     /// they came, so whoever changes the record may pass them; without a read they have seen
     /// nothing.

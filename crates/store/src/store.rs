@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use base::sync::{Arc, Mutex, MutexGuard, lock};
+use base::sync::{
+    Arc, Mutex, MutexGuard,
+    atomic::{AtomicUsize, Ordering},
+    lock,
+};
 use cache::{Cache, ConfigError};
 use log::{
     engine::{Engine, Mode},
@@ -12,7 +16,7 @@ use log::{
 use crate::{
     Answered, Command, Worker,
     held::{Core, Envelope},
-    limits::KEY_LOCKS,
+    limits::{KEY_LOCKS, PENDING_BYTES_MAX, PENDING_MAX},
     pending::Place,
     unflushed::Unflushed,
 };
@@ -22,21 +26,54 @@ use crate::{
 #[repr(align(64))]
 pub(crate) struct KeyLock<C>(pub(crate) Mutex<Place<C>>);
 
-/// Answers to what a worker has asked, from whoever found them.
+/// What a worker has asked and has no answer to, and answers from whoever found them.
 #[derive(Debug)]
-pub(crate) struct Inbox<V>(Mutex<Vec<(usize, Answered<V>)>>);
+pub(crate) struct Inbox<V> {
+    answers: Mutex<Vec<(usize, Answered<V>)>>,
+    /// Commands whose answers the worker has not taken, and the bytes that they hold. Those who
+    /// find answers count the values as well.
+    pending: AtomicUsize,
+    pending_bytes: AtomicUsize,
+}
 
 impl<V> Inbox<V> {
     fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
+        let (pending, pending_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { answers: Mutex::new(Vec::new()), pending, pending_bytes }
+    }
+
+    /// Whether nothing more may wait that holds so many bytes. Alone, it may hold more.
+    pub(crate) fn is_full(&self, bytes: usize) -> bool {
+        let pending = self.pending.load(Ordering::Relaxed);
+        let all_bytes = self.pending_bytes.load(Ordering::Relaxed) + bytes;
+        pending >= PENDING_MAX || pending > 0 && all_bytes > PENDING_BYTES_MAX
+    }
+
+    /// Something waits from now on. By the worker only, as [`Inbox::is_full`].
+    pub(crate) fn begin(&self, bytes: usize) {
+        self.pending.fetch_add(1, Ordering::Relaxed);
+        self.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What holds so many bytes is answered. Says how many it holds with the answer's value.
+    pub(crate) fn answered(&self, bytes: usize, value_bytes: usize) -> usize {
+        let all = bytes.max(value_bytes);
+        self.pending_bytes.fetch_add(all - bytes, Ordering::Relaxed);
+        all
+    }
+
+    /// The worker takes answers that hold so many bytes.
+    pub(crate) fn end(&self, answers: usize, bytes: usize) {
+        self.pending.fetch_sub(answers, Ordering::Relaxed);
+        self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn put(&self, envelope: Envelope<V>) {
-        lock(&self.0).push((envelope.bytes, envelope.answered));
+        lock(&self.answers).push((envelope.bytes, envelope.answered));
     }
 
     pub(crate) fn take(&self) -> Vec<(usize, Answered<V>)> {
-        std::mem::take(&mut *lock(&self.0))
+        std::mem::take(&mut *lock(&self.answers))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A table on a disk in memory that does what it is told.
 
+mod bounds;
 mod mends;
 mod mode;
 mod waking;

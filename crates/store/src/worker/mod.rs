@@ -16,8 +16,7 @@ use self::attempt::{Attempt, Look};
 use crate::{
     Answer, Answered, Asked, Command, Error, Found, Got, Needs,
     held::{Envelope, Wait},
-    limits::{PENDING_BYTES_MAX, PENDING_MAX},
-    pending::{Place, Task, Waiter},
+    pending::{Pending, Place, Task, Waiter},
     reads::Reads,
     store::Shared,
 };
@@ -61,9 +60,6 @@ struct Own<V> {
     number: usize,
     cache: cache::Worker,
     reads: Reads,
-    /// Commands that are not answered, and the bytes that they hold.
-    pending: usize,
-    pending_bytes: usize,
     /// Answers that need no inbox.
     ready: Vec<(usize, Answered<V>)>,
     wakes: BTreeSet<usize>,
@@ -80,8 +76,6 @@ impl<K: Keys, C: Command> Worker<K, C> {
             number,
             cache: shared.cache.worker()?.hasty(),
             reads: Reads::new(number),
-            pending: 0,
-            pending_bytes: 0,
             ready: Vec::new(),
             wakes: BTreeSet::new(),
             figures: Figures::default(),
@@ -203,10 +197,10 @@ impl<K: Keys, C: Command> Worker<K, C> {
     /// Answers to what this worker was asked.
     pub fn take_answers(&mut self) -> Vec<Answered<C::Verdict>> {
         let own = &mut self.own;
+        let inbox = &self.shared.inboxes[own.number];
         let mut answers = std::mem::take(&mut own.ready);
-        answers.extend(self.shared.inboxes[own.number].take());
-        own.pending -= answers.len();
-        own.pending_bytes -= answers.iter().map(|(bytes, _)| bytes).sum::<usize>();
+        answers.extend(inbox.take());
+        inbox.end(answers.len(), answers.iter().map(|(bytes, _)| bytes).sum());
         answers.into_iter().map(|(_, answered)| answered).collect()
     }
 
@@ -226,18 +220,37 @@ impl<V: Send> Own<V> {
         }
     }
 
-    fn is_full(&mut self, bytes: usize) -> bool {
-        let is_full = self.pending >= PENDING_MAX || self.pending_bytes + bytes > PENDING_BYTES_MAX;
+    fn is_full<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        bytes: usize,
+    ) -> bool {
+        let is_full = shared.inboxes[self.number].is_full(bytes);
         self.figures.busy += u64::from(is_full);
         is_full
     }
 
-    /// Somebody of this worker waits from now on.
-    fn waiter<C>(&mut self, caller: u64, key: &[u8], bytes: usize, task: Task<C>) -> Waiter<C> {
-        let bytes = bytes + key.len();
-        self.pending += 1;
-        self.pending_bytes += bytes;
+    /// Somebody of this worker who will wait, and hold so many bytes.
+    fn waiter<C>(&self, caller: u64, bytes: usize, task: Task<C>) -> Waiter<C> {
         Waiter { worker: self.number, caller, bytes, task }
+    }
+
+    /// Whether somebody may go behind those who wait for a key, and goes. `value_bytes`: what the
+    /// answer may have of its own.
+    fn queue<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        pending: &mut Pending<C>,
+        mut waiter: Waiter<C>,
+        value_bytes: usize,
+    ) -> bool {
+        waiter.bytes += value_bytes;
+        if self.is_full(shared, waiter.bytes) {
+            return false;
+        }
+        shared.inboxes[self.number].begin(waiter.bytes);
+        pending.push(waiter);
+        true
     }
 
     fn poll_log<K: Keys, C: Command<Verdict = V>>(
@@ -256,14 +269,16 @@ impl<V: Send> Own<V> {
         caller: u64,
     ) -> Got {
         let key = name.bytes();
-        if self.is_full(key.len()) {
+        if self.is_full(shared, key.len()) {
             return Got::Busy;
         }
+        let waiter = self.waiter(caller, key.len(), Task::Get);
         let at = shared.lock_of(name.hash());
         let mut place = self.lock(shared.key_lock(at));
         if let Some(pending) = place.ordered(key) {
-            pending.push(self.waiter(caller, key, 0, Task::Get));
-            return Got::Later;
+            let value_bytes = pending.value_bytes();
+            let may_wait = self.queue(shared, pending, waiter, value_bytes);
+            return if may_wait { Got::Later } else { Got::Busy };
         }
         let (answer, wait) = match self.look(shared, name, Needs::Value) {
             Look::Present(meta, wait) => {
@@ -272,12 +287,10 @@ impl<V: Send> Own<V> {
             }
             Look::Absent(wait) => (Answer::Miss, wait),
             Look::Read(reading) => {
-                let waiter = self.waiter(caller, key, 0, Task::Get);
-                self.wait_for_read(shared, &mut place, name, *reading, waiter);
-                return Got::Later;
+                let may_wait = self.wait_for_read(shared, &mut place, name, *reading, waiter);
+                return if may_wait { Got::Later } else { Got::Busy };
             }
             Look::Stalled => {
-                let waiter = self.waiter(caller, key, 0, Task::Get);
                 self.stall(shared, &mut place, name, waiter);
                 return Got::Later;
             }
@@ -287,8 +300,9 @@ impl<V: Send> Own<V> {
         match self.hold(shared, caller, answer, wait) {
             Some(Answer::Miss) => Got::Miss,
             Some(answer) => {
-                self.pending += 1;
-                self.ready.push((0, Answered { caller, answer }));
+                let bytes = answer.value_bytes();
+                shared.inboxes[self.number].begin(bytes);
+                self.ready.push((bytes, Answered { caller, answer }));
                 Got::Later
             }
             None => Got::Later,
@@ -303,16 +317,19 @@ impl<V: Send> Own<V> {
         command: &D,
         own: impl FnOnce() -> C,
     ) -> Asked<V> {
-        let (key, bytes) = (name.bytes(), command.bytes());
-        if self.is_full(bytes + key.len()) {
+        let key = name.bytes();
+        let bytes = command.bytes() + key.len();
+        if self.is_full(shared, bytes) {
             return Asked::Busy;
         }
         let at = shared.lock_of(name.hash());
         let mut place = self.lock(shared.key_lock(at));
         let overtakes = base::mutant!("store_overtakes_queue") && command.needs() == Needs::Nothing;
         if let Some(pending) = place.ordered(key).filter(|_| !overtakes) {
-            pending.push(self.waiter(caller, key, bytes, Task::Command(own())));
-            return Asked::Later;
+            let value_bytes = if command.shows() { pending.value_bytes() } else { 0 };
+            let waiter = self.waiter(caller, bytes, Task::Command(own()));
+            let may_wait = self.queue(shared, pending, waiter, value_bytes);
+            return if may_wait { Asked::Later } else { Asked::Busy };
         }
         match self.attempt(shared, name, command, None) {
             Attempt::Done { answer, wait, .. } => {
@@ -320,42 +337,54 @@ impl<V: Send> Own<V> {
                 self.hold(shared, caller, answer, wait).map_or(Asked::Later, Asked::Now)
             }
             Attempt::Read(reading) => {
-                let waiter = self.waiter(caller, key, bytes, Task::Command(own()));
-                self.wait_for_read(shared, &mut place, name, *reading, waiter);
-                Asked::Later
+                let waiter = self.waiter(caller, bytes, Task::Command(own()));
+                let may_wait = self.wait_for_read(shared, &mut place, name, *reading, waiter);
+                if may_wait { Asked::Later } else { Asked::Busy }
             }
             Attempt::Stalled => {
-                let waiter = self.waiter(caller, key, bytes, Task::Command(own()));
+                let waiter = self.waiter(caller, bytes, Task::Command(own()));
                 self.stall(shared, &mut place, name, waiter);
                 Asked::Later
             }
         }
     }
 
-    /// Waits for the read of what the key is now, and begins it if nobody has.
+    /// Waits for the read of what the key is now, and begins it if nobody has. Says whether it may.
     fn wait_for_read<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
         place: &mut Place<C>,
         name: Key<'_>,
         reading: log::engine::Reading,
-        waiter: Waiter<C>,
-    ) {
+        mut waiter: Waiter<C>,
+    ) -> bool {
+        let core = shared.core();
+        let shares = !base::mutant!("store_racing_updates");
+        let same = place.same_read(name.bytes(), |reading| core.engine.leads_to(reading));
+        let same = same.filter(|_| shares);
+        drop(core);
+        let has_own_value = match &waiter.task {
+            // They share the value, too.
+            Task::Get => same.is_none(),
+            Task::Command(command) => command.shows(),
+        };
+        waiter.bytes += if has_own_value { reading.bytes() } else { 0 };
+        if self.is_full(shared, waiter.bytes) {
+            return false;
+        }
+        shared.inboxes[self.number].begin(waiter.bytes);
         if matches!(waiter.task, Task::Command(_)) {
             // From now on a hit, also one that tells of what is dead, would overtake it.
             self.forget(name);
         }
-        let core = shared.core();
-        let shares = !base::mutant!("store_racing_updates");
-        let same = place.same_read(name.bytes(), |reading| core.engine.leads_to(reading));
-        if let Some(pending) = same.filter(|_| shares) {
+        if let Some(pending) = same {
             pending.push(waiter);
             self.figures.reads_shared += 1;
-            return;
+            return true;
         }
-        drop(core);
         let id = place.begin(name.bytes(), Some(reading.clone()), waiter);
         self.begin_read(shared.lock_of(name.hash()), id, reading);
+        true
     }
 
     fn begin_read(&mut self, at: usize, id: u64, reading: log::engine::Reading) {
@@ -371,6 +400,7 @@ impl<V: Send> Own<V> {
         name: Key<'_>,
         waiter: Waiter<C>,
     ) {
+        shared.inboxes[self.number].begin(waiter.bytes);
         let id = place.begin(name.bytes(), None, waiter);
         self.note_stalled(shared, name, id, true);
     }
@@ -404,8 +434,7 @@ impl<V: Send> Own<V> {
         let envelope = Envelope { worker: self.number, bytes, answered };
         let given = shared.core().hold(wait, envelope);
         if given.is_none() {
-            self.pending += 1;
-            self.pending_bytes += bytes;
+            shared.inboxes[self.number].begin(bytes);
             self.figures.waits += u64::from(matches!(wait, Wait::Seen(_)));
         }
         given.map(|envelope| envelope.answered.answer)

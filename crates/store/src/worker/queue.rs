@@ -234,6 +234,7 @@ impl<V: Send> Own<V> {
         wait: Wait,
     ) {
         let Waiter { worker, caller, bytes, .. } = waiter;
+        let bytes = shared.inboxes[worker].answered(bytes, answer.value_bytes());
         let envelope = Envelope { worker, bytes, answered: Answered { caller, answer } };
         self.figures.waits += u64::from(matches!(wait, Wait::Seen(_)));
         let given = match wait {
