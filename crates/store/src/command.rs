@@ -37,7 +37,8 @@ impl<'r> Present<'r> {
 /// A command on one key.
 ///
 /// It is asked once, with what the command before it has left, unless what it decided could not be
-/// done yet: then it is asked again, and its last answer counts.
+/// done yet: then it is asked again, and its last answer counts. It must not panic: it is asked
+/// under a lock of many keys, and every thread that takes it later would panic as well.
 pub trait Command: Send {
     /// What the caller wants to know of the decision.
     type Verdict: Send + std::fmt::Debug;

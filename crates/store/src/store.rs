@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use base::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
     lock,
 };
 use cache::{Cache, ConfigError};
@@ -34,12 +34,26 @@ pub(crate) struct Inbox<V> {
     /// find answers count the values as well.
     pending: AtomicUsize,
     pending_bytes: AtomicUsize,
+    /// A worker of this number lives.
+    is_taken: AtomicBool,
 }
 
 impl<V> Inbox<V> {
     fn new() -> Self {
         let (pending, pending_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { answers: Mutex::new(Vec::new()), pending, pending_bytes }
+        let is_taken = AtomicBool::new(false);
+        Self { answers: Mutex::new(Vec::new()), pending, pending_bytes, is_taken }
+    }
+
+    /// Takes it for a worker, unless another one has it.
+    fn enter(&self) -> bool {
+        !self.is_taken.swap(true, Ordering::AcqRel)
+    }
+
+    /// The worker is there no more. What it has not taken is the next one's, as it is counted.
+    pub(crate) fn leave(&self, ready: Vec<(usize, Answered<V>)>) {
+        drop(lock(&self.answers).splice(0..0, ready));
+        self.is_taken.store(false, Ordering::Release);
     }
 
     /// Whether nothing more may wait that holds so many bytes. Alone, it may hold more.
@@ -138,14 +152,21 @@ impl<K: Keys, C: Command> Store<K, C> {
 
     /// A thread's access, under the number that others wake it by.
     ///
+    /// Before one is dropped everything that it has handed out is to be performed and reported, and
+    /// it polls until nothing is left ([`Store::waiting`]): commands of others wait for its reads,
+    /// and would for ever. Answers that it has not taken are those of the next worker of its
+    /// number.
+    ///
     /// # Errors
     /// [`ConfigError::TooManyWorkers`].
     ///
     /// # Panics
-    /// When `number` is not below the `workers` that the table was made for.
+    /// When `number` is not below the `workers` that the table was made for, or is that of one that
+    /// has not been dropped.
     pub fn worker(&self, number: usize) -> Result<Worker<K, C>, ConfigError> {
-        assert!(number < self.shared.inboxes.len(), "a worker has its number");
-        Worker::new(Arc::clone(&self.shared), number)
+        let inbox = self.shared.inboxes.get(number).expect("a worker has its number");
+        assert!(inbox.enter(), "a number is one worker's at a time");
+        Worker::new(Arc::clone(&self.shared), number).inspect_err(|_| inbox.leave(Vec::new()))
     }
 
     /// Looks at the log, or asks something of it that no command is about. Under its lock: nothing

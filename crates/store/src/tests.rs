@@ -1,6 +1,7 @@
 //! A table on a disk in memory that does what it is told.
 
 mod bounds;
+mod ends;
 mod mends;
 mod mode;
 mod waking;

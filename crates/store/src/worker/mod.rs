@@ -210,6 +210,12 @@ impl<K: Keys, C: Command> Worker<K, C> {
     }
 }
 
+impl<K, C: Command> Drop for Worker<K, C> {
+    fn drop(&mut self) {
+        self.shared.inboxes[self.own.number].leave(std::mem::take(&mut self.own.ready));
+    }
+}
+
 impl<V: Send> Own<V> {
     /// Takes a key's lock. Who has to wait for it is offline meanwhile: its holder may wait for
     /// memory that is free when all threads have been quiescent.
