@@ -20,7 +20,8 @@ pub const PENDING_MAX: usize = 4096;
 /// 4 KiB for each of so many gets. One that waits alone may have more.
 pub const PENDING_BYTES_MAX: usize = PENDING_MAX << 12;
 
-/// Looks for one key's record that was elsewhere when it was read. Each means that compaction has
+/// Looks for one key's record that was elsewhere when it was read, for all together who wait in one
+/// queue for it. Each means that compaction has
 /// moved it within the time of a read.
 pub const LOOKS_MAX: u32 = 16;
 

@@ -154,6 +154,18 @@ fn a_write_of_less_than_a_block_is_told_to_who_waits() {
 }
 
 #[test]
+fn that_a_value_would_be_too_long_is_told_when_what_it_was_found_by_is_durable() {
+    static LARGE: [u8; 100_000] = [b'x'; 100_000];
+    let mut table = Table::new();
+    assert_eq!(table.ask(0, 1, b"k", Ask::Set(&LARGE, 0)), Asked::Later);
+    assert_eq!(table.ask(1, 2, b"k", Ask::Append(&LARGE)), Asked::Later, "it saw the first");
+    table.run();
+    assert_eq!(table.answers(0), [done(1)]);
+    let error = Error::ValueBytes { got: 200_000, max: 1 << 17 }.to_string();
+    assert_eq!(table.answers(1), [(2, Some(error.into_bytes()))]);
+}
+
+#[test]
 fn what_has_stalled_is_tried_in_time() {
     let mut table = Table::new();
     table.fail_flush(1, b"first");

@@ -163,7 +163,11 @@ impl<V: Send> Own<V> {
             Applied::Stored { token, mark } => (Some(token), false, Wait::Write(mark)),
             Applied::Removed { was_there, wait } => (None, was_there, wait),
             Applied::Stalled => return Attempt::Stalled,
-            Applied::Failed(error) => return failed(error),
+            // That it does not fit, or cannot be stored, tells of what is there as well.
+            Applied::Failed(error) => {
+                let answer = Answer::Failed(error);
+                return Attempt::Done { answer, wait: seen, has_changed: false };
+            }
         };
         let answer = Answer::Done { verdict, token, was_there, found };
         Attempt::Done { answer, wait, has_changed: token.is_some() || was_there }

@@ -24,9 +24,9 @@ use crate::{
 /// What a worker has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Gets that memory has answered without waiting.
+    /// Gets that memory has answered without waiting: with a value, or that it has expired.
     pub hits: u64,
-    /// Records that were put into memory after a read.
+    /// Records that were put into memory after a read, or from what the log has in memory.
     pub fills: u64,
     /// Records that were not: the key was written or moved meanwhile, or memory had no room.
     pub fills_refused: u64,
