@@ -12,6 +12,8 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+#[cfg(all(test, loom))]
+mod checks;
 mod command;
 mod error;
 mod held;
@@ -20,7 +22,7 @@ mod pending;
 mod reads;
 mod replies;
 mod store;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod unflushed;
 mod worker;

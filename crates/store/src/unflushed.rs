@@ -10,8 +10,7 @@
 //!    here, and a read of it ends with an acquire.
 //! 2. As long as a command of this thread waits for room, this thread's hits go behind it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
+use base::sync::atomic::{AtomicU64, Ordering};
 use log::engine::Mark;
 
 use crate::limits::UNFLUSHED_SLOTS;
@@ -49,7 +48,9 @@ impl Unflushed {
 
     /// A record of a key was taken. Under the engine's lock, before memory has it.
     pub(crate) fn note(&self, hash: u64, mark: Mark, waits: bool) {
-        self.word(hash).store(mark.number() + 1, Ordering::Relaxed);
+        if !base::mutant!("store_mark_unnoted") {
+            self.word(hash).store(mark.number() + 1, Ordering::Relaxed);
+        }
         if waits {
             self.set_waits(true);
         }
@@ -67,6 +68,9 @@ impl Unflushed {
         let is_set = self.reasons.load(Ordering::Relaxed) & WAITS != 0;
         match (is_set, waits) {
             (false, true) => self.reasons.fetch_or(WAITS, Ordering::Release),
+            (true, false) if base::mutant!("store_stall_lost") => {
+                self.reasons.swap(0, Ordering::Release)
+            }
             (true, false) => self.reasons.fetch_and(!WAITS, Ordering::Release),
             _ => return,
         };

@@ -52,7 +52,8 @@ impl Suite {
                 "wire",
             ],
             // The crates with shared memory of their own.
-            Self::Loom | Self::Shuttle => &["cache", "kelvin-log"],
+            Self::Loom => &["cache", "kelvin-log", "store"],
+            Self::Shuttle => &["cache", "kelvin-log"],
             // The crates with unsafe code.
             Self::Miri => &["cache", "reactor"],
         }

@@ -57,6 +57,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: NO_ORDER,
     },
     Mutant {
+        name: "store_mark_unnoted",
+        suite: Suite::Loom,
+        package: "store",
+        filter: "loom_no_hit_is_told",
+        symptoms: &["is told before it is flushed"],
+    },
+    Mutant {
+        name: "store_stall_lost",
+        suite: Suite::Loom,
+        package: "store",
+        filter: "loom_what_stalls",
+        symptoms: &["a stall is lost"],
+    },
+    Mutant {
         name: "store_keeps_old_copy",
         suite: Suite::Test,
         package: "store",
