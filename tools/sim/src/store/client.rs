@@ -86,6 +86,7 @@ impl Run {
                 Asked::Busy => Some(Heard::Refused("busy".to_owned())),
             }
         };
+        self.turns.call(at);
         match heard {
             Some(heard) => self.fill(id, heard),
             None => Ok(()),

@@ -8,6 +8,7 @@
 mod client;
 pub mod deed;
 pub mod model;
+mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,6 +25,7 @@ use self::{
     client::heard,
     deed::Deed,
     model::{Id, Model, Reply},
+    turns::Turns,
 };
 use crate::{
     disk::Disk,
@@ -97,6 +99,8 @@ pub struct Run {
     /// Takes records out of memory.
     evictor: Option<cache::Worker>,
     workers: Vec<Worker<Keyed, Deed>>,
+    /// Which of them sleep, and until when.
+    turns: Turns,
     /// Who has handed out what is under way.
     owners: BTreeMap<Token, usize>,
     clients: Vec<Client>,
@@ -144,6 +148,7 @@ impl Run {
             store: None,
             evictor: None,
             workers: Vec::new(),
+            turns: Turns::default(),
             owners: BTreeMap::new(),
             clients: (0..clients).map(|_| Client::default()).collect(),
             models: (0..scenario.keys).map(|_| Model::new(forgets, may_fail)).collect(),
@@ -229,6 +234,7 @@ impl Run {
             self.workers.push(store.worker(number).map_err(|error| error.to_string())?);
         }
         self.store = Some(store);
+        self.turns = Turns::new(workers);
         self.check_all()
     }
 
@@ -242,28 +248,47 @@ impl Run {
         Ok(())
     }
 
-    /// Something is handed out, something ends, answers come.
+    /// A worker that does not sleep hands out and answers, something ends. Time passes; where
+    /// nothing else can happen, to when a worker wants to be woken.
     fn turn(&mut self) -> Result<(), String> {
-        let at = self.random.below(self.workers.len() as u32) as usize;
         self.quiesce();
-        while let Some(plan) = self.workers[at].poll() {
-            self.owners.insert(plan.token, at);
-            self.machine.submit(plan);
+        let awake = self.turns.awake(self.clock.now_ms());
+        if !awake.is_empty() {
+            let at = awake[self.random.below(awake.len() as u32) as usize];
+            self.work(at)?;
         }
         if let Some((token, outcome)) = self.machine.step() {
             let owner = self.owners.remove(&token).ok_or("nobody has handed that out")?;
             self.workers[owner].complete(token, outcome);
+            self.turns.call(owner);
         }
-        self.clock.advance_ms(1);
-        for at in 0..self.workers.len() {
-            // Others are woken, or look by themselves.
-            if self.random.below(2) == 0 {
-                continue;
-            }
-            for answered in self.workers[at].take_answers() {
-                let deed = self.deed_of(answered.caller)?;
-                self.fill(answered.caller, heard(&deed, answered.answer))?;
-            }
+        if self.random.below(2) == 0 {
+            self.clock.advance_ms(1);
+        }
+        if let Some(wake_at_ms) = self.turns.next_ms().filter(|_| self.all_sleep()) {
+            self.clock.advance_ms(wake_at_ms.saturating_sub(self.clock.now_ms()));
+        }
+        Ok(())
+    }
+
+    /// Nothing is under way, and no worker has a reason to look at anything.
+    fn all_sleep(&self) -> bool {
+        self.machine.in_flight() == 0 && self.turns.awake(self.clock.now_ms()).is_empty()
+    }
+
+    /// What a worker does until it sleeps.
+    fn work(&mut self, at: usize) -> Result<(), String> {
+        let worker = &mut self.workers[at];
+        while let Some(plan) = worker.poll() {
+            self.owners.insert(plan.token, at);
+            self.machine.submit(plan);
+        }
+        let answers = worker.take_answers();
+        self.turns.sleep(at, worker.wake_at_ms());
+        worker.take_wakes().for_each(|other| self.turns.call(other));
+        for answered in answers {
+            let deed = self.deed_of(answered.caller)?;
+            self.fill(answered.caller, heard(&deed, answered.answer))?;
         }
         Ok(())
     }
@@ -273,6 +298,9 @@ impl Run {
         for _ in 0..TURNS_MAX {
             if self.waiting.is_empty() {
                 return Ok(());
+            }
+            if self.all_sleep() && self.turns.next_ms().is_none() {
+                break;
             }
             self.turn()?;
         }
@@ -313,7 +341,11 @@ impl Run {
         let mut drain: Drain = self.with_store(|store| store.with_log(|log| log.drain()));
         for _ in 0..TURNS_MAX {
             match self.with_store(|store| store.with_log(|log| log.drained(&mut drain))) {
-                Settled::Pending => self.turn()?,
+                Settled::Pending => {
+                    // Who asks the log for something calls the workers.
+                    self.turns.call_all();
+                    self.turn()?;
+                }
                 Settled::Failed => return Ok(()),
                 Settled::Done => {
                     self.models.iter_mut().for_each(Model::found);
@@ -352,6 +384,7 @@ impl Run {
         (self.store, self.evictor) = (None, None);
         self.waiting.clear();
         self.owners.clear();
+        self.turns = Turns::default();
         self.clients.iter_mut().for_each(|client| *client = Client::default());
     }
 }

@@ -57,6 +57,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: NO_ORDER,
     },
     Mutant {
+        name: "store_wakes_nobody",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "store_seeds_hold",
+        symptoms: &["something is never answered"],
+    },
+    Mutant {
         name: "store_mark_unnoted",
         suite: Suite::Loom,
         package: "store",
