@@ -8,6 +8,7 @@ use super::{
     model::{Id, Reply},
     name, short,
 };
+use crate::scenario::Class;
 
 impl Run {
     /// Some client asks something, if it may.
@@ -61,6 +62,9 @@ impl Run {
         self.models[key].ask(id, client, deed.clone());
         self.waiting.insert(id, (client, slot));
         self.tell(|| format!("client {client}, key {key}: {id} {}", short(&deed)));
+        if self.is_read_only() {
+            self.read_only_from.get_or_insert(id);
+        }
         let name = name(key);
         // A connection is its thread's.
         let at = client % self.workers.len();
@@ -93,8 +97,33 @@ impl Run {
         }
     }
 
+    fn is_read_only(&self) -> bool {
+        self.with_store(|store| store.with_log(|log| log.is_read_only()))
+    }
+
+    /// A failed flush is told of where one can fail, and to a get where it cannot be mended any
+    /// more and the key has something that was never flushed.
+    fn check_lost(&self, id: Id) -> Result<(), String> {
+        if self.scenario.class == Class::Honest {
+            return Err(format!("command {id} hears of a failed flush where none fails"));
+        }
+        let asked = self.waiting.get(&id).map(|(client, _)| &self.clients[*client].asked);
+        let found = asked.into_iter().flatten().find(|(asked, ..)| *asked == id);
+        let Some((_, Deed::Get, key)) = found else { return Ok(()) };
+        let is_read_only = self.is_read_only();
+        // What waited when the last flush failed is told so without a look at each record.
+        let has_waited = self.read_only_from.is_none_or(|first| id < first);
+        if is_read_only && (has_waited || self.models[*key].may_be_unflushed()) {
+            return Ok(());
+        }
+        Err(format!("key {key}: get {id} hears of a failed flush, and all is flushed or will be"))
+    }
+
     /// An answer has come.
     pub(super) fn fill(&mut self, id: Id, heard: Heard) -> Result<(), String> {
+        if matches!(heard, Heard::Lost) {
+            self.check_lost(id)?;
+        }
         let Some((client, slot)) = self.waiting.remove(&id) else {
             return Err(format!("command {id} is answered twice"));
         };

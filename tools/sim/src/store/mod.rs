@@ -106,6 +106,8 @@ pub struct Run {
     clients: Vec<Client>,
     models: Vec<Model>,
     next_id: Id,
+    /// What was asked first of a log that is read-only.
+    read_only_from: Option<Id>,
     /// Whose command this is.
     waiting: BTreeMap<Id, (usize, SlotId)>,
     summary: Summary,
@@ -153,6 +155,7 @@ impl Run {
             clients: (0..clients).map(|_| Client::default()).collect(),
             models: (0..scenario.keys).map(|_| Model::new(forgets, may_fail)).collect(),
             next_id: 1,
+            read_only_from: None,
             waiting: BTreeMap::new(),
             summary: Summary::default(),
             trace: false,
@@ -382,6 +385,7 @@ impl Run {
             self.summary.add("rewritten", counts.rewritten);
         }
         (self.store, self.evictor) = (None, None);
+        self.read_only_from = None;
         self.waiting.clear();
         self.owners.clear();
         self.turns = Turns::default();

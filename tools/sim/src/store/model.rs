@@ -79,8 +79,11 @@ pub struct Model {
     forgets: bool,
     /// Anything may be refused, and not only what may be too long.
     may_fail: bool,
-    /// It may bring back what was there before a write whose flush has failed.
-    has_lost: bool,
+    /// It may bring back what was there before a write whose flush has failed: until something is
+    /// answered that was asked behind this deed, when that was heard.
+    lost: Option<Id>,
+    /// What was asked last.
+    last: Id,
     /// What the key may have been, as far as that may come back.
     past: BTreeSet<State>,
 }
@@ -98,7 +101,8 @@ impl Model {
             pending: Vec::new(),
             forgets,
             may_fail,
-            has_lost: false,
+            lost: None,
+            last: 0,
             past: BTreeSet::from([None]),
         }
     }
@@ -106,6 +110,15 @@ impl Model {
     /// A client asks.
     pub fn ask(&mut self, id: Id, client: usize, deed: Deed) {
         self.pending.push(Pending { id, client, deed });
+        self.last = id;
+    }
+
+    /// Whether what the key is may never become durable: a change is not answered, or its flush has
+    /// failed and nobody has heard of anything since.
+    #[must_use]
+    pub fn may_be_unflushed(&self) -> bool {
+        let changes = |it: &Pending| it.deed != Deed::Get;
+        self.forgets || self.lost.is_some() || self.pending.iter().any(changes)
     }
 
     /// It has taken effect, but its flush has failed: a crash may undo it.
@@ -120,7 +133,7 @@ impl Model {
         };
         self.worlds = all.into_iter().filter_map(done).collect();
         self.pending.retain(|it| it.id != id);
-        self.has_lost = true;
+        self.lost = Some(self.last);
         Ok(())
     }
 
@@ -131,7 +144,7 @@ impl Model {
     pub fn answer(&mut self, id: Id, reply: &Reply) -> Result<(), String> {
         let before = self.worlds.clone();
         let all = self.reachable(|world| world.done.contains_key(&id))?;
-        if self.forgets || self.has_lost {
+        if self.forgets || self.lost.is_some() {
             self.past.extend(all.iter().map(|world| world.state.clone()));
         }
         let fits = |mut world: World| {
@@ -149,7 +162,10 @@ impl Model {
             ));
         }
         self.pending.retain(|it| it.id != id);
-        if !self.forgets && !self.has_lost {
+        // What it saw, or wrote, is durable, and with it all that was before.
+        let saw = *reply != Reply::Refused;
+        self.lost = self.lost.filter(|lost| self.forgets || !saw || id <= *lost);
+        if !self.forgets && self.lost.is_none() {
             self.past = self.states();
         }
         Ok(())
@@ -162,7 +178,7 @@ impl Model {
     pub fn crash(&mut self) -> Result<(), String> {
         let all = self.reachable(|_| false)?;
         let mut states: BTreeSet<State> = all.into_iter().map(|world| world.state).collect();
-        if self.forgets || self.has_lost {
+        if self.forgets || self.lost.is_some() {
             states.extend(std::mem::take(&mut self.past));
         }
         self.past.clone_from(&states);
@@ -175,7 +191,7 @@ impl Model {
     /// What was found is durable: nothing older comes back.
     pub fn found(&mut self) {
         self.past = self.states();
-        self.has_lost = false;
+        self.lost = None;
     }
 
     fn states(&self) -> BTreeSet<State> {
@@ -384,6 +400,28 @@ mod tests {
         assert!(early.answer(3, &stored(3)).is_err(), "it was not");
         assert_eq!(model.answer(4, &value(b"c", 3)), Ok(()));
         assert!(model.answer(3, &stored(9)).is_err(), "another token was seen");
+    }
+
+    #[test]
+    fn what_is_answered_after_a_failed_flush_survives_a_crash() {
+        let value = |bytes: &[u8]| Reply::Value(Some((bytes.to_vec(), 2)));
+        for is_seen in [false, true] {
+            let mut model = Model::new(false, true);
+            model.ask(1, 0, Deed::Set(b"a".to_vec()));
+            assert_eq!(model.answer(1, &stored(1)), Ok(()));
+            model.ask(2, 0, Deed::Set(b"b".to_vec()));
+            assert!(model.may_be_unflushed());
+            assert_eq!(model.lose(2), Ok(()));
+            model.ask(3, 0, Deed::Get);
+            let reply = if is_seen { value(b"b") } else { Reply::Refused };
+            assert_eq!(model.answer(3, &reply), Ok(()));
+            assert_eq!(model.may_be_unflushed(), !is_seen);
+            assert_eq!(model.crash(), Ok(()));
+            model.ask(4, 0, Deed::Get);
+            let older = Reply::Value(Some((b"a".to_vec(), 1)));
+            assert_eq!(model.clone().answer(4, &older).is_ok(), !is_seen, "it was seen: {is_seen}");
+            assert_eq!(model.answer(4, &value(b"b")), Ok(()));
+        }
     }
 
     #[test]
