@@ -1,4 +1,4 @@
-//! Workers that are there no more.
+//! Workers and records in memory that are there no more.
 
 use super::*;
 
@@ -13,6 +13,27 @@ fn answers_that_a_worker_has_not_taken_are_those_of_the_next_one_of_its_number()
     assert_eq!(table.answers(0), [done(1)]);
     assert_eq!(table.answers(1), [(2, Some(b"v".to_vec()))]);
     assert!(!table.store.shared.inboxes[0].is_full(usize::MAX >> 1), "all is taken");
+}
+
+#[test]
+fn no_record_in_memory_is_the_only_one() {
+    let mut table = Table::new();
+    let asks = [
+        (b"set", Ask::Set(b"v", 0)),
+        (b"add", Ask::Add(b"w")),
+        (b"set", Ask::Append(b"x")),
+        (b"add", Ask::Touch(START_MS + 1000)),
+    ];
+    for (key, ask) in asks {
+        assert!(!matches!(table.ask(0, 1, key, ask), Asked::Busy));
+        table.run();
+        table.evict(key);
+    }
+    assert_eq!(table.value(b"set"), Some(b"vx".to_vec()), "memory had the only one");
+    assert_eq!(table.value(b"add"), Some(b"w".to_vec()), "memory had the only one");
+    table.evict(b"add");
+    table.clock.advance_ms(1500);
+    assert_eq!(table.value(b"add"), None, "memory had the only one");
 }
 
 #[test]

@@ -183,6 +183,10 @@ impl<V: Send> Own<V> {
         match change {
             Change::Keep => Applied::Kept,
             Change::Remove => self.remove(shared, name),
+            Change::Edit(edit) if base::mutant!("store_edits_memory_alone") => {
+                let _ = self.cache.update(name, |_| Change::Edit(edit).into());
+                Applied::Kept
+            }
             Change::Edit(edit) => {
                 let present = present.expect("invariant: an edit is of a record that is there");
                 self.store(shared, name, present.value, &edited(&present.meta, edit))

@@ -57,6 +57,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: NO_ORDER,
     },
     Mutant {
+        name: "store_edits_memory_alone",
+        suite: Suite::Test,
+        package: "store",
+        filter: "no_record_in_memory_is_the_only_one",
+        symptoms: &["memory had the only one"],
+    },
+    Mutant {
         name: "store_wakes_nobody",
         suite: Suite::Test,
         package: "disk-sim",
