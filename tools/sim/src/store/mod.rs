@@ -8,6 +8,7 @@
 mod client;
 pub mod deed;
 pub mod model;
+mod modes;
 mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -43,6 +44,9 @@ const DEPTH_MAX: usize = 3;
 
 /// Turns in which everything that is asked is answered, if it ever is.
 const TURNS_MAX: u32 = 20_000;
+
+/// Operations for each change of the mode.
+const MODE_EVERY: u32 = 100;
 
 /// When runs begin.
 const START_MS: u64 = 1_700_000_000_000;
@@ -99,6 +103,10 @@ pub struct Run {
     /// Takes records out of memory.
     evictor: Option<cache::Worker>,
     workers: Vec<Worker<Keyed, Deed>>,
+    /// When writes are answered.
+    mode: Mode,
+    /// A switch to safe that is not confirmed.
+    switching: Option<Drain>,
     /// Which of them sleep, and until when.
     turns: Turns,
     /// Who has handed out what is under way.
@@ -150,6 +158,8 @@ impl Run {
             store: None,
             evictor: None,
             workers: Vec::new(),
+            mode: scenario.settings.mode,
+            switching: None,
             turns: Turns::default(),
             owners: BTreeMap::new(),
             clients: (0..clients).map(|_| Client::default()).collect(),
@@ -202,6 +212,10 @@ impl Run {
             if self.random.below(3) == 0 {
                 self.evict();
             }
+            if self.random.below(MODE_EVERY) == 0 {
+                self.change_mode();
+            }
+            self.confirm_mode();
             let is_read_only = self.with_store(|store| store.with_log(|log| log.is_read_only()));
             let crash_every = if is_read_only { 20 } else { self.scenario.crash_every };
             match self.random.below(crash_every * 2) {
@@ -238,6 +252,9 @@ impl Run {
         }
         self.store = Some(store);
         self.turns = Turns::new(workers);
+        self.mode = self.scenario.settings.mode;
+        let forgets = self.mode == Mode::Async;
+        self.models.iter_mut().for_each(|model| model.set_forgets(forgets));
         self.check_all()
     }
 
@@ -389,6 +406,7 @@ impl Run {
         self.waiting.clear();
         self.owners.clear();
         self.turns = Turns::default();
+        self.switching = None;
         self.clients.iter_mut().for_each(|client| *client = Client::default());
     }
 }

@@ -188,6 +188,11 @@ impl Model {
         Ok(())
     }
 
+    /// From now on a crash may bring back what the key has been, or not.
+    pub fn set_forgets(&mut self, forgets: bool) {
+        self.forgets = forgets;
+    }
+
     /// What was found is durable: nothing older comes back.
     pub fn found(&mut self) {
         self.past = self.states();

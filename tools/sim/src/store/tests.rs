@@ -29,12 +29,14 @@ fn store_seeds_hold() {
         "fills refused",
         "hits",
         "lost answers",
+        "mode changes",
         "moved",
         "reads",
         "reads failed",
         "reads shared",
         "rewritten",
         "stalled",
+        "switches confirmed",
         "waits for what was seen",
     ] {
         let count = all.0.get(what).copied().unwrap_or(0);
