@@ -46,7 +46,11 @@ impl Run {
     fn value(&mut self) -> Vec<u8> {
         let mut value = self.short_value();
         let most = self.scenario.part_bytes.min(4000);
-        let len = [0, 30, most / 2, most][self.random.below(4) as usize] as usize;
+        // Some that memory hands out pinned instead of copied.
+        let len = match self.random.below(12) {
+            0 => self.scenario.part_bytes,
+            _ => [0, 30, most / 2, most][self.random.below(4) as usize],
+        } as usize;
         value.resize(value.len().max(len), b'.');
         value
     }
