@@ -63,6 +63,14 @@ impl Buffer {
         Self { memory, start, bytes, number: None, rack: None }
     }
 
+    /// Has the system provide its memory now: else the first to write to a page waits for that, and
+    /// where the system hands out memory in larger pieces, for up to some milliseconds.
+    pub fn touch(&mut self) {
+        for page in self.memory.chunks_mut(ALIGNMENT_BYTES) {
+            page[0] = std::hint::black_box(page[0]);
+        }
+    }
+
     /// Its number in its pool or rack.
     #[must_use]
     pub fn number(&self) -> Option<u16> {
@@ -120,6 +128,26 @@ mod tests {
     use std::num::NonZeroU32;
 
     use super::{Buffer, Rack};
+
+    /// How often the calling thread has waited for memory to be provided.
+    #[cfg(not(miri))]
+    fn faults() -> u64 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("a thread has one");
+        let behind_the_name = stat.rsplit(") ").next().expect("a name has an end");
+        behind_the_name.split(' ').nth(7).and_then(|it| it.parse().ok()).expect("a count")
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn who_writes_to_a_touched_buffer_waits_for_no_memory() {
+        let mut buffer = Buffer::new(64 << 20);
+        let untouched = faults();
+        buffer.touch();
+        let touched = faults();
+        buffer.as_mut_slice().fill(1);
+        let (first, then) = (touched - untouched, faults() - touched);
+        assert!(then < first / 4, "{then} faults after {first}");
+    }
 
     #[test]
     fn buffers_are_aligned_zeroed_and_of_their_size() {

@@ -158,9 +158,13 @@ impl<K: Keys> Engine<K> {
 
     fn new(index: K, opening: &Opening<'_>, manifest: Manifest) -> Self {
         let settings = opening.settings;
-        let buffers = (0..settings.chunks)
-            .map(|number| Buffer::of_pool(number, settings.chunk_bytes as usize))
-            .collect();
+        let chunk = |number| {
+            let mut buffer = Buffer::of_pool(number, settings.chunk_bytes as usize);
+            // No put is to wait for that.
+            buffer.touch();
+            buffer
+        };
+        let buffers = (0..settings.chunks).map(chunk).collect();
         Self {
             index,
             settings,
