@@ -6,7 +6,10 @@
 //! falls, and nobody waits for all of it, nor for a whole chunk. Removes and what is written again
 //! after a failed flush cost nothing.
 
-use super::{Engine, tail::Tail};
+use super::{
+    Engine,
+    tail::{Allowance, Tail},
+};
 use crate::keys::Keys;
 
 /// Halves of a segment beyond the target from which on moves come first for one of those who drive
@@ -19,17 +22,6 @@ const BEHIND_HALVES: u64 = 2;
 /// Whoever puts while moves are behind pays for this part of a chunk at once, or for what he puts,
 /// if that is more: with chunks of 1 MiB for 64 KiB, which takes a millisecond or two.
 const GRAINS: usize = 16;
-
-/// What may be put before it is to be looked again whether moves are behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Allowance {
-    /// Nothing: more has to be won before.
-    Nothing,
-    /// So many bytes, which are to be paid.
-    Bytes(usize),
-    /// What the chunk takes: moves are not behind.
-    Chunk,
-}
 
 /// What was won by moving, and what of it is not paid out.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,8 +1,7 @@
 //! Room for records: in the chunk at hand, in the segment, in memory, and in what may be lost.
 
 use super::{
-    Engine, Mode, REWRITE_CHUNKS, Settings, failure::TOKEN_BYTES_MAX, pacing::Allowance,
-    space::Taken,
+    Engine, Mode, REWRITE_CHUNKS, Settings, failure::TOKEN_BYTES_MAX, space::Taken, tail::Allowance,
 };
 use crate::{
     error::Error,

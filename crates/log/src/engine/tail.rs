@@ -12,7 +12,6 @@ use std::{collections::VecDeque, mem, ops::Range, sync::Arc};
 
 use super::{
     listing::{Listing, Spare},
-    pacing::Allowance,
     room::{Needed, RECORD_BYTES_MIN},
 };
 use crate::{
@@ -27,6 +26,17 @@ use crate::{
 
 /// The fewest bytes of a padding record.
 const PADDING_BYTES_MIN: usize = HEADER_BYTES.next_multiple_of(UNIT_BYTES as usize);
+
+/// What may be put before it is to be looked again whether moves are behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Allowance {
+    /// Nothing: more has to be won before.
+    Nothing,
+    /// So many bytes, which are to be paid.
+    Bytes(usize),
+    /// What the chunk takes: moves are not behind.
+    Chunk,
+}
 
 /// The chunk that records are put into.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::engine::{pacing::Allowance, space::Role};
+use crate::engine::{space::Role, tail::Allowance};
 
 pub(super) fn compacting(mode: Mode) -> Log {
     let mut log = Log::new(mode);
