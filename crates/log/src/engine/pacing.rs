@@ -4,7 +4,8 @@
 //! done. When they fall behind by half a segment they come first for one of those who drive the
 //! log; by a whole one, whoever puts pays as he goes: for each byte two have to be won. So the debt
 //! falls, and nobody waits for all of it, nor for a whole chunk. Removes and what is written again
-//! after a failed flush cost nothing.
+//! after a failed flush cost nothing, and nobody pays while the oldest values are moved only for
+//! tombstones to go: there is nothing to be won before all of that is done.
 
 use super::{
     Engine,
@@ -62,7 +63,9 @@ impl Account {
 impl<K: Keys> Engine<K> {
     /// How much may be put, if so many bytes are to be.
     pub(super) fn allowance(&mut self, bytes: usize) -> Allowance {
-        let is_owing = self.owes(BEHIND_HALVES) && !base::mutant!("log_puts_never_wait");
+        let is_owing = self.owes(BEHIND_HALVES)
+            && self.compaction.is_worth_waiting()
+            && !base::mutant!("log_puts_never_wait");
         let winning_bytes = self.moved_out_bytes();
         let chunk_bytes = self.settings.chunk_bytes;
         let account = &mut self.compaction.account;

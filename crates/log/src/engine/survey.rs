@@ -161,6 +161,15 @@ impl<K: Keys> Engine<K> {
         }
     }
 
+    /// Live bytes of a segment, by size classes, but for tombstones that may vanish: as of the last
+    /// look.
+    pub(super) fn staying_bytes(&self, id: SegmentId, segment: &Segment) -> u64 {
+        let floor = self.compaction.survey.floor;
+        let tombstones =
+            floor.map_or(segment.tombstone_bytes, |floor| staying_tombstones(id, segment, &floor));
+        segment.live_bytes.saturating_sub(segment.tombstone_bytes) + tombstones
+    }
+
     /// No other segment has a value with a smaller sequence than this.
     pub(super) fn smallest_elsewhere(&self, id: SegmentId) -> u64 {
         if base::mutant!("log_tombstone_by_file_number") {

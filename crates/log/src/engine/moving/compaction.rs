@@ -104,6 +104,23 @@ impl Compaction {
         self.held_until_ms = 0;
     }
 
+    /// Whether puts may have to wait for what is being moved.
+    pub(in crate::engine) fn is_worth_waiting(&self) -> bool {
+        self.moving.as_ref().is_none_or(|moving| moving.is_worth_waiting)
+    }
+
+    /// What is being moved, if it is something.
+    #[cfg(test)]
+    pub(in crate::engine) fn victim(&self) -> Option<SegmentId> {
+        self.moving.as_ref().map(|moving| moving.victim)
+    }
+
+    /// What is won by that.
+    #[cfg(test)]
+    pub(in crate::engine) fn victim_dead_bytes(&self) -> u64 {
+        self.moving.as_ref().map_or(0, |moving| moving.dead_bytes)
+    }
+
     /// Whether records were read that are to be copied.
     #[cfg(test)]
     pub(in crate::engine) fn has_records(&self) -> bool {

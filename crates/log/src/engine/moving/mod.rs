@@ -56,6 +56,9 @@ struct Moving {
     victim: SegmentId,
     /// What is won when all of it is moved.
     dead_bytes: u64,
+    /// Whether that is enough for puts to wait for it. The oldest values are moved also if all of
+    /// them live: what is won by that is tombstones elsewhere, and later.
+    is_worth_waiting: bool,
     file: File,
     seed: Seed,
     /// Its file stays.
@@ -316,8 +319,12 @@ impl<K: Keys> Engine<K> {
         };
         let segment = self.segment(id)?;
         let bytes = self.manifest.shape.segment_bytes;
+        let staying_bytes = self.staying_bytes(id, segment);
+        let is_worth_waiting = segment.is_worth_moving(staying_bytes, bytes, true)
+            || base::mutant!("log_puts_wait_for_nothing");
         Some(Moving {
-            dead_bytes: bytes - segment.share(segment.live_bytes, bytes),
+            dead_bytes: bytes - segment.share(staying_bytes, bytes),
+            is_worth_waiting,
             victim: id,
             file: segment.file(id),
             seed: segment.seed,

@@ -16,6 +16,7 @@ mod large;
 mod memory_disk;
 mod moved;
 mod moving;
+mod pacing;
 mod records;
 mod risk;
 mod stops;

@@ -117,6 +117,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["would be enough"],
     },
     Mutant {
+        name: "log_puts_wait_for_nothing",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "nobody_waits_while_what_is_moved_wins_nothing",
+        symptoms: &["the oldest values are never moved"],
+    },
+    Mutant {
         name: "log_victim_that_does_not_fit",
         suite: Suite::Test,
         package: "kelvin-log",

@@ -1,0 +1,79 @@
+//! Who waits for moves, and for which.
+
+use super::{copies::compacting, *};
+
+/// Old values that all live, and behind them so many tombstones that these have to go.
+fn much_removed() -> Log {
+    let mut log = Log::new(Mode::Async);
+    for key in 0..600u32 {
+        log.put(&key.to_le_bytes(), &[1; 440]).unwrap();
+    }
+    for key in 1000..5000u32 {
+        log.put(&key.to_le_bytes(), b"").unwrap();
+        assert!(matches!(log.remove(&key.to_le_bytes()), Removed::Done { .. }));
+    }
+    log.engine.drain();
+    log.settle();
+    log.engine.settings.space_target_percent = 130;
+    log.engine.compaction.look_again();
+    log
+}
+
+#[test]
+fn nobody_waits_while_what_is_moved_wins_nothing() {
+    let mut log = much_removed();
+    // Once what died between the tombstones is won.
+    while log.engine.compaction.is_worth_waiting() {
+        assert!(log.step(), "the oldest values are never moved");
+    }
+    assert!(log.engine.is_move_urgent(), "nothing is owed");
+    let before = log.engine.counts().segments_moved;
+    // Several chunks of 2 KiB.
+    for key in 0..20u32 {
+        let put = Put { key: &key.to_le_bytes(), value: &[2; 440], ..Put::default() };
+        for _ in 0..1000 {
+            if log.engine.put(&put, log.now_ms).unwrap() != Wrote::Wait {
+                break;
+            }
+            let plan = log.engine.poll_records(log.now_ms).or_else(|| log.engine.poll_space());
+            let plan = plan.expect("a put waits for what is moved");
+            let outcome = log.disk.perform(plan.action);
+            log.engine.complete(plan.token, outcome);
+        }
+    }
+    assert_eq!(log.engine.counts().segments_moved, before);
+    log.engine.drain();
+    log.settle();
+    for key in 0..600u32 {
+        let expected = vec![if key < 20 { 2 } else { 1 }; 440];
+        assert_eq!(log.value(&key.to_le_bytes()), Some(expected), "key {key}");
+    }
+}
+
+#[test]
+fn tombstones_that_may_vanish_are_won() {
+    let mut log = compacting(Mode::Async);
+    log.engine.settings.space_target_percent = 0;
+    // A segment of tombstones, with nothing older anywhere when their values are freed.
+    for key in 0..100u32 {
+        log.put(&key.to_le_bytes(), b"").unwrap();
+    }
+    log.engine.drain();
+    log.settle();
+    log.engine.close_tail();
+    log.settle();
+    for key in 0..100u32 {
+        assert!(matches!(log.remove(&key.to_le_bytes()), Removed::Done { .. }));
+    }
+    let tombstones = log.engine.open.as_ref().unwrap().segment;
+    log.engine.drain();
+    log.settle();
+    log.engine.close_tail();
+    log.settle();
+    log.engine.settings.space_target_percent = 130;
+    log.engine.compaction.look_again();
+    while log.engine.compaction.victim() != Some(tombstones) {
+        assert!(log.step(), "the tombstones are not moved");
+    }
+    assert_eq!(log.engine.compaction.victim_dead_bytes(), 16 << 10, "all of it is won");
+}
