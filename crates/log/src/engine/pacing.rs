@@ -114,7 +114,11 @@ impl<K: Keys> Engine<K> {
     /// Whether the log takes so many halves of a segment more than it should, and something can be
     /// done.
     fn owes(&mut self, halves: u64) -> bool {
-        if !self.is_moving() || self.is_held_up() || !self.finds_victim() {
+        if !self.is_moving() || self.is_held_up() {
+            return false;
+        }
+        // What is owed is owed also while the next victim is looked for in several steps.
+        if !self.finds_victim() && !self.compaction.survey.is_looking() {
             return false;
         }
         // Where it takes several steps to look at all segments: as of the last time.

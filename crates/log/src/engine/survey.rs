@@ -97,6 +97,11 @@ impl Survey {
         self.is_outdated
     }
 
+    /// Whether a look is under way.
+    pub(super) fn is_looking(&self) -> bool {
+        self.look.is_some()
+    }
+
     /// As of the last look that is done.
     pub(super) fn sealed(&self) -> Option<Sealed> {
         self.sealed

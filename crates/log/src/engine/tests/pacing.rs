@@ -1,6 +1,7 @@
 //! Who waits for moves, and for which.
 
 use super::{copies::compacting, *};
+use crate::engine::tail::Allowance;
 
 /// Old values that all live, and behind them so many tombstones that these have to go.
 fn much_removed() -> Log {
@@ -48,6 +49,38 @@ fn nobody_waits_while_what_is_moved_wins_nothing() {
         let expected = vec![if key < 20 { 2 } else { 1 }; 440];
         assert_eq!(log.value(&key.to_le_bytes()), Some(expected), "key {key}");
     }
+}
+
+#[test]
+fn what_is_owed_is_not_forgotten_while_a_victim_is_looked_for() {
+    let mut log = Log::new(Mode::Async);
+    for at in 0..3000u32 {
+        log.put(&(at % 1500).to_le_bytes(), &[at as u8; 440]).unwrap();
+        log.put(&(at % 100 + 2000).to_le_bytes(), &[at as u8; 440]).unwrap();
+    }
+    log.engine.drain();
+    log.settle();
+    assert!(log.engine.segments.len() > 64, "one step is enough to look at all");
+    log.engine.settings.space_target_percent = 110;
+    log.engine.compaction.look_again();
+    let put = Put { key: b"key", value: &[7; 440], ..Put::default() };
+    let credit = |log: &Log| log.engine.compaction.account.credit_bytes();
+    let owes = |log: &mut Log| {
+        log.step();
+        let waits = log.engine.put(&put, log.now_ms).unwrap() == Wrote::Wait;
+        waits && credit(log) < 0 && log.engine.compaction.victim().is_some()
+    };
+    assert!((0..10_000).any(|_| owes(&mut log)), "nothing is owed");
+    let owed = credit(&log);
+    // A move has ended, and all segments are to be looked at anew.
+    log.engine.cancel_moves();
+    log.engine.compaction.survey.forget_floor();
+    log.engine.compaction.look_again();
+    assert_eq!(log.engine.allowance(480), Allowance::Nothing, "the look has let a put through");
+    assert!(log.engine.compaction.victim().is_none(), "one step was enough");
+    assert_eq!(credit(&log), owed, "a look has paid");
+    log.put(b"key", &[8; 440]).unwrap();
+    assert_eq!(log.value(b"key"), Some(vec![8; 440]));
 }
 
 #[test]
