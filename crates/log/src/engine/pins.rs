@@ -25,6 +25,11 @@ impl Pins {
         }
     }
 
+    /// Whether nobody reads any.
+    pub(super) fn are_none(&self) -> bool {
+        self.counts.is_empty()
+    }
+
     pub(super) fn has(&self, segment: SegmentId) -> bool {
         self.counts.contains_key(&segment)
     }

@@ -158,10 +158,10 @@ impl<K: Keys> Engine<K> {
             Purpose::Put => self.put_reserve(),
             Purpose::Remove if base::mutant!("log_reserve_of_one") => 0,
             // What compaction needs it needs also when it is not at work just then.
-            Purpose::Remove => self.put_reserve() - 1,
+            Purpose::Remove => self.remove_reserve(),
             Purpose::Rewrite => 0,
         };
-        if self.free.len() <= kept {
+        if self.free.len() <= kept && !self.may_take_last(purpose) {
             return self.no_segment().map(|()| Taken::Wait);
         }
         let written = self.free.iter().position(|id| self.is_written(*id));
@@ -170,6 +170,14 @@ impl<K: Keys> Engine<K> {
         tail.is_for_puts = purpose == Purpose::Put;
         self.open = Some(tail);
         Ok(Taken::Taken)
+    }
+
+    /// Whether a remove may take what is kept for compaction: nothing can be moved, freed or made,
+    /// and only what is removed may change that. Not while somebody reads: what he keeps may be
+    /// moved when he ends.
+    fn may_take_last(&mut self, purpose: Purpose) -> bool {
+        let is_left = purpose == Purpose::Remove && self.free.len() >= RESERVE;
+        is_left && self.pins.are_none() && self.no_segment().is_err()
     }
 
     /// A tail in one of the empty segments.
@@ -185,11 +193,18 @@ impl<K: Keys> Engine<K> {
     /// Empty segments that values leave.
     pub(super) fn put_reserve(&self) -> usize {
         let compacts = self.settings.space_target_percent > 0 && self.may_save;
-        // The survivors' segment is one of them.
-        let taken = usize::from(self.copies.tail.is_some());
         let left = if base::mutant!("log_copy_reserve_of_one") { 1 } else { COPY_RESERVE };
-        let left = left.saturating_sub(taken);
+        // The survivors' segment is one of them.
+        let left = left.saturating_sub(usize::from(self.copies.tail.is_some()));
         RESERVE + if compacts { left } else { 0 }
+    }
+
+    /// Empty segments that removes leave while something can be moved. The survivors' segment is
+    /// none of them: it may be nearly full, and the next move need another one.
+    fn remove_reserve(&self) -> usize {
+        let has_survivors = self.copies.tail.is_some();
+        let is_counted = has_survivors && base::mutant!("log_survivors_counted_twice");
+        self.put_reserve() - 1 + usize::from(has_survivors && !is_counted)
     }
 
     fn is_written(&self, id: SegmentId) -> bool {

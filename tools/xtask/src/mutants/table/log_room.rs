@@ -187,10 +187,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: LOSSES,
     },
     Mutant {
+        name: "log_survivors_counted_twice",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "engine::tests::full::",
+        symptoms: &["removes have taken what the next move needs", "removes are refused"],
+    },
+    Mutant {
         name: "log_copy_reserve_of_one",
         suite: Suite::Test,
         package: "kelvin-log",
-        filter: "a_crash_in_mid_move",
-        symptoms: &["the remove waits for ever", "nothing can be moved any more"],
+        filter: "a_crash_at_any_step_of_removes",
+        symptoms: &["removes are refused", "nothing can be moved any more"],
     },
 ];
