@@ -31,6 +31,7 @@ impl<K: Keys> Engine<K> {
         let is_open = self.open.as_ref().is_some_and(|tail| tail.segment == segment);
         let is_copies = self.copies.tail.as_ref().is_some_and(|tail| tail.segment == segment);
         let tail = if is_open {
+            self.take_back_allowance();
             self.open.take()
         } else if is_copies {
             self.copies.tail.take()

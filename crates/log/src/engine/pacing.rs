@@ -51,6 +51,12 @@ impl Account {
         self.credit_bytes
     }
 
+    /// As if nothing was left of what was won, and so much was paid since.
+    #[cfg(test)]
+    pub(super) fn owe(&mut self, bytes: i64) {
+        self.credit_bytes = -bytes;
+    }
+
     fn spend(&mut self, bytes: usize) {
         self.credit_bytes -= i64::try_from(bytes).unwrap_or(i64::MAX / 4) * 2;
     }

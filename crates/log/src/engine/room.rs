@@ -114,6 +114,8 @@ impl<K: Keys> Engine<K> {
         if self.open.as_ref().is_some_and(|tail| tail.is_paid(bytes)) {
             return Room::Ready;
         }
+        // It may be enough for this put.
+        self.take_back_allowance();
         let allowance = self.allowance(bytes);
         if allowance == Allowance::Nothing {
             return Room::Wait;

@@ -1,7 +1,10 @@
 //! Who waits for moves, and for which.
 
 use super::{copies::compacting, *};
-use crate::engine::tail::Allowance;
+use crate::engine::{
+    room::Needed,
+    tail::{Allowance, Tail},
+};
 
 /// Old values that all live, and behind them so many tombstones that these have to go.
 fn much_removed() -> Log {
@@ -51,8 +54,8 @@ fn nobody_waits_while_what_is_moved_wins_nothing() {
     }
 }
 
-#[test]
-fn what_is_owed_is_not_forgotten_while_a_victim_is_looked_for() {
+/// A log in which the next put is to wait for moves, with a chunk that is being filled.
+fn owing() -> Log {
     let mut log = Log::new(Mode::Async);
     for at in 0..3000u32 {
         log.put(&(at % 1500).to_le_bytes(), &[at as u8; 440]).unwrap();
@@ -64,13 +67,27 @@ fn what_is_owed_is_not_forgotten_while_a_victim_is_looked_for() {
     log.engine.settings.space_target_percent = 110;
     log.engine.compaction.look_again();
     let put = Put { key: b"key", value: &[7; 440], ..Put::default() };
-    let credit = |log: &Log| log.engine.compaction.account.credit_bytes();
     let owes = |log: &mut Log| {
         log.step();
         let waits = log.engine.put(&put, log.now_ms).unwrap() == Wrote::Wait;
-        waits && credit(log) < 0 && log.engine.compaction.victim().is_some()
+        let is_owing = credit(log) < 0 && log.engine.compaction.victim().is_some();
+        // It waits for nothing else.
+        let takes =
+            |tail: &Tail| tail.has_room(Needed::one(480)) && tail.chunk_takes(480) == Some(true);
+        let has_room = log.engine.open.as_ref().is_some_and(takes);
+        waits && is_owing && has_room && !log.engine.is_at_risk(480)
     };
     assert!((0..10_000).any(|_| owes(&mut log)), "nothing is owed");
+    log
+}
+
+fn credit(log: &Log) -> i64 {
+    log.engine.compaction.account.credit_bytes()
+}
+
+#[test]
+fn what_is_owed_is_not_forgotten_while_a_victim_is_looked_for() {
+    let mut log = owing();
     let owed = credit(&log);
     // A move has ended, and all segments are to be looked at anew.
     log.engine.cancel_moves();
@@ -81,6 +98,30 @@ fn what_is_owed_is_not_forgotten_while_a_victim_is_looked_for() {
     assert_eq!(credit(&log), owed, "a look has paid");
     log.put(b"key", &[8; 440]).unwrap();
     assert_eq!(log.value(b"key"), Some(vec![8; 440]));
+}
+
+#[test]
+fn what_a_failed_flush_has_cut_short_is_given_back() {
+    let mut log = Log::new(Mode::Async);
+    log.settle();
+    log.put(b"key", b"value").unwrap();
+    log.engine.pay(Allowance::Bytes(500));
+    assert_eq!(credit(&log), -1000);
+    let open = log.engine.open.as_ref().unwrap().segment;
+    log.engine.fail_tail(open);
+    assert_eq!(credit(&log), 0);
+}
+
+#[test]
+fn what_is_given_back_pays_for_the_put_that_comes_next() {
+    let mut log = owing();
+    // Nothing is left of what was won, but what another one has paid for and not put.
+    let bytes = 300;
+    log.engine.compaction.account.owe(2 * bytes as i64);
+    log.engine.open.as_mut().unwrap().allow(Allowance::Bytes(bytes));
+    let put = Put { key: b"key", value: &[7; 440], ..Put::default() };
+    let wrote = log.engine.put(&put, log.now_ms).unwrap();
+    assert!(matches!(wrote, Wrote::Done { .. }), "it has waited for what was paid already");
 }
 
 #[test]
