@@ -50,7 +50,9 @@ impl<K: Keys + Send + 'static> Log<K> {
     }
 
     fn end_backup(&self, cut: &Cut) {
-        self.shared.lock().engine.end_backup(cut);
+        let mut state = self.shared.lock();
+        state.engine.end_backup(cut);
+        self.shared.wake_for_work(&mut state, false);
     }
 
     /// Reads every record of every sealed segment, and says which are damaged. Only for a log that

@@ -176,7 +176,7 @@ impl<K: Keys> Shared<K> {
 
     /// Wakes a thread behind when a record has left it something to do. In `async` the first one
     /// that is not flushed sets the time at which the thread must look again.
-    fn wake_for_work(&self, state: &mut State<K>, is_first: bool) {
+    pub(super) fn wake_for_work(&self, state: &mut State<K>, is_first: bool) {
         let has_time = is_first && state.engine.mode() == Mode::Async;
         if state.may_wake() && (has_time || state.engine.has_work()) {
             self.wake(state);

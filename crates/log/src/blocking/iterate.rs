@@ -286,6 +286,8 @@ impl<K: Keys + Send + 'static> Drop for Records<'_, K> {
             && let Ok(mut state) = self.shared.state.lock()
         {
             state.engine.end_iteration(iteration);
+            // What was kept may be freed or moved, though nobody writes.
+            self.shared.wake_for_work(&mut state, false);
         }
     }
 }

@@ -269,3 +269,28 @@ fn no_put_waits_for_moves_that_cannot_be() {
     assert!(start.elapsed().as_secs() < 30, "a put has waited until a thread looked again");
     log.close().unwrap();
 }
+
+#[test]
+fn what_somebody_has_kept_comes_back_when_he_ends_though_nobody_writes() {
+    let home = Directory::new();
+    let (log, _) = open(&options(&[&home], Mode::Async)).unwrap();
+    let put_all = || {
+        for key in 0..600u32 {
+            log.put(&put(&key.to_le_bytes(), &[1; 4000])).unwrap();
+        }
+        log.flush().unwrap();
+    };
+    put_all();
+    let iteration = log.iterate(Order::Insertion, None).unwrap();
+    put_all();
+    // All threads sleep, for as long as nobody wakes them.
+    thread::sleep(std::time::Duration::from_millis(500));
+    let before = log.counts().segments_freed;
+    drop(iteration);
+    let mut waited_ms = 0;
+    while log.counts().segments_freed == before {
+        assert!(waited_ms < 20_000, "what was kept is not freed");
+        thread::sleep(std::time::Duration::from_millis(10));
+        waited_ms += 10;
+    }
+}
