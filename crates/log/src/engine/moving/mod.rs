@@ -248,6 +248,12 @@ impl<K: Keys> Engine<K> {
         self.compaction.unreported
     }
 
+    /// As if a move had ended without a report.
+    #[cfg(test)]
+    pub(crate) fn note_end_of_move(&mut self) {
+        self.compaction.unreported.ends += 1;
+    }
+
     /// Has what was put so far be flushed, because moves wait for that.
     fn drain_for_moves(&mut self) {
         if self.drain_below < self.next_ticket {

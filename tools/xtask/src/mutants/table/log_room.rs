@@ -124,6 +124,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["the oldest values are never moved"],
     },
     Mutant {
+        name: "log_ends_untold",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "no_put_waits_for_moves_that_cannot_be",
+        symptoms: &["a put has waited until a thread looked again"],
+    },
+    Mutant {
         name: "log_victim_that_does_not_fit",
         suite: Suite::Test,
         package: "kelvin-log",
