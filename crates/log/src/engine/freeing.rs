@@ -28,6 +28,10 @@ use crate::{
 /// Empty segments that are kept beyond the reserve; the files of more are removed.
 const FREE_MAX: usize = 3;
 
+/// Files that are removed after one manifest without their rows: of a large log that has some MB.
+/// Nothing else is done to segments meanwhile.
+const REMOVED_MAX: usize = if cfg!(test) { 4 } else { 64 };
+
 /// Milliseconds before a segment's file is tried to be removed again.
 const REMOVE_RETRY_MS: u64 = 1000;
 
@@ -223,7 +227,11 @@ impl<K: Keys> Engine<K> {
 
     fn wants_removal(&self) -> bool {
         let is_due = self.now_ms >= self.freeing.remove_at_ms && self.preparing.is_none();
-        self.free.len() > self.put_reserve() + FREE_MAX && is_due && !self.is_read_only()
+        self.too_many_free() > 0 && is_due && !self.is_read_only()
+    }
+
+    fn too_many_free(&self) -> usize {
+        self.free.len().saturating_sub(self.put_reserve() + FREE_MAX)
     }
 
     /// Begins to free a segment that can be. Says whether there is one.
@@ -285,16 +293,18 @@ impl<K: Keys> Engine<K> {
         self.compaction.survey.forget_floor();
     }
 
-    /// Begins to remove the file of an empty segment, the last one: its row first, so that the
-    /// manifest has none that is not there. Says whether there is one too many.
+    /// Begins to remove the files of empty segments, the last ones: their rows first, so that the
+    /// manifest has none that is not there. Says whether there are too many.
     pub(super) fn begin_removal(&mut self) -> bool {
         if !self.wants_removal() {
             return false;
         }
-        let Some(last) = self.free.iter().max().copied() else { return false };
-        self.free.retain(|id| *id != last);
+        let mut last = self.free.clone();
+        last.sort_unstable();
+        last.drain(..last.len() - self.too_many_free().min(REMOVED_MAX));
+        self.free.retain(|id| last.binary_search(id).is_err());
         let mut manifest = self.manifest.clone();
-        manifest.rows.retain(|row| row.segment != last);
+        manifest.rows.retain(|row| last.binary_search(&row.segment).is_err());
         let mut chain = Chain::default();
         chain.push_manifest(&manifest.encode());
         self.chain = chain;
@@ -302,31 +312,36 @@ impl<K: Keys> Engine<K> {
         true
     }
 
-    /// The manifest without the row is durable: the file is removed.
-    pub(super) fn end_removal(&mut self, id: SegmentId) {
-        self.manifest.rows.retain(|row| row.segment != id);
-        let Some(segment) = self.segments.get_mut(id.0 as usize).and_then(Option::take) else {
-            return;
-        };
-        self.chain.push_tolerant(Action::Remove { file: segment.file(id) });
-        // Only then may another segment have its number.
-        self.chain.push(Action::FlushDirectory { directory: segment.directory });
-        self.preparing = Some(Preparing::Removing(id));
-        if base::mutant!("log_number_before_flush") {
-            self.freeing.numbers.insert(id);
+    /// The manifest without the rows is durable: the files are removed. The numbers are in order.
+    pub(super) fn end_removal(&mut self, ids: Vec<SegmentId>) {
+        self.manifest.rows.retain(|row| ids.binary_search(&row.segment).is_err());
+        let mut directories = BTreeSet::new();
+        for id in &ids {
+            let segment = self.segments.get_mut(id.0 as usize).and_then(Option::take);
+            let Some(segment) = segment else { continue };
+            self.chain.push_tolerant(Action::Remove { file: segment.file(*id) });
+            directories.insert(segment.directory);
         }
+        // Only then may other segments have their numbers.
+        for directory in directories {
+            self.chain.push(Action::FlushDirectory { directory });
+        }
+        if base::mutant!("log_number_before_flush") {
+            self.freeing.numbers.extend(&ids);
+        }
+        self.preparing = self.chain.is_busy().then_some(Preparing::Removing(ids));
     }
 
-    /// The file is gone.
-    pub(super) fn note_removed(&mut self, id: SegmentId) {
-        self.counts.files_removed += 1;
-        self.freeing.numbers.insert(id);
+    /// The files are gone.
+    pub(super) fn note_removed(&mut self, ids: Vec<SegmentId>) {
+        self.counts.files_removed += ids.len() as u64;
+        self.freeing.numbers.extend(ids);
     }
 
-    /// The manifest could not be written; the segment is as it was.
-    pub(super) fn keep_segment(&mut self, id: SegmentId) {
+    /// The manifest could not be written; the segments are as they were.
+    pub(super) fn keep_segments(&mut self, ids: Vec<SegmentId>) {
         self.put_off_removal();
-        self.free.push(id);
+        self.free.extend(ids);
     }
 
     /// A file could not be removed.

@@ -103,10 +103,10 @@ pub(super) enum Preparing {
     Growing(u64),
     /// Its next generation is written.
     Freeing(SegmentId),
-    /// The manifest is written that has no row of it.
-    Dropping(SegmentId),
-    /// Its file is removed.
-    Removing(SegmentId),
+    /// The manifest is written that has no rows of them.
+    Dropping(Vec<SegmentId>),
+    /// Their files are removed.
+    Removing(Vec<SegmentId>),
 }
 
 /// Whether zeros are written to a segment before it is used.
@@ -335,8 +335,8 @@ impl<K: Keys> Engine<K> {
             }
             (Progress::Finished, Some(Preparing::Growing(kmax))) => self.end_growth(kmax),
             (Progress::Finished, Some(Preparing::Freeing(id))) => self.end_freeing(id),
-            (Progress::Finished, Some(Preparing::Dropping(id))) => self.end_removal(id),
-            (Progress::Finished, Some(Preparing::Removing(id))) => self.note_removed(id),
+            (Progress::Finished, Some(Preparing::Dropping(ids))) => self.end_removal(ids),
+            (Progress::Finished, Some(Preparing::Removing(ids))) => self.note_removed(ids),
             // It is cleared away, and the number is free again.
             (Progress::Finished, Some(Preparing::Clearing(_)) | None) => {}
             (Progress::Broken(broken), preparing) => self.break_chain(broken, preparing),
@@ -362,8 +362,8 @@ impl<K: Keys> Engine<K> {
                 return;
             }
             Some(Preparing::Freeing(id)) => return self.leave_segment(id),
-            Some(Preparing::Dropping(id)) => return self.keep_segment(id),
-            // Its number is not used again before the next open.
+            Some(Preparing::Dropping(ids)) => return self.keep_segments(ids),
+            // Their numbers are not used again before the next open.
             Some(Preparing::Removing(_)) => return self.put_off_removal(),
             Some(Preparing::Making(..) | Preparing::Clearing(_)) | None => {}
         }

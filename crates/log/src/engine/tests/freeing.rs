@@ -211,8 +211,8 @@ fn a_number_is_free_when_the_end_of_its_file_is_durable() {
         for key in 0..150u8 {
             log.put(&[key], value).unwrap();
             while log.step() {
-                let Some(Preparing::Removing(id)) = &log.engine.preparing else { continue };
-                let is_free = log.engine.freeing.numbers.contains(id);
+                let Some(Preparing::Removing(ids)) = &log.engine.preparing else { continue };
+                let is_free = ids.iter().any(|id| log.engine.freeing.numbers.contains(id));
                 assert!(!is_free, "the number of a file that may be back after a crash");
             }
         }
@@ -347,6 +347,28 @@ fn files_of_more_than_a_few_free_segments_are_removed_and_their_numbers_used_aga
         _ => None,
     });
     assert!(greatest.max() < Some(many + 3), "numbers are used up");
+}
+
+#[test]
+fn several_files_are_removed_after_one_manifest() {
+    let mut log = Log::new(Mode::Safe);
+    for key in 0..150u8 {
+        log.put(&[key], &[key; 900]).unwrap();
+        log.settle();
+    }
+    let iteration = log.engine.iterate(None).unwrap();
+    for key in 0..150u8 {
+        log.put(&[key], b"").unwrap();
+        log.settle();
+    }
+    log.disk.done.clear();
+    log.engine.end_iteration(iteration);
+    log.settle();
+    let count = |words: &str| log.disk.done.iter().filter(|done| done.starts_with(words)).count();
+    let (removed, manifests) = (count("remove 000"), count("rename manifest"));
+    assert!(removed > 4, "{removed} files were removed");
+    assert!(manifests <= removed.div_ceil(4), "{manifests} manifests for {removed} files");
+    assert_eq!(log.reopen().report.damages, []);
 }
 
 #[test]
