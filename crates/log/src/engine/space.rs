@@ -249,6 +249,15 @@ impl<K: Keys> Engine<K> {
         usize::try_from(reached).unwrap_or(usize::MAX).min(SEGMENTS_MAX)
     }
 
+    /// Whether what is kept for compaction leaves some segments for puts.
+    pub(super) fn check_reach(&self) -> Result<(), Error> {
+        let is_off = self.settings.space_target_percent == 0;
+        if is_off || self.segments_max() > RESERVE + COPY_RESERVE + 1 {
+            return Ok(());
+        }
+        Err(Error::Settings { what: "a log with a space target reaches six segments at least" })
+    }
+
     /// The next action that prepares a segment.
     pub(super) fn poll_space(&mut self) -> Option<Plan> {
         if self.wants_growth() {

@@ -102,6 +102,7 @@ impl<K: Keys> Engine<K> {
             source.perform(Action::Remove { file })?;
         }
         let mut engine = Self::new(index, &opening, manifest.clone());
+        engine.check_reach()?;
         engine.may_outgrow_segment = !engine.fits_a_segment(Needed::most(&opening.settings));
         if report.is_clean {
             engine.take_clean(&found);

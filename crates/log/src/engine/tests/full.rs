@@ -148,3 +148,20 @@ fn a_crash_in_mid_move_on_a_full_disk_leaves_a_segment_to_go_on_with() {
         }
     }
 }
+
+#[test]
+fn a_log_that_reaches_too_few_segments_has_no_space_target() {
+    let opened = |segments: u64, space_target_percent| {
+        let opening = Opening {
+            directories: 1,
+            new: New { log: LogId(5), shape: shape() },
+            settings: Settings { space_target_percent, ..settings(Mode::Safe) },
+            now_ms: 0,
+            progress: &mut |_| {},
+        };
+        let make = |_: &Manifest| Ok(MapKeys::new(segments * 1024));
+        Engine::<MapKeys>::open(&mut MemoryDisk::default(), opening, make).map(|_| ())
+    };
+    assert!(matches!(opened(5, 130), Err(Error::Settings { .. })), "no put has any room");
+    assert!(opened(6, 130).is_ok() && opened(5, 0).is_ok());
+}
