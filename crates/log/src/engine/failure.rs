@@ -192,9 +192,14 @@ impl<K: Keys> Engine<K> {
     /// When it will never be durable.
     pub(super) fn wait_for(&self, position: Position) -> Result<Seen, Error> {
         let (segment, offset) = self.place(position);
-        if self.is_stranded(segment, offset) {
+        if let Some(unflushed) = self.stranded_with(segment, offset) {
             let is_final = self.failures > FAILURES_MAX;
-            return if is_final { Err(Error::Unflushed) } else { Ok(Seen::Stranded) };
+            return match (is_final, unflushed.is_copies) {
+                (false, _) => Ok(Seen::Stranded),
+                // What it is a copy of is durable, and memory goes on having it.
+                (true, true) => Ok(Seen::Until(None)),
+                (true, false) => Err(Error::Unflushed),
+            };
         }
         let is_early = base::mutant!("log_read_answered_before_flush");
         let tail = self.tails().find(|tail| tail.segment == segment && !is_early);
@@ -205,7 +210,12 @@ impl<K: Keys> Engine<K> {
     }
 
     pub(super) fn is_stranded(&self, segment: SegmentId, offset: u64) -> bool {
-        self.stranded.iter().any(|it| it.segment == segment && it.holds(offset))
+        self.stranded_with(segment, offset).is_some()
+    }
+
+    /// What a failed flush has left, this record among it.
+    pub(super) fn stranded_with(&self, segment: SegmentId, offset: u64) -> Option<&Unflushed> {
+        self.stranded.iter().find(|it| it.segment == segment && it.holds(offset))
     }
 }
 

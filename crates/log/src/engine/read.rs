@@ -1,11 +1,11 @@
 //! Gets: what memory has is answered at once, the rest by one read.
 
-use super::{Engine, Mark, Pin, failure::Seen, tail::Tail};
+use super::{Engine, Mark, Pin, failure::Seen};
 use crate::{
     error::Error,
     format::{
         KeyHash, Seed,
-        record::{Flaw, Kind, PART_KEY_BYTES, Parts, Record},
+        record::{Kind, PART_KEY_BYTES, Parts, Record},
     },
     keys::Keys,
     plan::{Action, Buffer, File},
@@ -215,12 +215,17 @@ impl<K: Keys> Engine<K> {
 
     fn find_in_memory(&self, position: Position, key: &[u8]) -> Result<Option<Stored>, Error> {
         let (segment, offset) = self.place(position);
-        let Some(tail) = self.tails().find(|tail| tail.segment == segment) else { return Ok(None) };
-        let Some(found) = tail.in_memory(offset, self.next_ticket) else { return Ok(None) };
-        let (record, _) = Record::decode(found.bytes, tail.seed, offset)
-            .map_err(|flaw| damaged(tail, offset, flaw))?;
+        let found = match self.tails().find(|tail| tail.segment == segment) {
+            Some(tail) => tail.in_memory(offset, self.next_ticket),
+            None => self.stranded_with(segment, offset).and_then(|it| it.in_memory(offset)),
+        };
+        let Some(found) = found else { return Ok(None) };
+        let held = self.segment(segment).ok_or(Error::Unreachable { segment })?;
+        let (file, seed) = (held.file(segment), held.seed);
+        let (record, _) = Record::decode(found.bytes, seed, offset)
+            .map_err(|flaw| Error::Damaged { file, offset, flaw })?;
         if record.key != key {
-            return Err(Error::OtherKey { file: tail.file, offset });
+            return Err(Error::OtherKey { file, offset });
         }
         let mut stored = Stored::new(&record);
         if let Some(parts) = Parts::parse(record.value).filter(|_| record.kind == Kind::Head) {
@@ -274,10 +279,6 @@ impl<K: Keys> Engine<K> {
 fn part_class(bytes: usize) -> SizeClass {
     let record = crate::format::record::HEADER_BYTES + PART_KEY_BYTES + bytes;
     u32::try_from(record).ok().and_then(SizeClass::of_bytes).unwrap_or(SizeClass::LARGEST)
-}
-
-fn damaged(tail: &Tail, offset: u64, flaw: Flaw) -> Error {
-    Error::Damaged { file: tail.file, offset, flaw }
 }
 
 impl Reading {

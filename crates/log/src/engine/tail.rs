@@ -413,6 +413,7 @@ impl Tail {
             chunks: self.chunks,
             at: 0,
             tickets: first..last,
+            is_copies: self.is_for_copies,
         }
     }
 }
@@ -426,9 +427,16 @@ pub(super) struct Unflushed {
     /// How much of the first chunk has been looked at.
     pub(super) at: usize,
     pub(super) tickets: Range<u64>,
+    /// What they are copies of is durable.
+    pub(super) is_copies: bool,
 }
 
 impl Unflushed {
+    /// The record at `offset`, when it is among them.
+    pub(super) fn in_memory(&self, offset: u64) -> Option<InMemory<'_>> {
+        chunk_at(&self.chunks, offset)
+    }
+
     /// Whether the record at `offset` is among them.
     pub(super) fn holds(&self, offset: u64) -> bool {
         chunk_at(&self.chunks, offset).is_some()

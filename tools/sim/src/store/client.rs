@@ -115,9 +115,12 @@ impl Run {
         let found = asked.into_iter().flatten().find(|(asked, ..)| *asked == id);
         let Some((_, Deed::Get, key)) = found else { return Ok(()) };
         let is_read_only = self.is_read_only();
-        // What waited when the last flush failed is told so without a look at each record.
+        // What waited when the last flush failed is told so without a look at each record, and what
+        // was written again is not told from what had been a copy.
         let has_waited = self.read_only_from.is_none_or(|first| id < first);
-        if is_read_only && (has_waited || self.models[*key].may_be_unflushed()) {
+        let counts = self.with_store(|store| store.with_log(|log| log.counts()));
+        let is_copy = counts.rewritten > 0 && counts.records_moved > 0;
+        if is_read_only && (has_waited || is_copy || self.models[*key].may_be_unflushed()) {
             return Ok(());
         }
         Err(format!("key {key}: get {id} hears of a failed flush, and all is flushed or will be"))

@@ -153,6 +153,27 @@ fn a_flush_of_copies_that_fails_loses_nothing() {
 }
 
 #[test]
+fn copies_whose_flush_was_the_last_to_fail_are_read_from_memory() {
+    let mut log = compacting(Mode::Async);
+    mostly_dead(&mut log);
+    step_to_copies(&mut log);
+    let copies = log.engine.copies.tail.as_ref().unwrap().file;
+    log.disk.fail(move |action| matches!(action, Action::Flush { file } if *file == copies));
+    // One has failed before, and is mended.
+    log.engine.failures = 1;
+    log.settle();
+    assert!(log.engine.is_read_only());
+    log.disk.fault = None;
+    for key in 0..8 {
+        assert_eq!(log.value(&[key]), value(key));
+    }
+    let mut log = log.reopen();
+    for key in 0..8 {
+        assert_eq!(log.value(&[key]), value(key));
+    }
+}
+
+#[test]
 fn what_a_failed_flush_has_left_keeps_a_tombstone() {
     let mut log = compacting(Mode::Safe);
     log.engine.settings.space_target_percent = 0;
