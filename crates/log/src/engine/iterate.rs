@@ -318,6 +318,6 @@ impl Tail {
     fn first_unflushed_value(&self) -> Option<u64> {
         let unflushed = self.listed.at_or_behind(self.flushed);
         let values = unflushed.filter(|it| matches!(it.kind, Kind::Value | Kind::Head));
-        values.filter(|it| !self.listed.is_hidden(it)).map(|it| it.sequence).min()
+        values.filter(|it| !self.listed.is_old(it)).map(|it| it.sequence).min()
     }
 }

@@ -104,7 +104,7 @@ pub(super) struct Listing {
     begun: u64,
     /// The units of those that are not the newest of their keys any more, and were written again
     /// because others of their batch are: they keep their sequences.
-    hidden: Vec<u32>,
+    old: Vec<u32>,
 }
 
 impl Listing {
@@ -117,7 +117,7 @@ impl Listing {
             smallest_sequence: 0,
             smallest_value: 0,
             begun: 0,
-            hidden: Vec::new(),
+            old: Vec::new(),
         }
     }
 
@@ -213,15 +213,15 @@ impl Listing {
         self.begun
     }
 
-    /// The last record is not the newest of its key any more.
-    pub(super) fn hide(&mut self, listed: &Listed) {
-        self.hidden.push(listed.unit);
+    /// The record that was listed last is not the newest of its key any more.
+    pub(super) fn note_old(&mut self, listed: &Listed) {
+        self.old.push(listed.unit);
     }
 
-    /// Whether the record was that when it was listed.
-    pub(super) fn is_hidden(&self, listed: &Listed) -> bool {
+    /// Whether the record was not the newest of its key any more when it was listed.
+    pub(super) fn is_old(&self, listed: &Listed) -> bool {
         // Each lies behind the one before.
-        self.hidden.binary_search(&listed.unit).is_ok()
+        self.old.binary_search(&listed.unit).is_ok()
     }
 
     /// The greatest sequence; 0 when there is none.

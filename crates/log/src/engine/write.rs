@@ -258,7 +258,7 @@ impl<K: Keys> Engine<K> {
     /// Room was made: appends a record that is not the newest of its key, and keeps its sequence.
     pub(super) fn append_old(&mut self, record: &Record<'_>, hash: KeyHash) {
         let (_, _, listed) = self.append_listed(record, hash);
-        self.open.iter_mut().for_each(|tail| tail.listed.hide(&listed));
+        self.open.iter_mut().for_each(|tail| tail.listed.note_old(&listed));
         self.compaction.survey.forget_floor();
     }
 
