@@ -233,8 +233,7 @@ fn a_batch_that_a_crash_has_torn_is_no_damage_of_the_segment_that_an_open_has_se
 fn a_batch_that_could_not_be_flushed_is_written_again_as_one() {
     let mut log = Log::new(Mode::Async);
     log.put(b"a", b"old").unwrap();
-    log.engine.drain();
-    log.settle();
+    log.flush();
     log.write(&[put(b"a", b"1"), put(b"b", b"2")]).unwrap();
     // Not the newest any more, and yet a part of what takes effect together.
     log.put(b"a", b"newer").unwrap();
@@ -243,8 +242,7 @@ fn a_batch_that_could_not_be_flushed_is_written_again_as_one() {
     while log.engine.counts().rewritten < 3 {
         assert!(log.step(), "the batch is not written again");
     }
-    log.engine.drain();
-    log.settle();
+    log.flush();
     let values = [b"a", b"b"].map(|key| log.value(key));
     assert_eq!(values, [Some(b"newer".to_vec()), Some(b"2".to_vec())]);
     // The failed segment loses what was not flushed, and the other one what came last.
@@ -291,8 +289,7 @@ fn what_is_written_again_and_is_old_hides_nothing_from_who_iterates() {
     let tail = log.engine.open.as_ref().unwrap();
     assert_eq!((tail.segment, tail.listed.begun()), (later, begun), "a cursor would pass it over");
     assert!(tail.listed.smallest_value() < begun, "a tombstone might go that is still needed");
-    log.engine.drain();
-    log.settle();
+    log.flush();
     log = log.reopen();
     let segment = log.engine.segment(later).unwrap();
     assert_eq!(segment.begun, begun, "the next run has it in another place");
@@ -303,8 +300,7 @@ fn what_is_written_again_and_is_old_hides_nothing_from_who_iterates() {
 fn an_iteration_begins_behind_what_is_flushed_whatever_is_written_again() {
     let mut log = Log::new(Mode::Async);
     log.put(b"kept", b"0").unwrap();
-    log.engine.drain();
-    log.settle();
+    log.flush();
     log.write(&[put(b"a", b"1"), put(b"b", b"2")]).unwrap();
     log.put(b"a", b"newer").unwrap();
     log.put(b"z", b"3").unwrap();
@@ -326,12 +322,7 @@ fn large_values_appear_with_their_batch() {
     let mut log = Log::new(Mode::Safe);
     log.settle();
     let value: Vec<u8> = (0..3000u32).map(|at| at as u8).collect();
-    let mut upload = log.engine.begin_large(b"large", 3000).unwrap();
-    for part in value.chunks(1024) {
-        while log.engine.put_part(&mut upload, part, 0).unwrap() == Wrote::Wait {
-            assert!(log.step());
-        }
-    }
+    let upload = log.upload(b"large", &value);
     let head = Change::Head(&upload, Put { key: b"large", ..Put::default() });
     log.write(&[put(b"small", b"1"), head]).unwrap();
     log.settle();

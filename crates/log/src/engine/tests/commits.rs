@@ -97,8 +97,7 @@ fn async_answers_at_once_within_its_bounds() {
     let put = Put { key: b"more", value: &[3; 900], ..Put::default() };
     assert_eq!(log.engine.put(&put, 0).unwrap(), Wrote::Wait, "more at risk than promised");
     log.settle();
-    log.engine.drain();
-    log.settle();
+    log.flush();
     // Age: half of it begins a flush, all of it stops the puts.
     assert!(matches!(log.engine.put(&put, 1000).unwrap(), Wrote::Done { .. }));
     assert_eq!(log.engine.wake_at_ms(), Some(1500));

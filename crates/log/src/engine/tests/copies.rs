@@ -10,28 +10,12 @@ use crate::{
     format::record::Kind,
 };
 
-pub(super) fn compacting(mode: Mode) -> Log {
-    let mut log = Log::new(mode);
-    log.engine.settings.space_target_percent = 130;
-    log.settle();
-    log
-}
-
-/// Writes everything, and seals the open segment.
-pub(super) fn seal(log: &mut Log) {
-    log.engine.drain();
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
-}
-
 /// New values of seven keys, all written.
 pub(super) fn overwrite_seven(log: &mut Log) {
     for key in 0..7u8 {
         log.put(&[key], &[key; 901]).unwrap();
     }
-    log.engine.drain();
-    log.settle();
+    log.flush();
 }
 
 /// Eight keys in one segment, of which five are dead.
@@ -42,12 +26,11 @@ pub(super) fn mostly_dead(log: &mut Log) -> SegmentId {
         log.put(&[key], &[key; 900]).unwrap();
     }
     let victim = log.engine.open.as_ref().unwrap().segment;
-    seal(log);
+    log.seal();
     for key in 0..5u8 {
         log.put(&[key], &[100 + key; 900]).unwrap();
     }
-    log.engine.drain();
-    log.settle();
+    log.flush();
     log.engine.settings.space_target_percent = 130;
     victim
 }
@@ -80,7 +63,7 @@ pub(super) fn step_to_copies(log: &mut Log) {
 
 #[test]
 fn a_segment_is_freed_when_what_was_moved_out_of_it_is_flushed() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     let victim = mostly_dead(&mut log);
     step_to_copies(&mut log);
     while log.engine.segment(victim).unwrap().role == Role::Sealed {
@@ -101,15 +84,14 @@ fn a_segment_is_freed_when_what_was_moved_out_of_it_is_flushed() {
 #[test]
 fn what_was_written_meanwhile_stays_the_newest() {
     for reopens in [false, true] {
-        let mut log = compacting(Mode::Async);
+        let mut log = Log::compacting(Mode::Async);
         mostly_dead(&mut log);
         step_to_records(&mut log);
         log.put(&[5], b"newer").unwrap();
         assert!(matches!(log.remove(&[6]), Removed::Done { .. }));
         log.settle();
         if reopens {
-            log.engine.drain();
-            log.settle();
+            log.flush();
             log = log.reopen();
         }
         assert_eq!(log.value(&[5]), Some(b"newer".to_vec()), "an old value has come back");
@@ -120,7 +102,7 @@ fn what_was_written_meanwhile_stays_the_newest() {
 
 #[test]
 fn room_that_is_not_used_is_not_written() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     mostly_dead(&mut log);
     assert!(log.engine.make_copy_room(Needed::one(100)));
     log.engine.flush_copies();
@@ -132,7 +114,7 @@ fn room_that_is_not_used_is_not_written() {
 
 #[test]
 fn a_flush_of_copies_that_fails_loses_nothing() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     mostly_dead(&mut log);
     step_to_copies(&mut log);
     let copies = log.engine.copies.tail.as_ref().unwrap().file;
@@ -154,7 +136,7 @@ fn a_flush_of_copies_that_fails_loses_nothing() {
 
 #[test]
 fn copies_whose_flush_was_the_last_to_fail_are_read_from_memory() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     mostly_dead(&mut log);
     step_to_copies(&mut log);
     let copies = log.engine.copies.tail.as_ref().unwrap().file;
@@ -175,20 +157,20 @@ fn copies_whose_flush_was_the_last_to_fail_are_read_from_memory() {
 
 #[test]
 fn what_a_failed_flush_has_left_keeps_a_tombstone() {
-    let mut log = compacting(Mode::Safe);
+    let mut log = Log::compacting(Mode::Safe);
     log.engine.settings.space_target_percent = 0;
     log.put(b"key", &[1; 900]).unwrap();
     // The record reaches the disk, and the flush fails.
     log.disk.fail_next_flush();
     log.settle();
     log.disk.fault = None;
-    seal(&mut log);
+    log.seal();
     assert_eq!(log.value(b"key"), Some(vec![1; 900]));
     log.remove(b"key");
     for key in 0..5u8 {
         log.put(&[key], &[key; 900]).unwrap();
     }
-    seal(&mut log);
+    log.seal();
     for key in 0..5u8 {
         log.put(&[key], &[key; 901]).unwrap();
     }
@@ -203,14 +185,14 @@ fn what_a_failed_flush_has_left_keeps_a_tombstone() {
 
 #[test]
 fn a_new_head_comes_when_the_copies_of_its_parts_are_flushed() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     log.engine.settings.space_target_percent = 0;
     let value: Vec<u8> = (0..3000u32).map(|at| (at / 3) as u8).collect();
     log.put_large(b"large", &value);
     for key in 0..7u8 {
         log.put(&[key], &[key; 900]).unwrap();
     }
-    seal(&mut log);
+    log.seal();
     overwrite_seven(&mut log);
     log.engine.settings.space_target_percent = 130;
     while log.step() {
@@ -235,7 +217,7 @@ fn choose(log: &mut Log) -> Choice {
 
 #[test]
 fn copies_leave_the_reserve_and_what_does_not_fit_is_no_victim() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     mostly_dead(&mut log);
     assert!(matches!(choose(&mut log), Choice::Move(_)));
     log.engine.free.truncate(RESERVE);
@@ -245,7 +227,7 @@ fn copies_leave_the_reserve_and_what_does_not_fit_is_no_victim() {
 
 #[test]
 fn nothing_moves_while_somebody_iterates_over_it() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     mostly_dead(&mut log);
     step_to_records(&mut log);
     let iteration = log.engine.iterate(None).unwrap();
@@ -262,7 +244,7 @@ fn nothing_moves_while_somebody_iterates_over_it() {
 
 #[test]
 fn an_iteration_begins_when_what_was_moved_is_flushed() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     mostly_dead(&mut log);
     step_to_copies(&mut log);
     assert_eq!(log.engine.settle_moves(), Settled::Pending);
@@ -289,16 +271,16 @@ fn an_iteration_begins_when_what_was_moved_is_flushed() {
 
 #[test]
 fn nothing_moves_in_a_log_that_lacks_something() {
-    let mut log = compacting(Mode::Safe);
+    let mut log = Log::compacting(Mode::Safe);
     log.engine.settings.space_target_percent = 0;
     log.put(b"key", b"old").unwrap();
-    seal(&mut log);
+    log.seal();
     log.put(b"key", b"new").unwrap();
     let away = segment(log.engine.open.as_ref().unwrap().segment.0);
     for key in 0..6u8 {
         log.put(&[key], &[key; 900]).unwrap();
     }
-    seal(&mut log);
+    log.seal();
     let kept = log.disk.files.remove(&away).unwrap();
     let mut log = log.reopen();
     log.engine.settings.space_target_percent = 130;

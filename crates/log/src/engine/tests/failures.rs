@@ -187,8 +187,7 @@ fn positions_that_the_index_cannot_keep_are_a_named_limit() {
 fn what_a_failed_flush_leaves_fits_into_the_segment_that_is_kept_for_it() {
     let mut log = Log::new(Mode::Async);
     log.put(b"first", b"1").unwrap();
-    log.engine.drain();
-    log.settle();
+    log.flush();
     // The smallest records, which grow most: as many at risk as the log takes, on a full disk.
     log.disk.fault =
         Some(Box::new(|action| matches!(action, Action::Allocate { .. }).then_some(Failure::Full)));

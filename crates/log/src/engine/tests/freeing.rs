@@ -49,10 +49,7 @@ fn a_segment_is_freed_when_what_replaced_its_records_is_flushed() {
     let mut log = Log::new(Mode::Async);
     log.settle();
     log.put(b"key", &[1; 900]).unwrap();
-    log.engine.drain();
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
+    log.seal();
     assert_eq!(in_role(&log, Role::Sealed), 1);
     log.put(b"key", &[2; 900]).unwrap();
     log.settle();
@@ -65,8 +62,7 @@ fn a_segment_is_freed_when_what_replaced_its_records_is_flushed() {
     let mut after =
         Log::of(MemoryDisk { files: log.disk.files.clone(), ..MemoryDisk::default() }, Mode::Async);
     assert!(after.value(b"key").is_some());
-    log.engine.drain();
-    log.settle();
+    log.flush();
     assert!(log.engine.freeing.emptied.is_empty());
     assert!(log.engine.counts().segments_freed > freed);
 }
@@ -75,9 +71,7 @@ fn a_segment_is_freed_when_what_replaced_its_records_is_flushed() {
 fn what_fills_a_closed_segment_is_awaited_too() {
     let mut log = Log::new(Mode::Safe);
     log.put(b"old", &[1; 900]).unwrap();
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
+    log.seal();
     assert_eq!(in_role(&log, Role::Sealed), 1);
     // What replaces it is in a segment that is full and not flushed.
     log.put(b"old", &[2; 900]).unwrap();
@@ -92,10 +86,7 @@ fn what_fills_a_closed_segment_is_awaited_too() {
 fn a_flush_that_fails_has_everything_noted_anew() {
     let mut log = Log::new(Mode::Async);
     log.put(b"key", &[1; 900]).unwrap();
-    log.engine.drain();
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
+    log.seal();
     log.put(b"key", &[2; 900]).unwrap();
     let mut left = 1;
     log.disk.fail(move |action| {
@@ -168,9 +159,7 @@ fn what_is_not_written_again_yet_is_awaited() {
 fn the_next_generation_is_durable_before_a_segment_is_used_again() {
     let mut log = Log::new(Mode::Safe);
     log.put(b"key", &[1; 900]).unwrap();
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
+    log.seal();
     log.put(b"key", &[2; 900]).unwrap();
     log.disk.done.clear();
     log.settle();
@@ -188,9 +177,7 @@ fn the_next_generation_is_durable_before_a_segment_is_used_again() {
 fn nobody_pins_a_segment_that_is_being_freed() {
     let mut log = Log::new(Mode::Safe);
     log.put(b"key", &[1; 900]).unwrap();
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
+    log.seal();
     assert!(log.engine.pin(SegmentId(0)).is_some());
     log.put(b"key", &[2; 900]).unwrap();
     let is_freeing = |log: &Log| matches!(log.engine.preparing, Some(Preparing::Freeing(_)));
@@ -268,46 +255,32 @@ fn a_large_value_that_is_read_stays_with_all_its_parts() {
 fn parts_that_have_no_head_yet_stay() {
     let mut log = Log::new(Mode::Safe);
     log.settle();
-    let mut upload = log.engine.begin_large(b"large", 1025).unwrap();
-    for part in [&[1; 1024][..], &[2]] {
-        while log.engine.put_part(&mut upload, part, 0).unwrap() == Wrote::Wait {
-            assert!(log.step());
-        }
-    }
+    let value = [&[1; 1024][..], &[2]].concat();
+    let upload = log.upload(b"large", &value);
     log.settle();
     log.engine.close_tail();
     churn(&mut log, 60);
-    let put = Put { key: b"large", ..Put::default() };
-    while log.engine.put_head(&upload, &put, 0).unwrap() == Wrote::Wait {
-        assert!(log.step());
-    }
+    log.put_head(&upload, b"large");
     drop(upload);
     churn(&mut log, 60);
-    let expected = [&[1; 1024][..], &[2]].concat();
     let stored = log.stored(b"large").expect("the parts were freed").map(|stored| stored.value);
-    assert_eq!(stored, Some(expected.clone()));
-    assert_eq!(log.reopen().value(b"large"), Some(expected));
+    assert_eq!(stored, Some(value.clone()));
+    assert_eq!(log.reopen().value(b"large"), Some(value));
 }
 
 #[test]
 fn parts_that_died_after_all_are_noted_anew() {
     let mut log = Log::new(Mode::Async);
     log.settle();
-    let mut upload = log.engine.begin_large(b"large", 1025).unwrap();
-    for part in [&[1; 1024][..], &[2]] {
-        assert!(matches!(log.engine.put_part(&mut upload, part, 0), Ok(Wrote::Done { .. })));
-    }
-    log.engine.drain();
-    log.settle();
+    let upload = log.upload(b"large", &[1; 1025]);
+    log.flush();
     // The segment is sealed while nothing in it lives.
     log.engine.close_tail();
     log.settle();
     assert_eq!(log.engine.freeing.emptied.len(), 1);
-    let put = Put { key: b"large", ..Put::default() };
-    assert!(matches!(log.engine.put_head(&upload, &put, 0), Ok(Wrote::Done { .. })));
+    log.put_head(&upload, b"large");
     drop(upload);
-    log.engine.drain();
-    log.settle();
+    log.flush();
     log.put(b"large", b"small").unwrap();
     log.settle();
     assert!(log.engine.tails().any(|tail| tail.unflushed_bytes() > 0), "nothing is at risk");

@@ -1,9 +1,6 @@
 //! Full disks, and crashes there while something moves.
 
-use super::{
-    copies::{compacting, mostly_dead},
-    *,
-};
+use super::{copies::mostly_dead, *};
 use crate::engine::{
     room::{Needed, Purpose},
     space::{RESERVE, Taken},
@@ -41,7 +38,7 @@ fn put_until_full(log: &mut Log, bytes: usize) -> u32 {
 
 #[test]
 fn removes_leave_what_the_next_move_needs() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     mostly_dead(&mut log);
     // Segments are made, and nothing moves.
     while let Some(plan) = log.engine.poll_space() {

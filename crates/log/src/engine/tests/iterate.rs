@@ -479,10 +479,7 @@ fn a_cursor_into_a_segment_whose_file_was_removed_skips_nothing_of_another_one()
     for key in 0..8u8 {
         log.put(&[key], &[key; 900]).unwrap();
     }
-    log.engine.drain();
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
+    log.seal();
     let mut shown = Pairs::new();
     let mut iteration = log.engine.iterate(None).unwrap();
     while shown.is_empty() {

@@ -56,9 +56,7 @@ fn with_large() -> Log {
             b"large" => log.put_large(key, &[7; 3000]),
             _ => log.put(key, &[1; 900]).unwrap(),
         };
-        log.settle();
-        log.engine.close_tail();
-        log.settle();
+        log.seal();
     }
     log
 }
@@ -91,20 +89,10 @@ fn a_head_that_cannot_be_read_keeps_all_segments_until_its_key_is_written_anew()
 #[test]
 fn parts_are_kept_while_a_segment_is_missing_that_may_have_their_head() {
     let mut log = Log::new(Mode::Safe);
-    let mut upload = log.engine.begin_large(b"large", 2048).unwrap();
-    for part in [[5; 1024], [6; 1024]] {
-        while log.engine.put_part(&mut upload, &part, 0).unwrap() == Wrote::Wait {
-            assert!(log.step());
-        }
-    }
+    let upload = log.upload(b"large", &[[5; 1024], [6; 1024]].concat());
     let parts = log.engine.open.as_ref().unwrap().segment;
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
-    let put = Put { key: b"large", ..Put::default() };
-    while log.engine.put_head(&upload, &put, 0).unwrap() == Wrote::Wait {
-        assert!(log.step());
-    }
+    log.seal();
+    log.put_head(&upload, b"large");
     log.settle();
     let (head, _) = place_of(&log, b"large");
     assert_ne!(head, parts);

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use self::memory_disk::{MemoryDisk, io};
 use super::{
     Batch, Change, Drain, Engine, Fetched, Get, Mark, Mode, New, Opening, Put, Removed, Report,
-    Settings, Settled, Stored, Wrong, Wrote,
+    Settings, Settled, Stored, Upload, Wrong, Wrote,
 };
 use crate::{
     error::Error,
@@ -106,6 +106,14 @@ fn open_in<K: Keys>(
 impl Log {
     fn new(mode: Mode) -> Self {
         Self::of(MemoryDisk::default(), mode)
+    }
+
+    /// With a space target, and segments that are ready.
+    fn compacting(mode: Mode) -> Self {
+        let mut log = Self::new(mode);
+        log.engine.settings.space_target_percent = 130;
+        log.settle();
+        log
     }
 
     fn of(disk: MemoryDisk, mode: Mode) -> Self {
@@ -207,20 +215,43 @@ impl<K: Keys> Log<K> {
         self.stored(key).unwrap().map(|stored| stored.value)
     }
 
-    fn put_large(&mut self, key: &[u8], value: &[u8]) -> Mark {
+    /// Puts the parts of a large value.
+    fn upload(&mut self, key: &[u8], value: &[u8]) -> Upload {
         let mut upload = self.engine.begin_large(key, value.len() as u64).unwrap();
         for part in value.chunks(1024) {
             while self.engine.put_part(&mut upload, part, self.now_ms).unwrap() == Wrote::Wait {
                 assert!(self.step(), "the part waits for ever");
             }
         }
+        upload
+    }
+
+    fn put_head(&mut self, upload: &Upload, key: &[u8]) -> Mark {
         let put = Put { key, ..Put::default() };
         loop {
-            match self.engine.put_head(&upload, &put, self.now_ms).unwrap() {
+            match self.engine.put_head(upload, &put, self.now_ms).unwrap() {
                 Wrote::Done { mark, .. } => return mark,
                 Wrote::Wait => assert!(self.step(), "the head waits for ever"),
             }
         }
+    }
+
+    fn put_large(&mut self, key: &[u8], value: &[u8]) -> Mark {
+        let upload = self.upload(key, value);
+        self.put_head(&upload, key)
+    }
+
+    /// Has everything that was put so far be flushed, whatever comes of that.
+    fn flush(&mut self) {
+        self.engine.drain();
+        self.settle();
+    }
+
+    /// Writes everything, and seals the open segment.
+    fn seal(&mut self) {
+        self.flush();
+        self.engine.close_tail();
+        self.settle();
     }
 }
 

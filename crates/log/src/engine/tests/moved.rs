@@ -1,7 +1,9 @@
 //! What those who read see of what compaction moves.
 
+use std::ops::Range;
+
 use super::{
-    copies::{compacting, mostly_dead, overwrite_seven, seal, step_to_copies, value},
+    copies::{mostly_dead, overwrite_seven, step_to_copies, value},
     *,
 };
 
@@ -23,7 +25,7 @@ fn shown(log: &mut Log) -> Vec<u8> {
 
 #[test]
 fn what_a_clock_called_expired_that_was_ahead_is_kept_when_it_is_set_right() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     log.engine.settings.space_target_percent = 0;
     for key in 0..8u8 {
         let put = Put { key: &[key], value: &[key; 900], expiry_ms: 1000, ..Put::default() };
@@ -31,12 +33,11 @@ fn what_a_clock_called_expired_that_was_ahead_is_kept_when_it_is_set_right() {
             assert!(log.step());
         }
     }
-    seal(&mut log);
+    log.seal();
     for key in 0..5u8 {
         log.put(&[key], &[100 + key; 900]).unwrap();
     }
-    log.engine.drain();
-    log.settle();
+    log.flush();
     log.engine.settings.space_target_percent = 130;
     log.engine.compaction.look_again();
     log.engine.tell_wall_ms(2000);
@@ -54,7 +55,7 @@ fn what_a_clock_called_expired_that_was_ahead_is_kept_when_it_is_set_right() {
 
 #[test]
 fn an_iteration_waits_for_copies_whose_flush_has_failed() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     mostly_dead(&mut log);
     step_to_copies(&mut log);
     assert_eq!(log.engine.settle_moves(), Settled::Pending);
@@ -73,33 +74,34 @@ fn an_iteration_waits_for_copies_whose_flush_has_failed() {
     assert_eq!(keys, (0..8).collect::<Vec<u8>>(), "the iteration lacks what was moved");
 }
 
-#[test]
-fn no_head_moves_out_of_a_segment_that_was_pinned_while_it_was_read() {
-    let mut log = compacting(Mode::Async);
+/// The parts of a large value in a segment that is mostly dead, with small values if asked for, and
+/// its head in one that is not moved. Says where.
+fn head_apart(log: &mut Log, large: &[u8], small: Range<u8>) -> SegmentId {
     log.engine.settings.space_target_percent = 0;
-    let large: Vec<u8> = (0..3000u32).map(|at| (at / 3) as u8).collect();
-    let mut upload = log.engine.begin_large(b"large", large.len() as u64).unwrap();
-    for part in large.chunks(1024) {
-        while log.engine.put_part(&mut upload, part, 0).unwrap() == Wrote::Wait {
-            assert!(log.step());
-        }
-    }
+    let upload = log.upload(b"large", large);
     for key in 0..7u8 {
         log.put(&[key], &[key; 900]).unwrap();
     }
-    seal(&mut log);
-    // The head lies in a segment that is not moved.
-    let put = Put { key: b"large", ..Put::default() };
-    while log.engine.put_head(&upload, &put, 0).unwrap() == Wrote::Wait {
-        assert!(log.step());
+    for key in small {
+        log.put(&[key], &[key; 20]).unwrap();
     }
+    log.seal();
+    log.put_head(&upload, b"large");
     drop(upload);
     let home = log.engine.open.as_ref().unwrap().segment;
     for key in 20..32u8 {
         log.put(&[key], &[key; 900]).unwrap();
     }
-    seal(&mut log);
-    overwrite_seven(&mut log);
+    log.seal();
+    overwrite_seven(log);
+    home
+}
+
+#[test]
+fn no_head_moves_out_of_a_segment_that_was_pinned_while_it_was_read() {
+    let mut log = Log::compacting(Mode::Async);
+    let large: Vec<u8> = (0..3000u32).map(|at| (at / 3) as u8).collect();
+    let home = head_apart(&mut log, &large, 0..0);
     log.engine.settings.space_target_percent = 130;
     log.engine.compaction.look_again();
     loop {
@@ -144,12 +146,12 @@ fn what_somebody_iterates_over_is_not_freed() {
         log.put(&[key], &[key; 900]).unwrap();
     }
     let first = log.engine.open.as_ref().unwrap().segment;
-    seal(&mut log);
+    log.seal();
     let iteration = log.engine.iterate(None).unwrap();
     for key in 0..8u8 {
         log.put(&[key], &[key; 901]).unwrap();
     }
-    seal(&mut log);
+    log.seal();
     assert_eq!(log.engine.segment(first).unwrap().live_bytes, 0);
     let freed = log.engine.counts().segments_freed;
     assert_eq!(freed, 0, "freed while somebody iterates over it");
@@ -163,34 +165,10 @@ fn what_somebody_iterates_over_is_not_freed() {
 
 #[test]
 fn a_part_that_has_stayed_for_a_reader_moves_when_he_ends_before_the_move() {
-    let mut log = compacting(Mode::Async);
-    log.engine.settings.space_target_percent = 0;
+    let mut log = Log::compacting(Mode::Async);
     let large: Vec<u8> = (0..3000u32).map(|at| (at / 3) as u8).collect();
-    let mut upload = log.engine.begin_large(b"large", large.len() as u64).unwrap();
-    for part in large.chunks(1024) {
-        while log.engine.put_part(&mut upload, part, 0).unwrap() == Wrote::Wait {
-            assert!(log.step());
-        }
-    }
-    for key in 0..7u8 {
-        log.put(&[key], &[key; 900]).unwrap();
-    }
     // More than a block of the footer lists.
-    for key in 50..70u8 {
-        log.put(&[key], &[key; 20]).unwrap();
-    }
-    seal(&mut log);
-    let put = Put { key: b"large", ..Put::default() };
-    while log.engine.put_head(&upload, &put, 0).unwrap() == Wrote::Wait {
-        assert!(log.step());
-    }
-    drop(upload);
-    let home = log.engine.open.as_ref().unwrap().segment;
-    for key in 20..32u8 {
-        log.put(&[key], &[key; 900]).unwrap();
-    }
-    seal(&mut log);
-    overwrite_seven(&mut log);
+    let home = head_apart(&mut log, &large, 50..70);
     log.engine.keep(home);
     log.engine.settings.space_target_percent = 130;
     log.engine.compaction.look_again();

@@ -5,12 +5,6 @@ use proptest::{collection::vec, prelude::*};
 use super::*;
 use crate::engine::{space::Role, tail::Allowance};
 
-pub(super) fn compacting(mode: Mode) -> Log {
-    let mut log = Log::new(mode);
-    log.engine.settings.space_target_percent = 130;
-    log
-}
-
 fn again(log: Log) -> Log {
     let mut log = log.reopen();
     log.engine.settings.space_target_percent = 130;
@@ -32,7 +26,7 @@ fn scatter(at: u32) -> u32 {
 
 #[test]
 fn the_space_target_is_held_while_keys_are_overwritten() {
-    let mut log = compacting(Mode::Safe);
+    let mut log = Log::compacting(Mode::Safe);
     let keys = 300;
     let mut newest = BTreeMap::new();
     let mut most = 0;
@@ -60,7 +54,7 @@ fn the_space_target_is_held_while_keys_are_overwritten() {
 
 #[test]
 fn puts_wait_while_moves_are_behind() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     let keys = 300;
     let mut most = 0;
     for at in 0..keys * 10 {
@@ -82,8 +76,7 @@ fn who_puts_pays_as_he_goes_when_much_is_owed() {
         log.put(&(at % 1000).to_le_bytes(), &[at as u8; 440]).unwrap();
         log.put(&(at % 100 + 2000).to_le_bytes(), &[at as u8; 440]).unwrap();
     }
-    log.engine.drain();
-    log.settle();
+    log.flush();
     log.engine.settings.space_target_percent = 110;
     log.engine.compaction.look_again();
     let (before, mut most) = (used(&log), 0);
@@ -108,8 +101,7 @@ fn removes_cost_nothing_and_do_not_wait_when_much_is_owed() {
     for at in 0..2000u32 {
         log.put(&(at % 1000).to_le_bytes(), &[at as u8; 440]).unwrap();
     }
-    log.engine.drain();
-    log.settle();
+    log.flush();
     log.engine.settings.space_target_percent = 110;
     log.engine.compaction.look_again();
     let put = Put { key: b"key", value: &[7; 440], ..Put::default() };
@@ -145,7 +137,7 @@ fn what_was_paid_and_not_put_is_given_back() {
 
 #[test]
 fn space_returns_when_most_is_removed() {
-    let mut log = compacting(Mode::Safe);
+    let mut log = Log::compacting(Mode::Safe);
     for key in 0..600u32 {
         log.put(&key.to_le_bytes(), &[1; 440]).unwrap();
         log.settle();
@@ -181,7 +173,7 @@ fn move_all(log: &mut Log) {
 
 #[test]
 fn what_moves_keeps_all_that_was_stored_with_it() {
-    let mut log = compacting(Mode::Safe);
+    let mut log = Log::compacting(Mode::Safe);
     let put = Put {
         key: b"key",
         value: b"value",
@@ -207,7 +199,7 @@ fn what_moves_keeps_all_that_was_stored_with_it() {
 
 #[test]
 fn large_values_move_part_by_part() {
-    let mut log = compacting(Mode::Safe);
+    let mut log = Log::compacting(Mode::Safe);
     let value: Vec<u8> = (0..5000u32).map(|at| (at / 3) as u8).collect();
     log.settle();
     let mut upload = log.engine.begin_large(b"large", value.len() as u64).unwrap();
@@ -245,16 +237,14 @@ fn large_values_move_part_by_part() {
 
 #[test]
 fn a_tombstone_stays_as_long_as_something_older_is_anywhere() {
-    let mut log = compacting(Mode::Safe);
+    let mut log = Log::compacting(Mode::Safe);
     log.settle();
     // The old value, in a segment that lives on.
     log.put(b"removed", &[1; 440]).unwrap();
     for key in 0..24u8 {
         log.put(&[key], &[2; 440]).unwrap();
     }
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
+    log.seal();
     log.remove(b"removed");
     log.settle();
     move_all(&mut log);
@@ -268,15 +258,13 @@ fn a_tombstone_stays_as_long_as_something_older_is_anywhere() {
 
 #[test]
 fn what_has_expired_leaves_nothing_older_behind() {
-    let mut log = compacting(Mode::Safe);
+    let mut log = Log::compacting(Mode::Safe);
     log.settle();
     log.put(b"expired", &[1; 440]).unwrap();
     for key in 0..24u8 {
         log.put(&[key], &[2; 440]).unwrap();
     }
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
+    log.seal();
     let put = Put { key: b"expired", value: &[3; 440], expiry_ms: 50, ..Put::default() };
     while log.engine.put(&put, 0).unwrap() == Wrote::Wait {
         assert!(log.step());
@@ -292,7 +280,7 @@ fn what_has_expired_leaves_nothing_older_behind() {
 
 #[test]
 fn on_a_full_disk_what_is_removed_makes_room_in_the_end() {
-    let mut log = compacting(Mode::Safe);
+    let mut log = Log::compacting(Mode::Safe);
     log.settle();
     let mut segments = 0;
     log.disk.fault = Some(Box::new(move |action| match action {
@@ -342,7 +330,7 @@ proptest! {
         is_async: bool,
     ) {
         let mode = if is_async { Mode::Async } else { Mode::Safe };
-        let mut log = compacting(mode);
+        let mut log = Log::compacting(mode);
         let mut model: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
         for (at, (what, key, length)) in steps.into_iter().enumerate() {
             let value = vec![at as u8; length];

@@ -1,6 +1,6 @@
 //! Who waits for moves, and for which.
 
-use super::{copies::compacting, *};
+use super::*;
 use crate::engine::{
     room::Needed,
     tail::{Allowance, Tail},
@@ -16,8 +16,7 @@ fn much_removed() -> Log {
         log.put(&key.to_le_bytes(), b"").unwrap();
         assert!(matches!(log.remove(&key.to_le_bytes()), Removed::Done { .. }));
     }
-    log.engine.drain();
-    log.settle();
+    log.flush();
     log.engine.settings.space_target_percent = 130;
     log.engine.compaction.look_again();
     log
@@ -46,8 +45,7 @@ fn nobody_waits_while_what_is_moved_wins_nothing() {
         }
     }
     assert_eq!(log.engine.counts().segments_moved, before);
-    log.engine.drain();
-    log.settle();
+    log.flush();
     for key in 0..600u32 {
         let expected = vec![if key < 20 { 2 } else { 1 }; 440];
         assert_eq!(log.value(&key.to_le_bytes()), Some(expected), "key {key}");
@@ -61,8 +59,7 @@ fn owing() -> Log {
         log.put(&(at % 1500).to_le_bytes(), &[at as u8; 440]).unwrap();
         log.put(&(at % 100 + 2000).to_le_bytes(), &[at as u8; 440]).unwrap();
     }
-    log.engine.drain();
-    log.settle();
+    log.flush();
     assert!(log.engine.segments.len() > 64, "one step is enough to look at all");
     log.engine.settings.space_target_percent = 110;
     log.engine.compaction.look_again();
@@ -126,24 +123,18 @@ fn what_is_given_back_pays_for_the_put_that_comes_next() {
 
 #[test]
 fn tombstones_that_may_vanish_are_won() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     log.engine.settings.space_target_percent = 0;
     // A segment of tombstones, with nothing older anywhere when their values are freed.
     for key in 0..100u32 {
         log.put(&key.to_le_bytes(), b"").unwrap();
     }
-    log.engine.drain();
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
+    log.seal();
     for key in 0..100u32 {
         assert!(matches!(log.remove(&key.to_le_bytes()), Removed::Done { .. }));
     }
     let tombstones = log.engine.open.as_ref().unwrap().segment;
-    log.engine.drain();
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
+    log.seal();
     log.engine.settings.space_target_percent = 130;
     log.engine.compaction.look_again();
     while log.engine.compaction.victim() != Some(tombstones) {

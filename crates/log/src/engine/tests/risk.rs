@@ -1,7 +1,7 @@
 //! What a crash may take in `Async`.
 
 use super::*;
-use crate::engine::{Upload, room::Needed};
+use crate::engine::room::Needed;
 
 #[test]
 fn with_the_head_of_a_large_value_all_of_it_is_at_risk() {
@@ -85,12 +85,7 @@ fn the_head_of_a_large_value_waits_for_what_is_at_risk() {
 
 /// A large value without its head.
 fn durable_parts(log: &mut Log, key: &[u8], bytes: usize) -> Upload {
-    let mut upload = log.engine.begin_large(key, bytes as u64).unwrap();
-    for part in vec![1; bytes].chunks(1024) {
-        while log.engine.put_part(&mut upload, part, log.now_ms).unwrap() == Wrote::Wait {
-            assert!(log.step());
-        }
-    }
+    let upload = log.upload(key, &vec![1; bytes]);
     let mut drain = log.engine.drain();
     log.settle();
     assert_eq!(log.engine.drained(&mut drain), Settled::Done);

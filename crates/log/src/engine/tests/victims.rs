@@ -1,9 +1,6 @@
 //! What is moved next, in which steps, and for how long.
 
-use super::{
-    moving::{compacting, live},
-    *,
-};
+use super::{moving::live, *};
 use crate::engine::space::Role;
 
 #[test]
@@ -15,8 +12,7 @@ fn space_returns_when_most_was_removed_before_anything_moved() {
     for key in (0..2000u32).filter(|key| key % 10 != 0) {
         assert!(matches!(log.remove(&key.to_le_bytes()), Removed::Done { .. }));
     }
-    log.engine.drain();
-    log.settle();
+    log.flush();
     let before = log.engine.manifest().rows.len();
     log.engine.settings.space_target_percent = 130;
     log.engine.compaction.look_again();
@@ -33,12 +29,11 @@ fn space_returns_when_most_was_removed_before_anything_moved() {
 
 #[test]
 fn all_segments_are_looked_at_in_steps_and_only_when_something_has_changed() {
-    let mut log = compacting(Mode::Async);
+    let mut log = Log::compacting(Mode::Async);
     for key in 0..3000u32 {
         log.put(&key.to_le_bytes(), &[1; 440]).unwrap();
     }
-    log.engine.drain();
-    log.settle();
+    log.flush();
     let segments = log.engine.segments.len();
     assert!(segments > 64, "{segments} segments");
     while log.engine.survey().is_none() {}
@@ -60,33 +55,22 @@ fn a_move_notes_few_large_values_at_a_time() {
     let value: Vec<u8> = (0..1100u32).map(|at| (at / 3) as u8).collect();
     let mut uploads = Vec::new();
     for key in 0..90u8 {
-        let mut upload = log.engine.begin_large(&[key], 1100).unwrap();
-        for part in value.chunks(1024) {
-            while log.engine.put_part(&mut upload, part, 0).unwrap() == Wrote::Wait {
-                assert!(log.step());
-            }
-        }
+        let upload = log.upload(&[key], &value);
         uploads.push(upload);
     }
-    log.engine.drain();
-    log.settle();
+    log.flush();
     log.engine.close_tail();
     for (key, upload) in (0..90u8).zip(&uploads) {
-        let put = Put { key: &[key], ..Put::default() };
-        while log.engine.put_head(upload, &put, 0).unwrap() == Wrote::Wait {
-            assert!(log.step());
-        }
+        log.put_head(upload, &[key]);
     }
     drop(uploads);
-    log.engine.drain();
-    log.settle();
+    log.flush();
     log.engine.close_tail();
     // Of each value the head is dead, or the value lives on.
     for key in (0..90u8).filter(|key| key % 3 != 0) {
         log.put(&[key], &[key; 20]).unwrap();
     }
-    log.engine.drain();
-    log.settle();
+    log.flush();
     log.engine.settings.space_target_percent = 130;
     log.engine.compaction.look_again();
     let mut most = 0;
@@ -106,26 +90,16 @@ fn a_move_notes_few_large_values_at_a_time() {
 fn a_head_that_is_to_be_moved_is_flushed_without_waiting_for_its_time() {
     let mut log = Log::new(Mode::Async);
     let value: Vec<u8> = (0..3000u32).map(|at| (at / 3) as u8).collect();
-    let mut upload = log.engine.begin_large(b"large", 3000).unwrap();
-    for part in value.chunks(1024) {
-        while log.engine.put_part(&mut upload, part, 0).unwrap() == Wrote::Wait {
-            assert!(log.step());
-        }
-    }
+    let upload = log.upload(b"large", &value);
     for key in 0..7u8 {
         log.put(&[key], &[key; 900]).unwrap();
     }
-    log.engine.drain();
-    log.settle();
-    log.engine.close_tail();
-    log.settle();
+    log.seal();
     for key in 0..7u8 {
         log.put(&[key], &[key; 20]).unwrap();
     }
-    log.engine.drain();
-    log.settle();
-    let put = Put { key: b"large", ..Put::default() };
-    assert!(matches!(log.engine.put_head(&upload, &put, 0).unwrap(), Wrote::Done { .. }));
+    log.flush();
+    log.put_head(&upload, b"large");
     drop(upload);
     log.engine.settings.space_target_percent = 130;
     log.engine.compaction.look_again();
