@@ -1,6 +1,6 @@
 //! What is moved next, in which steps, and for how long.
 
-use super::{moving::live, *};
+use super::{moving::allowed, *};
 use crate::engine::space::Role;
 
 #[test]
@@ -18,9 +18,9 @@ fn space_returns_when_most_was_removed_before_anything_moved() {
     log.engine.compaction.look_again();
     log.settle();
     let after = log.engine.manifest().rows.len();
-    let needed = live(&log) as usize * 13 / 10 / (16 << 10) + 2 + 8;
-    assert!(before > 3 * needed, "{before} segments, {needed} needed");
-    assert!(after <= needed, "{after} of {before} segments, {needed} needed");
+    let allowed = allowed(&log);
+    assert!(before > 3 * allowed, "{before} segments, {allowed} allowed");
+    assert!(after <= allowed, "{after} of {before} segments, {allowed} allowed");
     for key in 0..2000u32 {
         let expected = (key % 10 == 0).then(|| vec![1; 440]);
         assert_eq!(log.value(&key.to_le_bytes()), expected, "key {key}");
