@@ -68,7 +68,7 @@ impl Compaction {
     pub(in crate::engine) fn note_end_of_reading(&mut self) {
         self.held.clear();
         if let Some(moving) = &mut self.moving {
-            moving.was_held |= std::mem::take(&mut moving.is_held);
+            moving.stayed_for_reader |= std::mem::take(&mut moving.stays_for_reader);
         }
         self.look_again();
     }
@@ -129,8 +129,8 @@ impl Compaction {
 
     /// Whether something stays for somebody who reads.
     #[cfg(test)]
-    pub(in crate::engine) fn has_held(&self) -> bool {
-        self.moving.as_ref().is_some_and(|moving| moving.is_held)
+    pub(in crate::engine) fn stays_for_reader(&self) -> bool {
+        self.moving.as_ref().is_some_and(|moving| moving.stays_for_reader)
     }
 
     /// Large values that are noted to be moved.

@@ -57,7 +57,7 @@ impl<K: Keys> Engine<K> {
     ) -> bool {
         if self.is_pinned(self.place(head).0) {
             // Its head stays as it is, and with it the part.
-            moving.is_held = true;
+            moving.stays_for_reader = true;
             return true;
         }
         if !self.make_copy_room(Needed::one(record.bytes())) {
@@ -85,7 +85,7 @@ impl<K: Keys> Engine<K> {
             return None;
         };
         if self.is_pinned(self.place(head).0) {
-            moving.is_held = true;
+            moving.stays_for_reader = true;
             moving.larges.remove(&hash);
             return None;
         }
@@ -126,7 +126,7 @@ impl<K: Keys> Engine<K> {
         let Some(large) = moving.larges.get(&hash) else { return };
         let head = large.head;
         if self.is_pinned(self.place(head).0) && !base::mutant!("log_moves_pinned_head") {
-            moving.is_held = true;
+            moving.stays_for_reader = true;
             moving.larges.remove(&hash);
             return;
         }

@@ -77,10 +77,10 @@ struct Moving {
     short_reads: u32,
     /// Something in it is damaged.
     is_stuck: bool,
-    /// Somebody reads where the head of a large value lies that has parts in it.
-    is_held: bool,
-    /// Somebody has read there, and some has stayed for it.
-    was_held: bool,
+    /// Somebody reads where the head of a large value lies that has parts in it: these stay.
+    stays_for_reader: bool,
+    /// Parts have stayed for somebody who has ended since.
+    stayed_for_reader: bool,
 }
 
 /// What a read is of.
@@ -210,11 +210,11 @@ impl<K: Keys> Engine<K> {
     fn end_move(&mut self, moving: &Moving) {
         let is_left = self.segment(moving.victim).is_some_and(|segment| segment.live_bytes > 0);
         if is_left && !moving.is_stuck {
-            // Else a large value has got its head meanwhile.
-            if !moving.is_held && !moving.was_held {
+            if !moving.stays_for_reader && !moving.stayed_for_reader {
+                // A large value has got its head meanwhile.
                 return self.give_up();
             }
-            if moving.is_held {
+            if moving.stays_for_reader {
                 // The same would be read again, and come to nothing.
                 self.compaction.held.insert(moving.victim);
             }
@@ -343,8 +343,8 @@ impl<K: Keys> Engine<K> {
             larges: BTreeMap::new(),
             short_reads: 0,
             is_stuck: false,
-            is_held: false,
-            was_held: false,
+            stays_for_reader: false,
+            stayed_for_reader: false,
         })
     }
 

@@ -174,7 +174,7 @@ fn a_part_that_has_stayed_for_a_reader_moves_when_he_ends_before_the_move() {
     log.engine.compaction.look_again();
     // Turn by turn.
     for _ in 0..100 {
-        if log.engine.compaction.has_held() {
+        if log.engine.compaction.stays_for_reader() {
             break;
         }
         if let Some(plan) = log.engine.poll_upkeep(log.now_ms) {
@@ -182,7 +182,7 @@ fn a_part_that_has_stayed_for_a_reader_moves_when_he_ends_before_the_move() {
             log.engine.complete(plan.token, outcome);
         }
     }
-    assert!(log.engine.compaction.has_held(), "nothing stays for who reads the head");
+    assert!(log.engine.compaction.stays_for_reader(), "nothing stays for who reads the head");
     log.engine.let_go(home);
     log.engine.compaction.note_end_of_reading();
     log.settle();
