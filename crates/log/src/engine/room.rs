@@ -87,26 +87,20 @@ impl<K: Keys> Engine<K> {
                 Taken::Wait => return Ok(Room::Wait),
             }
         }
-        if purpose == Purpose::Put && !self.is_open_for_puts()? {
+        let is_put = purpose == Purpose::Put;
+        if is_put && !self.is_open_for_puts()? {
             return Ok(Room::Wait);
         }
-        let is_put = purpose == Purpose::Put;
         match self.open.as_ref().and_then(|tail| tail.chunk_takes(needed.bytes)) {
             Some(true) if is_put => return Ok(self.go_on_in_chunk(needed.bytes)),
             Some(true) => {
-                self.let_pass(needed, purpose);
+                self.open.iter_mut().for_each(|tail| tail.let_pass(needed.bytes));
                 return Ok(Room::Ready);
             }
             Some(false) => self.close_chunk(),
             None => {}
         }
         self.begin_chunk(needed, purpose)
-    }
-
-    /// What is no put takes nothing of what puts have paid for.
-    fn let_pass(&mut self, needed: Needed, purpose: Purpose) {
-        let tail = self.open.as_mut().filter(|_| purpose != Purpose::Put);
-        tail.into_iter().for_each(|tail| tail.let_pass(needed.bytes));
     }
 
     /// Whether a put for which the chunk has room may be made.
@@ -125,12 +119,10 @@ impl<K: Keys> Engine<K> {
     }
 
     fn begin_chunk(&mut self, needed: Needed, purpose: Purpose) -> Result<Room, Error> {
-        let allowance = match purpose {
-            Purpose::Put => self.allowance(needed.bytes),
-            // They cost nothing; the next put is to ask.
-            Purpose::Remove | Purpose::Rewrite => Allowance::Nothing,
-        };
-        if purpose == Purpose::Put && allowance == Allowance::Nothing {
+        let is_put = purpose == Purpose::Put;
+        // What is no put costs nothing; the next put is to ask.
+        let allowance = if is_put { self.allowance(needed.bytes) } else { Allowance::Nothing };
+        if is_put && allowance == Allowance::Nothing {
             return Ok(Room::Wait);
         }
         self.reclaim();
@@ -147,7 +139,9 @@ impl<K: Keys> Engine<K> {
             tail.fill(buffer, next_ticket, now_ms);
         }
         self.pay(allowance);
-        self.let_pass(needed, purpose);
+        if !is_put {
+            self.open.iter_mut().for_each(|tail| tail.let_pass(needed.bytes));
+        }
         Ok(Room::Ready)
     }
 

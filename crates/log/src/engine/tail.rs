@@ -200,7 +200,7 @@ impl Tail {
         if mem::take(&mut filling.is_charged) { unused } else { 0 }
     }
 
-    /// So many bytes more are put that cost nothing.
+    /// So many bytes are put that are no put's: they take nothing of what puts have paid for.
     pub(super) fn let_pass(&mut self, bytes: usize) {
         let Some(filling) = &mut self.filling else { return };
         filling.paid = filling.paid.max(filling.used).saturating_add(bytes);
