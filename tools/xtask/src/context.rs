@@ -12,6 +12,9 @@ use crate::workspace;
 /// The variable in which the tests find the Python that has the clients.
 const PYTHON_VARIABLE: &str = "KELVIN_TEST_PYTHON";
 
+/// The variable with which tests fail that cannot mount what they need, and are skipped without it.
+const MOUNTS_VARIABLE: &str = "KELVIN_TEST_MOUNTS";
+
 /// Where things are.
 pub(crate) struct Context {
     pub(crate) root: PathBuf,
@@ -42,14 +45,13 @@ impl Context {
         arguments: impl IntoIterator<Item = &'a str>,
     ) -> Command {
         let mut command = self.cargo(arguments);
-        let (name, python) = self.clients();
-        command.env(name, python);
+        command.envs(self.of_tests());
         command
     }
 
-    /// The variable that tells integration tests where the clients are, and its value.
-    pub(crate) fn clients(&self) -> (&'static str, PathBuf) {
-        (PYTHON_VARIABLE, self.python())
+    /// The variables that tell integration tests what there is, and their values.
+    pub(crate) fn of_tests(&self) -> [(&'static str, PathBuf); 2] {
+        [(PYTHON_VARIABLE, self.python()), (MOUNTS_VARIABLE, PathBuf::from("yes"))]
     }
 
     /// The environment with the Python clients.

@@ -145,7 +145,7 @@ fn clippy(context: &Context) -> Result<()> {
 
 fn tests(context: &Context) -> Result<()> {
     let arguments = ["test", "--locked", "--lib", "--bins", "--tests", "--examples"];
-    let count = binaries::run(&mut context.cargo(arguments), &[context.clients()])?;
+    let count = binaries::run(&mut context.cargo(arguments), &context.of_tests())?;
     println!("{count} tests ran");
     Ok(())
 }
