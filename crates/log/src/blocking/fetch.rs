@@ -13,9 +13,6 @@ use crate::{
     plan::{Buffer, Outcome},
 };
 
-/// How long a read that stays short is repeated: each time it must have got further.
-const SHORT_READS_MAX: usize = 64;
-
 /// Bytes of a small buffer: for records of up to 8 KiB, wherever in a block they begin.
 const SMALL_BYTES: usize = 16 << 10;
 
@@ -149,27 +146,23 @@ impl<K: Keys> Shared<K> {
         reading: &Reading,
         uses: impl FnOnce(Fetched<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut buffer = self.read_buffers.take(reading.bytes());
-        let mut most = 0;
-        for _ in 0..SHORT_READS_MAX {
-            self.reads.fetch_add(1, Ordering::Relaxed);
-            match self.files.perform(reading.action(buffer)) {
-                Outcome::Read(read, bytes) if bytes == reading.bytes() || bytes <= most => {
-                    let fetched = reading.finish(&read.as_slice()[..bytes]);
-                    let fetched = fetched.inspect_err(|error| {
-                        if reading.met_other_key(error) {
-                            self.lock().engine.count_collision();
-                        }
-                    });
-                    let used = fetched.and_then(uses);
-                    self.read_buffers.give_back(read);
-                    return used;
-                }
-                Outcome::Read(read, bytes) => (buffer, most) = (read, bytes),
-                Outcome::Failed(failure, _) => return Err(reading.failed(failure)),
-                _ => break,
+        let buffer = self.read_buffers.take(reading.bytes());
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        match self.files.perform(reading.action(buffer)) {
+            // Short at the end of the file only.
+            Outcome::Read(read, bytes) => {
+                let fetched = reading.finish(&read.as_slice()[..bytes]);
+                let fetched = fetched.inspect_err(|error| {
+                    if reading.met_other_key(error) {
+                        self.lock().engine.count_collision();
+                    }
+                });
+                let used = fetched.and_then(uses);
+                self.read_buffers.give_back(read);
+                used
             }
+            Outcome::Failed(failure, _) => Err(reading.failed(failure)),
+            _ => reading.finish(&[]).and_then(uses),
         }
-        reading.finish(&[]).and_then(uses)
     }
 }

@@ -32,6 +32,9 @@ use crate::{
 /// The most files that are kept open: half of the 1,024 that a process may have by default.
 const OPEN_FILES_MAX: usize = 512;
 
+/// Calls for one read: a file system that stops short each time gets further each time.
+const READS_MAX: usize = 64;
+
 /// The directories of a log, locked, and their files.
 #[derive(Debug)]
 pub struct Files {
@@ -141,11 +144,7 @@ impl Files {
         }
         match action {
             Action::Read { file, offset, mut buffer, bytes } => {
-                let place = &mut buffer.as_mut_slice()[..bytes];
-                let read = self
-                    .file(file)
-                    .and_then(|fd| retry_on_intr(|| pread(&fd, &mut *place, offset)));
-                match read {
+                match self.read(file, offset, &mut buffer.as_mut_slice()[..bytes]) {
                     Ok(bytes) => Outcome::Read(buffer, bytes),
                     Err(errno) => Outcome::Failed(failure(errno), Some(buffer)),
                 }
@@ -159,6 +158,13 @@ impl Files {
             Action::List { directory } => self.list(directory).map_or_else(failed, Outcome::Listed),
             other => self.change(other).map_or_else(failed, |()| Outcome::Done),
         }
+    }
+
+    fn read(&self, file: File, offset: u64, place: &mut [u8]) -> Result<usize, Errno> {
+        let fd = self.file(file)?;
+        read_on(place, self.block_bytes as usize, |place, from| {
+            retry_on_intr(|| pread(&fd, &mut *place, offset + from as u64))
+        })
     }
 
     fn change(&self, action: Action) -> Result<(), Errno> {
@@ -293,6 +299,26 @@ impl SharedDisk for Files {
     }
 }
 
+/// Reads until all is there, or the file ends, and says how much is. The file ends where a read
+/// gets no further than the one before; each goes on from the start of a block, where direct I/O
+/// takes it. `read` is told where its place begins.
+fn read_on(
+    place: &mut [u8],
+    block_bytes: usize,
+    mut read: impl FnMut(&mut [u8], usize) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut have = 0;
+    for _ in 0..READS_MAX {
+        let from = have - have % block_bytes;
+        let end = from + read(&mut place[from..], from)?;
+        if end == place.len() || end == have {
+            return Ok(end);
+        }
+        have = have.max(end);
+    }
+    Err(Errno::IO)
+}
+
 fn failed(errno: Errno) -> Outcome {
     Outcome::Failed(failure(errno), None)
 }
@@ -303,5 +329,41 @@ pub(super) fn failure(errno: Errno) -> Failure {
         Errno::NOENT => Failure::NotFound,
         Errno::NOSPC | Errno::DQUOT => Failure::Full,
         errno => Failure::Io { code: errno.raw_os_error(), text: errno.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a read of 3,000 bytes in blocks of 512, with these answers of the system, and
+    /// where they were asked from.
+    fn read(answers: &[Result<usize, Errno>]) -> (Result<usize, Errno>, Vec<usize>) {
+        let (mut answers, mut asked) = (answers.iter().copied(), Vec::new());
+        let came = read_on(&mut [0; 3000], 512, |place, from| {
+            assert_eq!(place.len(), 3000 - from);
+            asked.push(from);
+            answers.next().expect("it is asked too often")
+        });
+        (came, asked)
+    }
+
+    #[test]
+    fn a_short_read_is_gone_on_with_until_the_file_ends() {
+        assert_eq!(read(&[Ok(3000)]), (Ok(3000), vec![0]));
+        assert_eq!(read(&[Ok(512), Ok(512), Ok(1976)]), (Ok(3000), vec![0, 512, 1024]));
+        // Short in a block, and once more.
+        assert_eq!(read(&[Ok(600), Ok(50), Ok(2488)]), (Ok(3000), vec![0, 512, 512]));
+        // The end of the file, at a block and within one.
+        assert_eq!(read(&[Ok(0)]), (Ok(0), vec![0]));
+        assert_eq!(read(&[Ok(1024), Ok(0)]), (Ok(1024), vec![0, 1024]));
+        assert_eq!(read(&[Ok(1100), Ok(76)]), (Ok(1100), vec![0, 1024]));
+    }
+
+    #[test]
+    fn what_cannot_be_read_behind_a_short_read_is_an_error() {
+        assert_eq!(read(&[Ok(1024), Err(Errno::IO)]), (Err(Errno::IO), vec![0, 1024]));
+        let endless = [[Ok(600)].as_slice(), &[Ok(50); READS_MAX - 1]].concat();
+        assert_eq!(read(&endless).0, Err(Errno::IO));
     }
 }

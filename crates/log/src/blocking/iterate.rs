@@ -14,9 +14,6 @@ use crate::{
     plan::{Buffer, Failure, Outcome},
 };
 
-/// How long a read that stays short is repeated.
-const SHORT_READS_MAX: usize = 64;
-
 /// Records that are looked at under one lock: some 100 us.
 const LOOKED_AT_ONCE: usize = 1024;
 
@@ -235,19 +232,12 @@ impl<K: Keys + Send + 'static> Records<'_, K> {
 
     /// Reads a window; says how much of it there is.
     fn read_window(&self, window: Window, buffer: Buffer) -> Result<(Buffer, usize), Failure> {
-        let (mut buffer, mut most) = (buffer, 0);
-        for _ in 0..SHORT_READS_MAX {
-            match self.shared.files.perform(window.action(buffer)) {
-                // Short at the end of the file only, if it stays so.
-                Outcome::Read(read, bytes) if bytes >= window.bytes() || bytes == most => {
-                    return Ok((read, bytes));
-                }
-                Outcome::Read(read, bytes) => (buffer, most) = (read, bytes),
-                Outcome::Failed(failure, _) => return Err(failure),
-                _ => break,
-            }
+        match self.shared.files.perform(window.action(buffer)) {
+            // Short at the end of the file only.
+            Outcome::Read(read, bytes) => Ok((read, bytes)),
+            Outcome::Failed(failure, _) => Err(failure),
+            _ => Err(Failure::Io { code: 0, text: "nothing was read".to_owned() }),
         }
-        Err(Failure::Io { code: 0, text: "it stays short".to_owned() })
     }
 
     /// Reads a window block by block; zeros for what cannot be read.
