@@ -16,7 +16,8 @@ use std::{
 use super::{
     Engine, Pin,
     chain::Chain,
-    space::{Preparing, Role, Segment},
+    preparing::Preparing,
+    space::{Role, Segment},
 };
 use crate::{
     format::segment::{HEADER_COPIES, Header},

@@ -2,7 +2,7 @@
 //!
 //! A key is taken only when the manifest that has it is durable: else a recovery would not know it.
 
-use super::{Engine, Settled, chain::Chain, space::Preparing};
+use super::{Engine, Settled, chain::Chain, preparing::Preparing};
 use crate::{error::Error, format::manifest::IndexKind, keys::Keys};
 
 impl<K: Keys> Engine<K> {

@@ -28,6 +28,7 @@ mod moving;
 mod pacing;
 mod pin;
 mod pins;
+mod preparing;
 mod read;
 mod recovery;
 mod room;
@@ -67,8 +68,9 @@ use self::{
     listing::Spare,
     moving::Compaction,
     pins::Pins,
+    preparing::Preparing,
     sealing::Sealing,
-    space::{Preparing, Segment},
+    space::Segment,
     tail::{Tail, Unflushed},
     unread::Unread,
 };

@@ -1,25 +1,11 @@
-//! Segments: which there are, which are empty, and how another is made.
-//!
-//! A segment is prepared ahead: it is created, allocated, given its header and its row in the
-//! manifest, each step flushed before the next, so that a put finds it empty and ready.
+//! Segments: which there are, which are empty, and who may take one.
 
-use std::sync::Arc;
-
-use super::{
-    Engine, Job, Mode, Pin,
-    chain::{Broken, Chain, Progress},
-    room::Purpose,
-    tail::Tail,
-};
+use super::{Engine, Pin, room::Purpose, tail::Tail};
 use crate::{
     error::Error,
-    format::{
-        LogId, Seed,
-        manifest::{Row, SEGMENTS_MAX},
-        segment::{HEADER_COPIES, Header},
-    },
+    format::{LogId, Seed, manifest::SEGMENTS_MAX},
     keys::Keys,
-    plan::{Action, Buffer, DirectoryId, Failure, File, FileName, Outcome, Plan, SegmentId},
+    plan::{DirectoryId, File, FileName, SegmentId},
 };
 
 /// Empty segments that values do not take: one for removes on a full disk, one for rewriting after
@@ -29,20 +15,6 @@ pub(super) const RESERVE: usize = 2;
 /// Two more for compaction, where it is on: one to work with, and one because a crash may leave
 /// that half full of copies.
 const COPY_RESERVE: usize = 2;
-
-/// Empty segments beyond the reserve that are prepared ahead.
-const AHEAD: usize = 1;
-
-/// And so many more in `safe`, written before they are used: nobody waits for that, because there
-/// is another one.
-const WRITTEN_AHEAD: usize = 1;
-
-/// Bytes of zeros that are written at once: short enough for a flush that somebody waits for to
-/// come between.
-const ZEROS_BYTES: usize = 256 << 10;
-
-/// Milliseconds between attempts to prepare a segment when one has failed.
-const RETRY_MS: u64 = 100;
 
 /// What a segment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,25 +64,6 @@ pub(super) struct Segment {
     /// Is held by all who read from it.
     pub(super) pin: Pin,
 }
-
-/// A segment that is on its way.
-#[derive(Debug)]
-pub(super) enum Preparing {
-    Making(SegmentId, DirectoryId, IsWritten),
-    /// It could not be made; what there is of it is being removed.
-    Clearing(SegmentId),
-    /// No segment: the manifest is written that has more keys.
-    Growing(u64),
-    /// Its next generation is written.
-    Freeing(SegmentId),
-    /// The manifest is written that has no rows of them.
-    Dropping(Vec<SegmentId>),
-    /// Their files are removed.
-    Removing(Vec<SegmentId>),
-}
-
-/// Whether zeros are written to a segment before it is used.
-type IsWritten = bool;
 
 /// What came of asking for a segment.
 pub(super) enum Taken {
@@ -207,7 +160,7 @@ impl<K: Keys> Engine<K> {
         self.put_reserve() - 1 + usize::from(has_survivors && !is_counted)
     }
 
-    fn is_written(&self, id: SegmentId) -> bool {
+    pub(super) fn is_written(&self, id: SegmentId) -> bool {
         self.segment(id).is_some_and(|segment| segment.is_written)
     }
 
@@ -257,190 +210,4 @@ impl<K: Keys> Engine<K> {
         }
         Err(Error::Settings { what: "a log with a space target reaches six segments at least" })
     }
-
-    /// The next action that prepares a segment.
-    pub(super) fn poll_space(&mut self) -> Option<Plan> {
-        if self.wants_growth() {
-            self.begin_growth();
-        }
-        // To free one is sooner done than to make one; but moves may empty one after the other.
-        let is_turn = self.wants_segment() && self.has_freed_last;
-        let has_begun = self.preparing.is_none() && !is_turn && self.begin_freeing();
-        if !has_begun && self.wants_segment() {
-            self.prepare_segment();
-        } else if !has_begun {
-            self.begin_removal();
-        }
-        if self.preparing.is_some() {
-            self.has_freed_last = matches!(self.preparing, Some(Preparing::Freeing(_)));
-        }
-        let action = self.chain.next()?;
-        let token = self.token(Job::Chain);
-        Some(Plan { token, action })
-    }
-
-    pub(super) fn wants_segment(&self) -> bool {
-        let is_due = self.now_ms >= self.retry_at_ms && self.preparing.is_none();
-        let written = if self.settings.mode == Mode::Safe { WRITTEN_AHEAD } else { 0 };
-        let wanted = self.put_reserve() + AHEAD + written;
-        let is_wanted = self.free.len() < wanted && self.segments_left() > 0;
-        is_wanted && is_due && !self.is_stopping && !self.is_read_only()
-    }
-
-    fn prepare_segment(&mut self) {
-        let id = self.next_number();
-        // In turn, and past a directory that has no room or fails.
-        let turn = (u64::from(id.0) + u64::from(self.attempts)) % u64::from(self.directories);
-        let directory = DirectoryId(u16::try_from(turn).unwrap_or(0));
-        let file = File { directory, name: FileName::Segment(id) };
-        let shape = self.manifest.shape;
-        let mut chain = Chain::default();
-        chain.push(Action::Create { file });
-        chain.push(Action::Allocate { file, bytes: shape.segment_bytes });
-        // Where somebody waits for each flush, and not while somebody may wait for the segment.
-        let ahead = self.put_reserve() + AHEAD;
-        let has_written = self.free.iter().any(|id| self.is_written(*id));
-        let is_written =
-            self.settings.mode == Mode::Safe && !has_written && self.free.len() >= ahead;
-        if is_written {
-            push_zeros(&mut chain, file, shape.segment_bytes);
-        }
-        let bytes = (HEADER_COPIES * u64::from(shape.block_bytes)) as usize;
-        let mut buffer = Buffer::new(bytes);
-        let header = Header {
-            log: self.manifest.log,
-            segment: id.0,
-            block_bytes: shape.block_bytes,
-            generation: 1,
-            segment_bytes: shape.segment_bytes,
-        };
-        for block in buffer.as_mut_slice().chunks_exact_mut(shape.block_bytes as usize) {
-            header.encode(block);
-        }
-        chain.push(Action::Write { file, offset: 0, buffer: buffer.into(), from: 0, bytes });
-        chain.push(Action::Flush { file });
-        if !base::mutant!("log_no_directory_flush") {
-            chain.push(Action::FlushDirectory { directory });
-        }
-        let mut manifest = self.manifest.clone();
-        push_row(&mut manifest.rows, id);
-        chain.push_manifest(&manifest.encode());
-        self.chain = chain;
-        self.preparing = Some(Preparing::Making(id, directory, is_written));
-    }
-
-    /// Takes what came of an action of the chain.
-    pub(super) fn report_space(&mut self, outcome: Outcome) {
-        let progress = self.chain.report(outcome);
-        match (progress, self.preparing.take()) {
-            (Progress::More, preparing) => self.preparing = preparing,
-            (Progress::Finished, Some(Preparing::Making(id, directory, is_written))) => {
-                push_row(&mut self.manifest.rows, id);
-                self.add_segment(id, directory, is_written);
-                self.use_number(id);
-                self.retry_at_ms = 0;
-                self.attempts = 0;
-                self.compaction.look_again();
-            }
-            (Progress::Finished, Some(Preparing::Growing(kmax))) => self.end_growth(kmax),
-            (Progress::Finished, Some(Preparing::Freeing(id))) => self.end_freeing(id),
-            (Progress::Finished, Some(Preparing::Dropping(ids))) => self.end_removal(ids),
-            (Progress::Finished, Some(Preparing::Removing(ids))) => self.note_removed(ids),
-            // It is cleared away, and the number is free again.
-            (Progress::Finished, Some(Preparing::Clearing(_)) | None) => {}
-            (Progress::Broken(broken), preparing) => self.break_chain(broken, preparing),
-        }
-    }
-
-    fn add_segment(&mut self, id: SegmentId, directory: DirectoryId, is_written: IsWritten) {
-        let at = id.0 as usize;
-        if self.segments.len() <= at {
-            self.segments.resize(at + 1, None);
-        }
-        let segment = Segment::empty(self.manifest.log, id, directory, 1);
-        self.segments[at] = Some(Segment { is_written, ..segment });
-        self.free.push(id);
-    }
-
-    fn break_chain(&mut self, broken: Broken, preparing: Option<Preparing>) {
-        self.chain = Chain::default();
-        self.is_manifest_unsure |= broken.is_unsure;
-        match preparing {
-            Some(Preparing::Growing(_)) => {
-                self.growth_error = Some(broken.error);
-                return;
-            }
-            Some(Preparing::Freeing(id)) => return self.leave_segment(id),
-            Some(Preparing::Dropping(ids)) => return self.keep_segments(ids),
-            // Their numbers are not used again before the next open.
-            Some(Preparing::Removing(_)) => return self.put_off_removal(),
-            Some(Preparing::Making(..) | Preparing::Clearing(_)) | None => {}
-        }
-        self.attempts = self.attempts.saturating_add(1);
-        let directories = u32::from(self.directories);
-        self.retry_at_ms = if self.attempts < directories {
-            // There may be room in another one.
-            0
-        } else if self.attempts.is_multiple_of(directories) {
-            self.now_ms + RETRY_MS
-        } else {
-            self.now_ms.max(1)
-        };
-        if broken.is_unsure {
-            return;
-        }
-        match preparing {
-            // Somebody else's file has the number: it is passed over.
-            Some(Preparing::Making(id, ..)) if is_taken(&broken, id) => self.use_number(id),
-            // There is nothing of it.
-            Some(Preparing::Making(id, ..)) if is_of_create(&broken, id) => {}
-            Some(Preparing::Making(id, directory, _)) => {
-                let file = File { directory, name: FileName::Segment(id) };
-                let home = DirectoryId(0);
-                let manifest = File { directory: home, name: FileName::ManifestNew };
-                self.chain.push_tolerant(Action::Remove { file: manifest });
-                self.chain.push_tolerant(Action::Truncate { file, bytes: 0 });
-                self.chain.push_tolerant(Action::Remove { file });
-                // Only then may another directory have a segment of this number.
-                self.chain.push(Action::FlushDirectory { directory });
-                self.preparing = Some(Preparing::Clearing(id));
-            }
-            // What is left of it is in the way of its number.
-            Some(Preparing::Clearing(id)) => self.use_number(id),
-            _ => {}
-        }
-    }
-}
-
-/// Rows are in the order of their numbers.
-fn push_row(rows: &mut Vec<Row>, id: SegmentId) {
-    let at = rows.partition_point(|row| row.segment < id);
-    rows.insert(at, Row::of(id));
-}
-
-/// Writes zeros over all of a file: to write to a block that was only allocated takes the file
-/// system's journal, too, and with it half as long again.
-fn push_zeros(chain: &mut Chain, file: File, file_bytes: u64) {
-    let bytes = usize::try_from(file_bytes).map_or(ZEROS_BYTES, |bytes| bytes.min(ZEROS_BYTES));
-    let zeros = Arc::new(Buffer::new(bytes));
-    for offset in (0..file_bytes).step_by(ZEROS_BYTES) {
-        let left = usize::try_from(file_bytes - offset).unwrap_or(usize::MAX);
-        let (buffer, bytes) = (Arc::clone(&zeros), left.min(ZEROS_BYTES));
-        chain.push(Action::Write { file, offset, buffer, from: 0, bytes });
-    }
-}
-
-/// Whether the file of the segment could not be made, and so is not there.
-fn is_of_create(broken: &Broken, id: SegmentId) -> bool {
-    matches!(
-        &broken.error,
-        Error::Disk { doing: "create", file, .. } if file.name == FileName::Segment(id)
-    )
-}
-
-fn is_taken(broken: &Broken, id: SegmentId) -> bool {
-    matches!(
-        &broken.error,
-        Error::Disk { file, failure: Failure::Exists, .. } if file.name == FileName::Segment(id)
-    )
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    engine::space::{Preparing, Role},
+    engine::{preparing::Preparing, space::Role},
     plan::Plan,
 };
 

@@ -340,7 +340,7 @@ fn a_stop_makes_no_more_segments_than_the_one_that_is_on_its_way() {
     let (mut engine, _) = open(&mut disk, &store);
     put(&mut disk, &mut engine, 1);
     engine.free.truncate(2);
-    while !matches!(engine.preparing, Some(crate::engine::space::Preparing::Making(..))) {
+    while !matches!(engine.preparing, Some(crate::engine::preparing::Preparing::Making(..))) {
         let plan = engine.poll(0).expect("a segment is wanted");
         let outcome = disk.perform(plan.action);
         engine.complete(plan.token, outcome);
