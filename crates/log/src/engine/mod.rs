@@ -15,6 +15,7 @@
 mod backup;
 mod batch;
 mod chain;
+mod chunk;
 mod commit;
 mod copies;
 mod counts;

@@ -7,10 +7,7 @@
 //! after a failed flush cost nothing, and nobody pays while the oldest values are moved only for
 //! tombstones to go: there is nothing to be won before all of that is done.
 
-use super::{
-    Engine,
-    tail::{Allowance, Tail},
-};
+use super::{Engine, chunk::Allowance, tail::Tail};
 use crate::keys::Keys;
 
 /// Halves of a segment beyond the target from which on moves come first for one of those who drive

@@ -1,7 +1,8 @@
 //! Room for records: in the chunk at hand, in the segment, in memory, and in what may be lost.
 
 use super::{
-    Engine, Mode, REWRITE_CHUNKS, Settings, failure::TOKEN_BYTES_MAX, space::Taken, tail::Allowance,
+    Engine, Mode, REWRITE_CHUNKS, Settings, chunk::Allowance, failure::TOKEN_BYTES_MAX,
+    space::Taken,
 };
 use crate::{
     error::Error,

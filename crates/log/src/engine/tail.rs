@@ -8,78 +8,22 @@
 //! 3. Tickets of a tail are one range without holes: of the tails for copies one is open at a time,
 //!    and one of the others, and each kind has tickets of its own.
 
-use std::{collections::VecDeque, mem, ops::Range, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use super::{
+    chunk::{Allowance, Chunk, Filling, InMemory, chunk_at},
     listing::{Listing, Spare},
     room::{Needed, RECORD_BYTES_MIN},
 };
 use crate::{
     format::{
         KeyHash, Seed,
-        record::{HEADER_BYTES, Kind, Record},
+        record::Record,
         segment::{HEADER_COPIES, Listed, footer_blocks},
     },
     plan::{Action, Buffer, File, SegmentId},
     position::{SizeClass, UNIT_BYTES},
 };
-
-/// The fewest bytes of a padding record.
-const PADDING_BYTES_MIN: usize = HEADER_BYTES.next_multiple_of(UNIT_BYTES as usize);
-
-/// What may be put before it is to be looked again whether moves are behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Allowance {
-    /// Nothing: more has to be won before.
-    Nothing,
-    /// So many bytes, which are to be paid.
-    Bytes(usize),
-    /// What the chunk takes: moves are not behind.
-    Chunk,
-}
-
-/// The chunk that records are put into.
-#[derive(Debug)]
-struct Filling {
-    offset: u64,
-    buffer: Buffer,
-    used: usize,
-    /// How far puts may go before it is to be looked whether moves are behind.
-    paid: usize,
-    /// Whether that has cost anything.
-    is_charged: bool,
-    first_ticket: u64,
-    since_ms: u64,
-    /// Whether the segment has room for whatever the chunk may hold.
-    has_room: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Write {
-    Waits,
-    IsOut,
-    IsDone,
-}
-
-/// Records that no more are added to.
-#[derive(Debug)]
-pub(super) struct Chunk {
-    pub(super) offset: u64,
-    pub(super) bytes: usize,
-    pub(super) buffer: Arc<Buffer>,
-    /// Bytes in front that records, and padding, take.
-    written: usize,
-    write: Write,
-    tickets: Range<u64>,
-    since_ms: u64,
-}
-
-/// Where a record stands in memory, and what must be flushed for it to be durable.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct InMemory<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) last_ticket: u64,
-}
 
 /// An open segment, or one that is full and on its way to being sealed.
 #[derive(Debug)]
@@ -140,7 +84,7 @@ impl Tail {
 
     /// Whether the segment has room for these records and for the footer.
     pub(super) fn has_room(&self, needed: Needed) -> bool {
-        let from = self.filling.as_ref().map_or(self.end, |it| it.offset + it.used as u64);
+        let from = self.filling.as_ref().map_or(self.end, Filling::end);
         let records = (from + needed.bytes as u64).next_multiple_of(u64::from(self.block_bytes));
         let footer = footer_blocks(self.listed.len() + needed.records, self.block_bytes) + 1;
         records + footer * u64::from(self.block_bytes) <= self.segment_bytes
@@ -148,17 +92,14 @@ impl Tail {
 
     /// Whether the chunk that is being filled takes `bytes` more; `None` when there is none.
     pub(super) fn chunk_takes(&self, bytes: usize) -> Option<bool> {
-        let filling = self.filling.as_ref()?;
-        Some(filling.used + bytes <= filling.buffer.as_slice().len())
+        self.filling.as_ref().map(|filling| filling.has_room(bytes))
     }
 
     /// Whether chunk and segment have room for `bytes` more that may be put: what nearly every put
     /// asks.
     #[inline]
     pub(super) fn takes(&self, bytes: usize) -> bool {
-        let Some(filling) = &self.filling else { return false };
-        let end = filling.paid.min(filling.buffer.as_slice().len());
-        filling.has_room && filling.used + bytes <= end
+        self.filling.as_ref().is_some_and(|filling| filling.takes(bytes))
     }
 
     /// Begins to fill `buffer`.
@@ -166,60 +107,34 @@ impl Tail {
         assert!(self.filling.is_none(), "one chunk is filled at a time");
         let bytes = buffer.as_slice().len();
         let has_room = self.has_room(Needed { bytes, records: bytes / RECORD_BYTES_MIN });
-        let offset = self.end;
-        self.filling = Some(Filling {
-            offset,
-            buffer,
-            used: 0,
-            paid: 0,
-            is_charged: false,
-            first_ticket,
-            since_ms,
-            has_room,
-        });
+        let from = (first_ticket, since_ms);
+        self.filling = Some(Filling::new(self.end, buffer, from, has_room));
     }
 
     /// Has puts go on without a look whether moves are behind.
     pub(super) fn allow(&mut self, allowance: Allowance) {
-        let Some(filling) = &mut self.filling else { return };
-        let bytes = match allowance {
-            Allowance::Nothing => 0,
-            Allowance::Bytes(bytes) => bytes,
-            Allowance::Chunk => usize::MAX,
-        };
-        filling.is_charged = matches!(allowance, Allowance::Bytes(_));
-        // What is longer than the chunk is given back when it is closed.
-        filling.paid = filling.used.saturating_add(bytes);
+        self.filling.iter_mut().for_each(|filling| filling.allow(allowance));
     }
 
     /// Bytes that have cost something and were not put; from now on they are not paid.
     pub(super) fn take_unused(&mut self) -> usize {
-        let Some(filling) = &mut self.filling else { return 0 };
-        let unused = filling.paid.saturating_sub(filling.used);
-        filling.paid = filling.used;
-        if mem::take(&mut filling.is_charged) { unused } else { 0 }
+        self.filling.as_mut().map_or(0, Filling::take_unused)
     }
 
     /// So many bytes are put that are no put's: they take nothing of what puts have paid for.
     pub(super) fn let_pass(&mut self, bytes: usize) {
-        let Some(filling) = &mut self.filling else { return };
-        filling.paid = filling.paid.max(filling.used).saturating_add(bytes);
+        self.filling.iter_mut().for_each(|filling| filling.let_pass(bytes));
     }
 
-    /// Whether a put of so many bytes needs no such look.
+    /// Whether a put of so many bytes needs no look whether moves are behind.
     pub(super) fn is_paid(&self, bytes: usize) -> bool {
-        self.filling.as_ref().is_some_and(|filling| filling.used + bytes <= filling.paid)
+        self.filling.as_ref().is_some_and(|filling| filling.is_paid(bytes))
     }
 
     /// Puts a record behind the others. Says where.
     pub(super) fn append(&mut self, record: &Record<'_>) -> u64 {
-        let bytes = record.bytes();
         let filling = self.filling.as_mut().expect("invariant: room was made");
-        let offset = filling.offset + filling.used as u64;
-        let place = &mut filling.buffer.as_mut_slice()[filling.used..filling.used + bytes];
-        record.encode(self.seed, offset, place);
-        filling.used += bytes;
-        offset
+        filling.append(record, self.seed)
     }
 
     /// Puts a record behind the others, and on the list of what is in the segment.
@@ -246,51 +161,23 @@ impl Tail {
 
     /// The chunk that is being filled, if nothing is in it: there is nothing to write.
     pub(super) fn take_empty(&mut self) -> Option<Buffer> {
-        self.filling.take_if(|filling| filling.used == 0).map(|filling| filling.buffer)
+        self.filling.take_if(|filling| filling.is_empty()).map(Filling::into_buffer)
     }
 
     /// Closes the chunk that is being filled, if there is one. `next_ticket` is behind its last.
     pub(super) fn close_chunk(&mut self, next_ticket: u64) {
-        let Some(Filling { offset, mut buffer, used, first_ticket, since_ms, .. }) =
-            self.filling.take()
-        else {
-            return;
-        };
-        let bytes = used.next_multiple_of(self.block_bytes as usize);
-        let rest = bytes - used;
-        let place = &mut buffer.as_mut_slice()[used..bytes];
-        if rest >= PADDING_BYTES_MIN {
-            let zeros = &[0; 4096][..rest - HEADER_BYTES];
-            let padding = Record::new(Kind::Padding, self.flushed, &[], zeros);
-            padding.encode(self.seed, offset + used as u64, place);
-        } else {
-            place.fill(0);
-        }
-        self.end = offset + bytes as u64;
-        self.closed_bytes += bytes as u64;
-        self.chunks.push_back(Chunk {
-            offset,
-            bytes,
-            buffer: Arc::new(buffer),
-            written: 0,
-            write: Write::Waits,
-            tickets: first_ticket..next_ticket,
-            since_ms,
-        });
+        let Some(filling) = self.filling.take() else { return };
+        let block_bytes = self.block_bytes as usize;
+        let chunk = filling.close(next_ticket, block_bytes, self.seed, self.flushed);
+        self.end = chunk.end();
+        self.closed_bytes += chunk.bytes as u64;
+        self.chunks.push_back(chunk);
     }
 
     /// The next write that waits, if there is one, and the chunk that it is of.
     pub(super) fn next_write(&mut self) -> Option<(u64, Action)> {
-        let chunk = self.chunks.iter_mut().find(|chunk| chunk.write == Write::Waits)?;
-        chunk.write = Write::IsOut;
-        let action = Action::Write {
-            file: self.file,
-            offset: chunk.offset + chunk.written as u64,
-            buffer: Arc::clone(&chunk.buffer),
-            from: chunk.written,
-            bytes: chunk.bytes - chunk.written,
-        };
-        Some((chunk.offset, action))
+        let chunk = self.chunks.iter_mut().find(|chunk| chunk.waits())?;
+        Some((chunk.offset, chunk.begin_write(self.file)))
     }
 
     /// `bytes` more of the chunk at `offset` are written. Says whether that is possible.
@@ -299,16 +186,14 @@ impl Tail {
         let Some(chunk) = self.chunks.iter_mut().find(|chunk| chunk.offset == offset) else {
             return false;
         };
-        // A write that stopped within a block has written the blocks before it.
-        chunk.written += bytes - bytes % block_bytes;
-        chunk.write = if chunk.written >= chunk.bytes { Write::IsDone } else { Write::Waits };
+        chunk.wrote(bytes, block_bytes);
         bytes >= block_bytes
     }
 
     /// How far everything is written.
     fn written(&self) -> u64 {
-        let done = self.chunks.iter().take_while(|chunk| chunk.write == Write::IsDone);
-        done.last().map_or(self.flushed, |chunk| chunk.offset + chunk.bytes as u64)
+        let done = self.chunks.iter().take_while(|chunk| chunk.is_written());
+        done.last().map_or(self.flushed, Chunk::end)
     }
 
     /// Whether a flush would make more durable.
@@ -318,7 +203,7 @@ impl Tail {
 
     /// Whether a chunk waits to be written.
     pub(super) fn has_waiting(&self) -> bool {
-        self.chunks.back().is_some_and(|chunk| chunk.write == Write::Waits)
+        self.chunks.back().is_some_and(Chunk::waits)
     }
 
     /// Whether a flush is out.
@@ -343,7 +228,7 @@ impl Tail {
 
     /// Whether a mutant has the footer go to the disk together with the records.
     pub(super) fn may_be_sealed_early(&self) -> bool {
-        let is_written = self.chunks.iter().all(|chunk| chunk.write == Write::IsDone);
+        let is_written = self.chunks.iter().all(Chunk::is_written);
         base::mutant!("log_footer_with_records") && is_written && self.filling.is_none()
     }
 
@@ -362,7 +247,7 @@ impl Tail {
     pub(super) fn flushed(&mut self, buffers: &mut Vec<Arc<Buffer>>) {
         let Some(upto) = self.flush.take() else { return };
         self.flushed = upto;
-        let is_done = |chunk: &Chunk| chunk.offset + chunk.bytes as u64 <= upto;
+        let is_done = |chunk: &Chunk| chunk.end() <= upto;
         while self.chunks.front().is_some_and(is_done) {
             let Some(chunk) = self.chunks.pop_front() else { return };
             self.closed_bytes -= chunk.bytes as u64;
@@ -378,28 +263,26 @@ impl Tail {
     /// The first ticket that is not flushed.
     pub(super) fn first_unflushed(&self) -> Option<u64> {
         let closed = self.chunks.front().map(|chunk| chunk.tickets.start);
-        closed.or_else(|| self.filling.as_ref().map(|filling| filling.first_ticket))
+        closed.or_else(|| self.filling.as_ref().map(Filling::first_ticket))
     }
 
     /// Since when something waits for its flush.
     pub(super) fn waits_since_ms(&self) -> Option<u64> {
         let closed = self.chunks.front().map(|chunk| chunk.since_ms);
-        closed.or_else(|| self.filling.as_ref().map(|filling| filling.since_ms))
+        closed.or_else(|| self.filling.as_ref().map(Filling::since_ms))
     }
 
     /// Bytes of records that are not flushed.
     pub(super) fn unflushed_bytes(&self) -> u64 {
-        self.closed_bytes + self.filling.as_ref().map_or(0, |filling| filling.used as u64)
+        self.closed_bytes + self.filling.as_ref().map_or(0, |filling| filling.used() as u64)
     }
 
     /// The record at `offset`, when it is still in memory.
     pub(super) fn in_memory(&self, offset: u64, next_ticket: u64) -> Option<InMemory<'_>> {
-        if let Some(filling) = self.filling.as_ref().filter(|filling| filling.offset <= offset) {
-            let from = usize::try_from(offset - filling.offset).ok()?;
-            let bytes = filling.buffer.as_slice().get(from..filling.used)?;
-            return Some(InMemory { bytes, last_ticket: next_ticket.saturating_sub(1) });
+        match self.filling.as_ref().filter(|filling| filling.begins_before(offset)) {
+            Some(filling) => filling.in_memory(offset, next_ticket),
+            None => chunk_at(&self.chunks, offset),
         }
-        chunk_at(&self.chunks, offset)
     }
 
     /// Takes what is not flushed out of a tail that has failed.
@@ -441,13 +324,4 @@ impl Unflushed {
     pub(super) fn holds(&self, offset: u64) -> bool {
         chunk_at(&self.chunks, offset).is_some()
     }
-}
-
-fn chunk_at(chunks: &VecDeque<Chunk>, offset: u64) -> Option<InMemory<'_>> {
-    let chunk = chunks
-        .iter()
-        .find(|chunk| (chunk.offset..chunk.offset + chunk.bytes as u64).contains(&offset))?;
-    let from = usize::try_from(offset - chunk.offset).ok()?;
-    let bytes = chunk.buffer.as_slice().get(from..chunk.bytes)?;
-    Some(InMemory { bytes, last_ticket: chunk.tickets.end - 1 })
 }

@@ -3,7 +3,7 @@
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::engine::{space::Role, tail::Allowance};
+use crate::engine::{chunk::Allowance, space::Role};
 
 fn again(log: Log) -> Log {
     let mut log = log.reopen();

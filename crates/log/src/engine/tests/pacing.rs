@@ -1,10 +1,7 @@
 //! Who waits for moves, and for which.
 
 use super::*;
-use crate::engine::{
-    room::Needed,
-    tail::{Allowance, Tail},
-};
+use crate::engine::{chunk::Allowance, room::Needed, tail::Tail};
 
 /// Old values that all live, and behind them so many tombstones that these have to go.
 fn much_removed() -> Log {
