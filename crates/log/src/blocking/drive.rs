@@ -36,11 +36,14 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// has gone away instead.
 const LATE_MS: u64 = 10;
 
-/// How long, and how often, a thread behind gives way to those who wait for the lock before it
-/// takes the next turn. One that sleeps wakes up in that time; where more threads run than there
-/// are processors, each time may be a slice of theirs.
+/// How long a thread behind gives way to those who wait for the lock before it takes the next turn.
+/// One that sleeps wakes up in that time.
 const GIVE_WAY_NS: u64 = 100_000;
-const YIELDS_MAX: usize = 16;
+
+/// How long the first who finds the lock taken looks for it before he sleeps, and the pause between
+/// two looks. A turn of moves takes 20 to 40 us, and to be woken takes as long again, or longer.
+const LOOK_NS: u64 = 50_000;
+const LOOKS: usize = 8;
 
 /// What the lock guards.
 #[derive(Debug)]
@@ -58,7 +61,7 @@ pub(super) struct State<K> {
 #[derive(Debug)]
 pub(super) struct Shared<K> {
     pub(super) state: Mutex<State<K>>,
-    /// How many wait for the lock.
+    /// How many of those who have called the log wait for the lock.
     pub(super) waiting: AtomicUsize,
     /// There is something to do for a thread behind.
     pub(super) work: Condvar,
@@ -78,32 +81,54 @@ impl<K> State<K> {
 }
 
 impl<K: Keys> Shared<K> {
+    /// For whoever has called the log.
     pub(super) fn lock(&self) -> Guard<'_, K> {
+        if let Some(state) = self.try_lock() {
+            return state;
+        }
+        // Relaxed: it says how busy the lock is, and nothing depends on it.
+        let others = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let soon = if others == 0 { self.look_for_lock() } else { None };
+        let state = soon.unwrap_or_else(|| ignore_poison(self.state.lock()));
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        state
+    }
+
+    /// For a thread behind, which has time.
+    fn lock_behind(&self) -> Guard<'_, K> {
+        ignore_poison(self.state.lock())
+    }
+
+    fn try_lock(&self) -> Option<Guard<'_, K>> {
         match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => ignore_poison(Err(poisoned)),
-            Err(TryLockError::WouldBlock) => {
-                // Relaxed: it says how busy the lock is, and nothing depends on it.
-                self.waiting.fetch_add(1, Ordering::Relaxed);
-                let state = ignore_poison(self.state.lock());
-                self.waiting.fetch_sub(1, Ordering::Relaxed);
-                state
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(ignore_poison(Err(poisoned))),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Looks whether the lock comes free for as long as most have it.
+    fn look_for_lock(&self) -> Option<Guard<'_, K>> {
+        let watch = Stopwatch::start();
+        while watch.elapsed_ns() < LOOK_NS {
+            for _ in 0..LOOKS {
+                std::hint::spin_loop();
+            }
+            if let Some(state) = self.try_lock() {
+                return Some(state);
             }
         }
+        None
     }
 
     /// Takes the lock again when those who wait for it have had it. A mutex goes to whoever comes,
     /// and one who sleeps comes too late.
     fn give_way(&self) -> Guard<'_, K> {
         let watch = Stopwatch::start();
-        for _ in 0..YIELDS_MAX {
-            let is_wanted = self.waiting.load(Ordering::Relaxed) > 0;
-            if !is_wanted || watch.elapsed_ns() >= GIVE_WAY_NS {
-                break;
-            }
+        while self.waiting.load(Ordering::Relaxed) > 0 && watch.elapsed_ns() < GIVE_WAY_NS {
             thread::yield_now();
         }
-        self.lock()
+        self.lock_behind()
     }
 
     fn part_bytes(&self, state: &State<K>) -> usize {
@@ -113,7 +138,7 @@ impl<K: Keys> Shared<K> {
     /// A thread behind, until the log is stopped. With `moves_first`, moves come before records
     /// when they fall behind.
     pub(super) fn run(&self, moves_first: bool) {
-        let mut state = self.lock();
+        let mut state = self.lock_behind();
         let mut unreported = state.engine.unreported();
         while !state.is_stopping {
             let now_ms = self.clock.now_ms();
@@ -136,7 +161,7 @@ impl<K: Keys> Shared<K> {
             };
             state = match plan {
                 Some(plan) => {
-                    let state = self.perform(state, plan);
+                    let state = self.perform(state, plan, Self::lock_behind);
                     self.call(state, !is_upkeep)
                 }
                 // There is more of what takes no action: others come in between.
@@ -184,10 +209,15 @@ impl<K: Keys> Shared<K> {
     }
 
     /// Performs a plan without the lock, and reports it.
-    fn perform<'a>(&'a self, state: Guard<'a, K>, plan: Plan) -> Guard<'a, K> {
+    fn perform<'a>(
+        &'a self,
+        state: Guard<'a, K>,
+        plan: Plan,
+        lock: impl FnOnce(&'a Self) -> Guard<'a, K>,
+    ) -> Guard<'a, K> {
         drop(state);
         let outcome = self.files.perform(plan.action);
-        let mut state = self.lock();
+        let mut state = lock(self);
         state.engine.complete(plan.token, outcome);
         state
     }
@@ -214,7 +244,7 @@ impl<K: Keys> Shared<K> {
     ) -> Result<Guard<'a, K>, bool> {
         let (now_ms, setbacks) = (self.clock.now_ms(), state.engine.setbacks());
         if let Some(plan) = state.engine.poll_records(now_ms) {
-            let state = self.perform(state, plan);
+            let state = self.perform(state, plan, Self::lock);
             let goes = match awaited {
                 Awaited::Report => true,
                 Awaited::Marks(first, last) => {

@@ -20,11 +20,11 @@ const READ_BYTES: u64 = 256 << 10;
 const READ_RECORDS: usize = 512;
 
 /// Records of a footer that are looked up in one turn: some 20 us.
-pub(super) const TURN_ENTRIES: usize = if cfg!(test) { 4 } else { 128 };
+pub(super) const TURN_ENTRIES: usize = if cfg!(test) { 4 } else { 64 };
 
 /// Records that are copied in one turn, and bytes of them: 20 to 40 us, in which nobody else has
 /// the log. For each, memory is waited for several times, and checksums are made of its bytes.
-const TURN_RECORDS: usize = if cfg!(test) { 4 } else { 32 };
+const TURN_RECORDS: usize = if cfg!(test) { 4 } else { 16 };
 const TURN_BYTES: u64 = 64 << 10;
 
 /// Bytes of a footer that are read at once: some 500 records.
@@ -92,15 +92,20 @@ impl<K: Keys> Engine<K> {
             }
             Awaited::Footer { blocks } => {
                 let (records_end, _) = moving.footer?;
-                let mut entries = Vec::new();
                 let mut pieces = read.chunks_exact(block as usize);
                 for number in moving.next_block..moving.next_block + blocks {
                     let offset = records_end + number * block;
-                    let piece = decode_footer_block(pieces.next()?, number, moving.seed, offset);
-                    entries.extend(piece?);
+                    let piece = pieces.next();
+                    let entries = piece
+                        .and_then(|piece| decode_footer_block(piece, number, moving.seed, offset));
+                    let Some(entries) = entries else {
+                        // All of it is read again.
+                        moving.entries.clear();
+                        return None;
+                    };
+                    moving.entries.extend(entries);
                 }
                 moving.next_block += blocks;
-                moving.entries = entries;
             }
             Awaited::Records { from, end } => {
                 if (read.len() as u64) < end - from {
@@ -121,11 +126,12 @@ impl<K: Keys> Engine<K> {
 
     /// Keeps of the next entries of the footer what is to be moved.
     pub(super) fn take_entries(&mut self, moving: &mut Moving) {
-        let rest = moving.entries.split_off(moving.entries.len().min(TURN_ENTRIES));
-        let entries = std::mem::replace(&mut moving.entries, rest);
+        let mut entries = std::mem::take(&mut moving.entries);
+        let turn = entries.len().min(TURN_ENTRIES);
+        entries[..turn].iter().for_each(|listed| self.index.ask_for(listed.hash));
         // Nothing is added elsewhere that is older.
         let elsewhere = self.smallest_elsewhere(moving.victim);
-        for listed in entries {
+        for listed in entries.drain(..turn) {
             let position = self.position(moving.victim, listed.offset());
             let Some(entry) = self.live_entry(&listed, position) else { continue };
             let is_early = base::mutant!("log_tombstone_dropped_early");
@@ -138,7 +144,10 @@ impl<K: Keys> Engine<K> {
                 _ => moving.listed.push(listed),
             }
         }
-        moving.listed.sort_unstable_by_key(|listed| std::cmp::Reverse(listed.unit));
+        if entries.is_empty() {
+            moving.listed.sort_unstable_by_key(|listed| std::cmp::Reverse(listed.unit));
+        }
+        moving.entries = entries;
     }
 
     /// The entry of the key that a record is about, if the record lives.
@@ -165,6 +174,8 @@ impl<K: Keys> Engine<K> {
         // Nothing is added elsewhere that is older.
         let elsewhere = self.smallest_elsewhere(moving.victim);
         let (mut left, mut left_bytes) = (TURN_RECORDS, TURN_BYTES);
+        let turn = moving.listed.iter().rev().take(TURN_RECORDS);
+        turn.for_each(|listed| self.index.ask_for(listed.hash));
         while let Some(listed) = moving.listed.last().copied() {
             let is_cut =
                 end_of(&listed) > records.end && records.end < self.manifest.shape.segment_bytes;
