@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Empty segments that are kept beyond the reserve; the files of more are removed.
-const FREE_MAX: usize = 3;
+const FREE_MAX: usize = 2;
 
 /// Files that are removed after one manifest without their rows: of a large log that has some MB.
 /// Nothing else is done to segments meanwhile.

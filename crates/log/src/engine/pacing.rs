@@ -1,8 +1,8 @@
 //! How compaction keeps up with what is written.
 //!
 //! Moves are begun when the log takes more than its target, and done when nothing else is to be
-//! done. When they fall behind by half a segment they come first for one of those who drive the
-//! log; by a whole one, whoever puts pays as he goes: for each byte two have to be won. So the debt
+//! done. When they fall behind they come first for one of those who drive the log; when they do by
+//! half a segment, whoever puts pays as he goes: for each byte two have to be won. So the debt
 //! falls, and nobody waits for all of it, nor for a whole chunk. Removes and what is written again
 //! after a failed flush cost nothing, and nobody pays while the oldest values are moved only for
 //! tombstones to go: there is nothing to be won before all of that is done.
@@ -12,10 +12,10 @@ use crate::keys::Keys;
 
 /// Halves of a segment beyond the target from which on moves come first for one of those who drive
 /// the log.
-const URGENT_HALVES: u64 = 1;
+const URGENT_HALVES: u64 = 0;
 
 /// Halves of a segment beyond the target from which on whoever puts waits.
-const BEHIND_HALVES: u64 = 2;
+const BEHIND_HALVES: u64 = 1;
 
 /// Whoever puts while moves are behind pays for this part of a chunk at once, or for what he puts,
 /// if that is more: with chunks of 1 MiB for 64 KiB, which takes a millisecond or two.
@@ -127,10 +127,18 @@ impl<K: Keys> Engine<K> {
         // Where it takes several steps to look at all segments: as of the last time.
         self.survey();
         let Some(sealed) = self.compaction.survey.sealed() else { return false };
-        let written: u64 = self.own_tails().map(Tail::end).sum();
-        let taken = (sealed.bytes + written).saturating_sub(self.moved_out_bytes());
-        let allowed = sealed.values * u64::from(self.settings.space_target_percent) / 100;
-        taken > allowed + halves * self.manifest.shape.segment_bytes / 2
+        // What is being written to counts as far as it is written, and so does what lives there:
+        // else a load that never changes would be behind at the end of each segment.
+        let bytes = self.manifest.shape.segment_bytes;
+        let live = |tail: &Tail| {
+            let segment = self.segment(tail.segment);
+            segment.map_or(0, |segment| segment.share(segment.live_bytes, bytes))
+        };
+        let values = sealed.values + self.tails().map(live).sum::<u64>();
+        let taken = sealed.bytes + self.tails().map(Tail::end).sum::<u64>();
+        let taken = taken.saturating_sub(self.moved_out_bytes());
+        let allowed = values * u64::from(self.settings.space_target_percent) / 100;
+        taken > allowed + halves * bytes / 2
     }
 }
 

@@ -31,8 +31,8 @@ use crate::machine::Machine;
 
 /// Segments that a log may have beside what its space is measured by: one that is written to, one
 /// for survivors, four in reserve (for removes, for compaction, for a crash in the middle of it,
-/// for a failed flush), and three that are free.
-const KEPT_SEGMENTS_MAX: u64 = 1 + 1 + 4 + 3;
+/// for a failed flush), two that are free, and one that moves are behind.
+const KEPT_SEGMENTS_MAX: u64 = 1 + 1 + 4 + 2 + 1;
 
 /// How many times as much as what is put once a store may take while all of it is overwritten.
 const OVERWRITTEN_FACTOR: u64 = 2;
