@@ -1,5 +1,7 @@
 //! What a writer wants done to a record.
 
+use crate::Meta;
+
 /// Where a record's CAS token comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Token {
@@ -111,6 +113,21 @@ pub struct Edit {
     pub stale: Option<bool>,
     /// Whether a client was told to recache.
     pub win_sent: Option<bool>,
+}
+
+impl Edit {
+    /// What a record with these fields becomes, put anew with the value that it has.
+    #[must_use]
+    pub fn put(&self, meta: &Meta) -> Put<'static> {
+        Put {
+            value: Value::Append(b""),
+            client_flags: meta.client_flags,
+            expiry_ms: self.expiry_ms.unwrap_or(meta.expiry_ms),
+            token: self.token.unwrap_or(Token::Given(meta.token)),
+            stale: self.stale.unwrap_or(meta.stale),
+            win_sent: self.win_sent.unwrap_or(meta.win_sent),
+        }
+    }
 }
 
 /// What happens to a record.

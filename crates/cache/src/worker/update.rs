@@ -155,7 +155,8 @@ impl Worker {
                     Some(token) => {
                         return Ok(kept(table, pair, key, live.filter(|_| hit), Some(token)));
                     }
-                    None => edited(view, edit),
+                    // It has no place for a field that the record gets: it is put anew.
+                    None => edit.put(&view.meta()),
                 }
             }
             Change::Put(put) => put,
@@ -303,20 +304,6 @@ fn assemble<'s, 'v: 's>(
     let new_at = if at == 0 { present } else { 0 };
     scratch[new_at..new_at + bytes.len()].copy_from_slice(bytes);
     &scratch[..present + bytes.len()]
-}
-
-/// An edit that gives the record a field it has no place for: it is put anew with the value that
-/// it has.
-fn edited(view: &View<'_>, edit: Edit) -> Put<'static> {
-    let meta = view.meta();
-    Put {
-        value: Value::Append(b""),
-        client_flags: meta.client_flags,
-        expiry_ms: edit.expiry_ms.unwrap_or(meta.expiry_ms),
-        token: edit.token.unwrap_or(Token::Given(meta.token)),
-        stale: edit.stale.unwrap_or(meta.stale),
-        win_sent: edit.win_sent.unwrap_or(meta.win_sent),
-    }
 }
 
 /// Ends a turn that leaves the record where it is, which was hit if it is given.

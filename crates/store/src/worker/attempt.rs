@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use cache::{Change, Dead, Edit, Get, Key, Meta, Token, Value};
+use cache::{Change, Dead, Get, Key, Meta, Token, Value};
 use log::{
     engine::{self, Mark, Reading, Removed, Wrote},
     format::record::Record,
@@ -189,7 +189,7 @@ impl<V: Send> Own<V> {
             }
             Change::Edit(edit) => {
                 let present = present.expect("invariant: an edit is of a record that is there");
-                self.store(shared, name, present.value, &edited(&present.meta, edit))
+                self.store(shared, name, present.value, &edit.put(&present.meta))
             }
             Change::Put(put) => {
                 let mut joined = std::mem::take(&mut self.joined);
@@ -312,18 +312,6 @@ pub(super) fn meta_of(record: &Record<'_>) -> Meta {
         stale: record.is_stale,
         win_sent: record.is_recached,
         fetched: false,
-    }
-}
-
-/// A record with other fields and the value that it has.
-fn edited(meta: &Meta, edit: Edit) -> cache::Put<'static> {
-    cache::Put {
-        value: Value::Append(b""),
-        client_flags: meta.client_flags,
-        expiry_ms: edit.expiry_ms.unwrap_or(meta.expiry_ms),
-        token: edit.token.unwrap_or(Token::Given(meta.token)),
-        stale: edit.stale.unwrap_or(meta.stale),
-        win_sent: edit.win_sent.unwrap_or(meta.win_sent),
     }
 }
 
