@@ -129,9 +129,12 @@ impl<K: Keys, V> Core<K, V> {
             // After a switch to async, what safe has taken goes on being waited for.
             Wait::Seen(mark) if mark >= self.engine.answers_wait_below() => Settled::Done,
             Wait::Seen(mark) if mark < self.engine.durable_to() => Settled::Done,
-            // It is held back by a flush that has failed, its own or that of one before it.
-            Wait::Seen(mark) if self.engine.durable(mark) != Settled::Pending => {
-                if self.engine.is_read_only() { Settled::Failed } else { Settled::Pending }
+            // What holds it back, a flush that has failed, of its own or of one before it, is never
+            // mended.
+            Wait::Seen(mark)
+                if self.engine.is_read_only() && self.engine.durable(mark) != Settled::Pending =>
+            {
+                Settled::Failed
             }
             Wait::Seen(_) => Settled::Pending,
         }

@@ -2,11 +2,11 @@
 
 mod bounds;
 mod ends;
+mod memory_disk;
 mod mends;
 mod mode;
+mod threads;
 mod waking;
-
-use std::{collections::BTreeMap, sync::Mutex};
 
 use base::clock::Clock;
 use cache::{Cache, CacheConfig, Change, Edit, Put, Value};
@@ -17,61 +17,11 @@ use log::{
         manifest::{IndexKind, Shape},
     },
     keys::MapKeys,
-    plan::{Action, Disk, Failure, File, Found, Outcome, Plan},
+    plan::{Action, Disk, Failure, Outcome, Plan},
 };
 
+use self::memory_disk::MemoryDisk;
 use crate::{Answer, Answered, Asked, Command, Error, Got, Needs, Present, Store, Worker};
-
-/// Files in memory.
-#[derive(Debug, Default)]
-struct Files(BTreeMap<File, Vec<u8>>);
-
-impl Files {
-    fn take(&mut self) -> Self {
-        std::mem::take(self)
-    }
-}
-
-impl Disk for Files {
-    fn perform(&mut self, action: Action) -> Outcome {
-        match action {
-            Action::Create { file } => drop(self.0.insert(file, Vec::new())),
-            Action::Allocate { file, bytes } | Action::Truncate { file, bytes } => {
-                self.0.entry(file).or_default().resize(bytes as usize, 0);
-            }
-            Action::Write { file, offset, buffer, from, bytes } => {
-                let place = self.0.get_mut(&file).expect("a file");
-                place.resize(place.len().max(offset as usize + bytes), 0);
-                place[offset as usize..][..bytes]
-                    .copy_from_slice(&buffer.as_slice()[from..from + bytes]);
-                return Outcome::Wrote(bytes);
-            }
-            Action::Read { file, offset, mut buffer, bytes } => {
-                let Some(place) = self.0.get(&file) else {
-                    return Outcome::Failed(Failure::NotFound, Some(buffer));
-                };
-                let from = place.get(offset as usize..).unwrap_or_default();
-                let count = from.len().min(bytes);
-                buffer.as_mut_slice()[..count].copy_from_slice(&from[..count]);
-                return Outcome::Read(buffer, count);
-            }
-            Action::Rename { file, to } => {
-                let content = self.0.remove(&file).expect("a file");
-                self.0.insert(File { name: to, ..file }, content);
-            }
-            Action::Remove { file } => drop(self.0.remove(&file)),
-            Action::List { .. } => {
-                let found = |(file, content): (&File, &Vec<u8>)| Found {
-                    name: file.name.to_string(),
-                    bytes: content.len() as u64,
-                };
-                return Outcome::Listed(self.0.iter().map(found).collect());
-            }
-            Action::Flush { .. } | Action::FlushDirectory { .. } => {}
-        }
-        Outcome::Done
-    }
-}
 
 /// What tests ask for.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +67,7 @@ impl Command for Ask {
 
 /// A table with two workers.
 struct Table {
-    files: Files,
+    files: MemoryDisk,
     clock: Clock,
     cache: cache::Worker,
     workers: Vec<Worker<MapKeys, Ask>>,
@@ -128,10 +78,10 @@ const START_MS: u64 = 1_700_000_000_000;
 
 impl Table {
     fn new() -> Self {
-        Self::with(Files::default(), Mode::Safe)
+        Self::with(MemoryDisk::default(), Mode::Safe)
     }
 
-    fn with(mut files: Files, mode: Mode) -> Self {
+    fn with(mut files: MemoryDisk, mode: Mode) -> Self {
         let clock = Clock::manual(START_MS);
         let shape = Shape {
             segment_bytes: 1 << 20,
@@ -269,7 +219,7 @@ fn a_write_is_answered_when_it_is_flushed_and_what_saw_it_no_sooner() {
 
 #[test]
 fn in_async_nothing_waits_and_a_switch_to_safe_makes_it() {
-    let mut table = Table::with(Files::default(), Mode::Async);
+    let mut table = Table::with(MemoryDisk::default(), Mode::Async);
     assert!(matches!(table.ask(0, 1, b"k", Ask::Set(b"v", 0)), Asked::Now(Answer::Done { .. })));
     assert!(matches!(table.get(1, 2, b"k").0, Got::Hit(_)));
     assert_eq!(table.store.set_mode(Mode::Safe), 0..2);
@@ -412,108 +362,6 @@ fn impossible_keys_and_values_are_refused() {
     let error = Error::ValueBytes { got: 200_000, max: 1 << 17 };
     assert_eq!(refused, Asked::Now(Answer::Failed(error)));
     assert!(matches!(table.get(0, 4, b"k").0, Got::Miss));
-}
-
-/// What a thread has heard of the lengths of values, which only grow.
-#[derive(Default)]
-struct Lengths {
-    heard: [usize; KEYS.len()],
-    /// Gets that are not answered: which key, and what was heard of it before.
-    asked: BTreeMap<u64, (usize, usize)>,
-}
-
-impl Lengths {
-    /// Gets are told from appends by their callers' numbers.
-    const FIRST: u64 = 1 << 32;
-
-    fn get(&mut self, worker: &mut Worker<MapKeys, Ask>, number: u64) {
-        let (at, caller) = (number as usize % KEYS.len(), Self::FIRST + number);
-        let mut out = Vec::new();
-        let before = self.heard[at];
-        match worker.get(KEYS[at], caller, &mut out) {
-            Got::Hit(_) => self.hear(at, before, out.len()),
-            Got::Later => {
-                self.asked.insert(caller, (at, before));
-            }
-            Got::Busy => {}
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn hear(&mut self, at: usize, before: usize, length: usize) {
-        assert!(length >= before, "a value of {length} bytes was told after one of {before}");
-        self.heard[at] = self.heard[at].max(length);
-    }
-
-    /// Whether it was a get that was answered.
-    fn answered(&mut self, caller: u64, answer: &Answer<bool>) -> bool {
-        let Some((at, before)) = self.asked.remove(&caller) else { return false };
-        let Answer::Value(found) = answer else { panic!("{answer:?}") };
-        self.hear(at, before, found.value.len());
-        true
-    }
-}
-
-/// Appends so often to each key, gets it, and performs what is to be done meanwhile.
-fn append_often(mut worker: Worker<MapKeys, Ask>, files: &Mutex<Files>, times: u64) {
-    let (mut asked, mut answered, mut gets) = (0, 0, 0);
-    let mut lengths = Lengths::default();
-    while !lengths.asked.is_empty() || answered < times * KEYS.len() as u64 {
-        worker.quiesce();
-        if asked < times * KEYS.len() as u64 {
-            let (key, ask) = (KEYS[asked as usize % KEYS.len()], Ask::Append(b"x"));
-            match worker.execute(key, asked, &ask, || ask) {
-                // The other thread has flushed it meanwhile.
-                Asked::Now(answer) => {
-                    assert!(matches!(answer, Answer::Done { verdict: true, .. }), "{answer:?}");
-                    (asked, answered) = (asked + 1, answered + 1);
-                }
-                Asked::Later => asked += 1,
-                Asked::Busy => {}
-            }
-            gets += 1;
-            lengths.get(&mut worker, gets);
-        }
-        while let Some(plan) = worker.poll() {
-            let outcome = base::sync::lock(files).perform(plan.action);
-            worker.complete(plan.token, outcome);
-        }
-        for Answered { caller, answer } in worker.take_answers() {
-            if lengths.answered(caller, &answer) {
-                continue;
-            }
-            assert!(matches!(answer, Answer::Done { verdict: true, .. }), "{answer:?}");
-            answered += 1;
-        }
-        std::thread::yield_now();
-    }
-}
-
-const KEYS: [&[u8]; 3] = [b"a", b"b", b"c"];
-
-#[test]
-fn threads_that_change_cold_records_lose_nothing() {
-    const TIMES: u64 = 300;
-    let mut table = Table::new();
-    KEYS.iter().for_each(|key| table.make_cold(key, b""));
-    let files = Mutex::new(std::mem::take(&mut table.files));
-    let workers: Vec<_> = table.workers.drain(..).collect();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = workers
-            .into_iter()
-            .map(|worker| scope.spawn(|| append_often(worker, &files, TIMES)))
-            .collect();
-        // Records go out of memory all the time.
-        while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-            KEYS.iter().for_each(|key| table.evict(key));
-            std::thread::yield_now();
-        }
-    });
-    table.files = base::sync::lock(&files).take();
-    table.workers = (0..2).map(|number| table.store.worker(number).expect("a place")).collect();
-    for key in KEYS {
-        assert_eq!(table.value(key), Some(vec![b'x'; 2 * TIMES as usize]), "an update was lost");
-    }
 }
 
 #[test]

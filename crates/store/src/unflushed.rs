@@ -106,9 +106,7 @@ impl Unflushed {
 
     #[cold]
     fn may_tell_anyhow(&self, hash: u64) -> bool {
-        let is_stalled = self.reasons.load(Ordering::Relaxed) >= STALLED;
-        let overtakes = base::mutant!("store_overtakes_stalled");
-        (!is_stalled || overtakes) && self.wait_for(hash).is_none()
+        !self.is_stalled() && self.wait_for(hash).is_none()
     }
 
     /// What a reply waits for that saw what memory has of a key. After the look.

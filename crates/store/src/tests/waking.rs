@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_change_of_the_mode_wakes_those_who_have_answers_and_somebody_who_flushes() {
-    let mut table = Table::with(Files::default(), Mode::Async);
+    let mut table = Table::with(MemoryDisk::default(), Mode::Async);
     assert!(matches!(table.ask(0, 1, b"k", Ask::Set(b"v", 0)), Asked::Now(Answer::Done { .. })));
     assert_eq!(table.store.set_mode(Mode::Safe), 0..2);
     assert!(matches!(table.get(1, 2, b"k").0, Got::Later), "it is not flushed");

@@ -134,7 +134,7 @@ impl Run {
         let Some((client, slot)) = self.waiting.remove(&id) else {
             return Err(format!("command {id} is answered twice"));
         };
-        self.clients[client].slots.fill(slot, Some(heard), 1);
+        self.clients[client].slots.fill(slot, heard, 1);
         self.send(client)
     }
 
@@ -148,7 +148,7 @@ impl Run {
                 eprintln!("client {client}, key {key}: {id} heard {}", short(&heard));
             }
             let model = &mut self.models[key];
-            match heard.ok_or("a reply is empty")? {
+            match heard {
                 Heard::Refused(why) => {
                     model.answer(id, &Reply::Refused).map_err(|what| format!("{why}: {what}"))?;
                 }

@@ -60,7 +60,7 @@ const CACHE_BYTES: u64 = 4 << 20;
 /// A connection.
 #[derive(Debug, Default)]
 struct Client {
-    slots: Slots<Option<Heard>>,
+    slots: Slots<Heard>,
     /// What was asked, in order, and is not answered.
     asked: VecDeque<(Id, Deed, usize)>,
     /// Tokens that it has seen, by key.

@@ -3,8 +3,8 @@ use super::*;
 /// Runs in CI: some seconds on two cores.
 const SEEDS: u64 = 800;
 
-/// Seeds that once failed.
-const FAILED_ONCE: &[u64] = &[756];
+/// Seeds that once failed, of those behind them.
+const FAILED_ONCE: &[u64] = &[7960];
 
 fn runs(seeds: impl Iterator<Item = u64>) -> Summary {
     let mut all = Summary::default();
