@@ -102,21 +102,15 @@ fn only_buffers_of_the_registered_rack_go_by_their_numbers() {
         Buffer::new(BYTES),
     ];
     let slots = buffers.map(|buffer| errands.begin(read(0, buffer), None));
-    let mut numbers = || {
+    let numbers = |errands: &mut Errands| {
         slots.map(|slot| match errands.span(slot).0 {
             Span::Read { number, .. } => number,
             other => panic!("{other:?}"),
         })
     };
-    assert_eq!(numbers(), [None; 4], "none is registered");
+    assert_eq!(numbers(&mut errands), [None; 4], "none is registered");
     errands.registered = Some(rack());
-    let mut numbers = || {
-        slots.map(|slot| match errands.span(slot).0 {
-            Span::Read { number, .. } => number,
-            other => panic!("{other:?}"),
-        })
-    };
-    assert_eq!(numbers(), [Some(7), None, None, None]);
+    assert_eq!(numbers(&mut errands), [Some(7), None, None, None]);
     slots.iter().for_each(|slot| drop(errands.land(*slot)));
 }
 
