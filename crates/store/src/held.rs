@@ -115,29 +115,29 @@ impl<K: Keys, V> Core<K, V> {
         }
     }
 
-    /// What a reply waits for that saw a record in memory whose word has this mark. The mark may be
-    /// of another key's record, and of one that nobody waits for.
-    pub(crate) fn seen_in_memory(&self, mark: Mark) -> Wait {
-        let last = self.engine.answers_wait_below().number().checked_sub(1);
-        Wait::seen(last.map(|last| mark.min(Mark::of(last))))
-    }
-
     fn settled(&self, wait: Wait) -> Settled {
         match wait {
             Wait::Nothing => Settled::Done,
             Wait::Write(mark) => self.engine.may_answer(mark),
-            // After a switch to async, what safe has taken goes on being waited for.
-            Wait::Seen(mark) if mark >= self.engine.answers_wait_below() => Settled::Done,
-            Wait::Seen(mark) if mark < self.engine.durable_to() => Settled::Done,
-            // What holds it back, a flush that has failed, of its own or of one before it, is never
-            // mended.
-            Wait::Seen(mark)
-                if self.engine.is_read_only() && self.engine.durable(mark) != Settled::Pending =>
-            {
-                Settled::Failed
-            }
-            Wait::Seen(_) => Settled::Pending,
+            Wait::Seen(mark) => self.settled_seen(mark),
         }
+    }
+
+    /// Whether what was seen is durable. Its own mark is not above this one, which may be that of
+    /// another record: of the same word, or the last of a chunk. So after a switch to async, when
+    /// what safe has taken goes on being waited for, this mark may be one that nobody waits for.
+    fn settled_seen(&self, mark: Mark) -> Settled {
+        let awaited = self.engine.answers_wait_below().number().checked_sub(1);
+        let Some(mark) = awaited.map(|last| mark.min(Mark::of(last))) else {
+            return Settled::Done;
+        };
+        if mark < self.engine.durable_to() {
+            return Settled::Done;
+        }
+        // What holds it back, a flush that has failed, of its own or of one before it, is never
+        // mended.
+        let has_failed = self.engine.durable(mark) != Settled::Pending;
+        if has_failed && self.engine.is_read_only() { Settled::Failed } else { Settled::Pending }
     }
 
     /// Reports to the log. Says which answers may be given now.
@@ -189,40 +189,36 @@ impl<K: Keys, V> Core<K, V> {
         Polled { plan, tries, given }
     }
 
-    /// The keys that are stalled are tried now.
+    /// The keys that are stalled are tried now, as time has passed.
     pub(crate) fn note_tried(&mut self, now_ms: u64) {
-        self.tried = (now_ms, self.rewritten());
+        self.tried.0 = now_ms;
     }
 
-    /// The commands of a key have to wait. `is_new`: they are not those that are tried. What they
-    /// wait for may have been reported since they were found to, so whoever polls next tries them.
-    pub(crate) fn stall(&mut self, lock: usize, id: u64, is_new: bool) {
+    /// The commands of a key begin to wait. What they wait for may have been reported since they
+    /// were found to, so whoever polls next tries them.
+    pub(crate) fn stall(&mut self, lock: usize, id: u64) {
         self.stalled.push_back((lock, id));
-        self.again |= is_new;
+        self.again = true;
     }
 
-    /// Keys that are stalled, those that somebody tries now aside.
-    pub(crate) fn stalled(&self) -> usize {
-        self.stalled.len()
-    }
-
-    /// Whether a report may help anybody who is stalled.
-    pub(crate) fn has_stalled(&self) -> bool {
-        self.is_trying || !self.stalled.is_empty()
-    }
-
-    /// The keys that are stalled, to be tried. `None` when another worker tries them: it does so
-    /// once more, since what it has tried before may go now.
+    /// The keys that are stalled, to be tried. `None` when another worker tries them: they are
+    /// tried once more, since what it has tried before may go now.
     pub(crate) fn begin_trying(&mut self) -> Option<VecDeque<(usize, u64)>> {
         self.again = self.is_trying;
-        (!std::mem::replace(&mut self.is_trying, true)).then(|| std::mem::take(&mut self.stalled))
+        if std::mem::replace(&mut self.is_trying, true) {
+            return None;
+        }
+        self.tried.1 = self.rewritten();
+        Some(std::mem::take(&mut self.stalled))
     }
 
-    /// Takes back what was not tried. Says whether all are to be tried once more.
+    /// Takes back what was not tried, or in vain: it came before what has stalled since. Says
+    /// whether all are to be tried once more.
     pub(crate) fn end_trying(&mut self, mut left: VecDeque<(usize, u64)>) -> bool {
         self.is_trying = false;
-        self.stalled.append(&mut left);
-        self.again && !self.stalled.is_empty()
+        left.append(&mut self.stalled);
+        self.stalled = left;
+        (self.again || self.tried.1 != self.rewritten()) && !self.stalled.is_empty()
     }
 
     fn rewritten(&self) -> Rewritten {

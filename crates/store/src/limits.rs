@@ -34,3 +34,7 @@ pub const SLOTS_MAX: usize = 64;
 /// Bytes of replies of a connection that are there and were not sent; one reply may have more, and
 /// those of slots that are taken by then come on top.
 pub const REPLY_BYTES_MAX: usize = 1 << 20;
+
+/// Times in a row that a worker tries what has stalled, because there were reports meanwhile. Then
+/// it is the turn of what else its thread has to do.
+pub const TRIES_MAX: u32 = 2;

@@ -152,10 +152,10 @@ impl<K: Keys, C: Command> Store<K, C> {
 
     /// A thread's access, under the number that others wake it by.
     ///
-    /// Before one is dropped everything that it has handed out is to be performed and reported, and
-    /// it polls until nothing is left ([`Store::waiting`]): commands of others wait for its reads,
-    /// and would for ever. Answers that it has not taken are those of the next worker of its
-    /// number.
+    /// Before one is dropped it polls until it has nothing to hand out, everything that it has
+    /// handed out is performed and reported, and those are woken whom it names: commands of others
+    /// wait for its reads, and would for ever. What waits for the log ([`Store::waiting`]) any
+    /// worker polls for. Answers that it has not taken are those of the next worker of its number.
     ///
     /// # Errors
     /// [`ConfigError::TooManyWorkers`].
@@ -188,7 +188,6 @@ impl<K: Keys, C: Command> Store<K, C> {
     /// Answers that wait for the log, and keys that do.
     #[must_use]
     pub fn waiting(&self) -> (usize, usize) {
-        let core = self.shared.core();
-        (core.held(), core.stalled())
+        (self.shared.core().held(), self.shared.unflushed.stalled())
     }
 }

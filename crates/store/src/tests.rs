@@ -162,6 +162,15 @@ impl Table {
         self.evict(key);
     }
 
+    /// A key whose word is that of another.
+    fn same_word(&self, key: &[u8]) -> [u8; 8] {
+        let hash = |key: &[u8]| self.cache.key(key).hash() >> 40;
+        let word = |key: &[u8]| hash(key) as usize % crate::limits::UNFLUSHED_SLOTS;
+        let wanted = word(key);
+        let other = (0..).map(|it: u64| it.to_le_bytes()).find(|it| word(it) == wanted);
+        other.expect("one of many")
+    }
+
     /// The answers of a worker: under which numbers, and the values.
     fn answers(&mut self, worker: usize) -> Vec<(u64, Option<Vec<u8>>)> {
         let value = |Answered { caller, answer }| match answer {

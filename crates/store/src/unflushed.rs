@@ -86,16 +86,16 @@ impl Unflushed {
         self.reasons.fetch_sub(STALLED, Ordering::Release);
     }
 
-    /// Whether commands wait for room.
-    pub(crate) fn has_stalled(&self) -> bool {
-        self.reasons.load(Ordering::Acquire) >= STALLED
+    /// Keys whose commands wait for room, those that are tried just now included.
+    pub(crate) fn stalled(&self) -> usize {
+        (self.reasons.load(Ordering::Acquire) / STALLED) as usize
     }
 
     /// Whether a hit would overtake commands of its own thread that wait for room. Before the look:
     /// if they are done by then, the look finds what they have made.
     #[inline]
     pub(crate) fn is_stalled(&self) -> bool {
-        self.has_stalled() && !base::mutant!("store_overtakes_stalled")
+        self.stalled() > 0 && !base::mutant!("store_overtakes_stalled")
     }
 
     /// Whether what memory has of a key may be told without the key's lock. After the look.

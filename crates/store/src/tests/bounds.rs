@@ -39,3 +39,30 @@ fn an_answer_counts_with_its_value_until_it_is_taken() {
     inbox.end(1, bytes);
     assert!(!inbox.is_full(2 * PENDING_BYTES_MAX), "one that is alone may have more");
 }
+
+#[test]
+fn gets_behind_a_change_show_one_value_and_count_it_once() {
+    const GETS: u64 = 200;
+    let mut table = Table::new();
+    table.make_cold(b"k", b"v");
+    assert_eq!(table.ask(0, 1, b"k", Ask::Append(b"w")), Asked::Later);
+    assert_eq!(table.ask(0, 2, b"k", Ask::Set(&LARGE, 0)), Asked::Later);
+    for caller in 0..GETS {
+        assert!(matches!(table.get(1, caller, b"k").0, Got::Later));
+    }
+    table.run();
+    assert!(GETS as usize * VALUE_BYTES > PENDING_BYTES_MAX);
+    assert!(!table.store.shared.inboxes[1].is_full(0), "each counts what is there once");
+    let answers = table.workers[1].take_answers();
+    let values: Vec<_> = answers
+        .iter()
+        .map(|it| match &it.answer {
+            Answer::Value(found) => &found.value,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!((values.len() as u64, **values[0] == LARGE[..]), (GETS, true));
+    let is_same = |it: &&std::sync::Arc<[u8]>| std::sync::Arc::ptr_eq(it, values[0]);
+    assert!(values.iter().all(is_same), "each has a copy of its own");
+    assert!(!table.store.shared.inboxes[1].is_full(usize::MAX >> 1), "all is taken");
+}

@@ -36,7 +36,7 @@ fn a_report_while_what_has_stalled_is_tried_has_it_tried_again() {
     let plans = stall(&mut table);
     // A thread tries it in vain; meanwhile another one tells of the flush that makes room.
     let tried = table.store.shared.core().begin_trying().expect("nobody tries it");
-    assert_eq!(tried.len(), 1);
+    assert_eq!((tried.len(), table.store.waiting().1), (1, 1));
     plans.into_iter().for_each(|plan| table.perform(0, plan));
     table.run();
     assert!(table.store.shared.core().end_trying(tried), "nobody tries it again");
@@ -58,4 +58,21 @@ fn what_stalls_is_tried_by_the_next_poll_though_there_was_one_in_that_millisecon
     assert_eq!(table.workers[0].figures().stalled, before + 2, "it is not tried");
     plans.into_iter().for_each(|plan| table.perform(0, plan));
     assert_eq!(table.value(b"other"), Some(b"v".to_vec()));
+}
+
+#[test]
+fn who_stalls_while_others_are_tried_in_vain_comes_behind_them() {
+    let mut table = Table::new();
+    let plans = stall(&mut table);
+    assert_eq!(table.ask(0, 1, b"second", Ask::Set(b"v", 0)), Asked::Later);
+    let tried = table.store.shared.core().begin_trying().expect("nobody tries it");
+    assert_eq!(table.ask(0, 2, b"third", Ask::Set(b"v", 0)), Asked::Later);
+    let before: Vec<_> = tried.iter().copied().collect();
+    assert!(table.store.shared.core().end_trying(tried), "the third may go");
+    assert!(table.workers[0].poll().is_none());
+    let after = table.store.shared.core().begin_trying().expect("nobody tries it");
+    assert_eq!((after.len(), after.range(..2).copied().collect()), (3, before));
+    table.store.shared.core().end_trying(after);
+    plans.into_iter().for_each(|plan| table.perform(0, plan));
+    assert_eq!(table.value(b"third"), Some(b"v".to_vec()));
 }

@@ -44,7 +44,7 @@ pub(super) enum Attempt<V> {
 /// What became of the record.
 enum Applied {
     Kept,
-    Stored { token: u64, mark: Mark },
+    Stored { token: u64, mark: Mark, is_awaited: bool },
     Removed { was_there: bool, wait: Wait },
     Stalled,
     Failed(Error),
@@ -66,10 +66,7 @@ impl<V: Send> Own<V> {
         if let Some(found) = in_memory {
             let wait = match shared.unflushed.wait_for(name.hash()) {
                 None => Some(Wait::Nothing),
-                Some(mark) => {
-                    let core = shared.core();
-                    (!core.engine.is_read_only()).then(|| core.seen_in_memory(mark))
-                }
+                Some(mark) => (!shared.core().engine.is_read_only()).then_some(Wait::Seen(mark)),
             };
             if let Some(wait) = wait {
                 return found.map_or(Look::Absent(wait), |meta| Look::Present(meta, wait));
@@ -130,17 +127,18 @@ impl<V: Send> Own<V> {
         }
     }
 
-    /// Tries a command. `known` is what is there, its value in `self.value`, if that is known.
+    /// Tries a command. `known` is what is there, its value in `self.value`, if that is known, and
+    /// what a reply that sees it waits for.
     pub(super) fn attempt<K: Keys, C: Command<Verdict = V>, D: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
         name: Key<'_>,
         command: &D,
-        known: Option<Option<Meta>>,
+        known: Option<(Option<Meta>, Wait)>,
     ) -> Attempt<V> {
         let look = match known.filter(|_| command.needs() != Needs::Nothing) {
-            Some(Some(meta)) => Look::Present(meta, Wait::Nothing),
-            Some(None) => Look::Absent(Wait::Nothing),
+            Some((Some(meta), wait)) => Look::Present(meta, wait),
+            Some((None, wait)) => Look::Absent(wait),
             None => self.look(shared, name, command.needs()),
         };
         let (meta, seen) = match look {
@@ -160,7 +158,11 @@ impl<V: Send> Own<V> {
         self.value = value;
         let (token, was_there, wait) = match applied {
             Applied::Kept => (None, false, seen),
-            Applied::Stored { token, mark } => (Some(token), false, Wait::Write(mark)),
+            // Whoever waits for its flush waits for all before it.
+            Applied::Stored { token, mark, is_awaited: true } => {
+                (Some(token), false, Wait::Write(mark))
+            }
+            Applied::Stored { token, .. } => (Some(token), false, seen),
             Applied::Removed { was_there, wait } => (None, was_there, wait),
             Applied::Stalled => return Attempt::Stalled,
             // That it does not fit, or cannot be stored, tells of what is there as well.
@@ -235,13 +237,14 @@ impl<V: Send> Own<V> {
             Err(error) => return Applied::Failed(error.into()),
         };
         core.note(&shared.unflushed, name.hash(), mark);
+        let is_awaited = mark < core.engine.answers_wait_below();
         drop(core);
         let token = given.unwrap_or(sequence);
         let copy = cache::Put { value: Value::Bytes(value), token: Token::Given(token), ..*put };
         if self.cache.set(name, &copy).is_err() && !base::mutant!("store_keeps_old_copy") {
             self.forget(name);
         }
-        Applied::Stored { token, mark }
+        Applied::Stored { token, mark, is_awaited }
     }
 
     fn remove<K: Keys, C: Command<Verdict = V>>(

@@ -16,6 +16,7 @@ use self::attempt::{Attempt, Look};
 use crate::{
     Answer, Answered, Asked, Command, Error, Found, Got, Needs,
     held::{Envelope, Wait},
+    limits::TRIES_MAX,
     pending::{Pending, Place, Task, Waiter},
     reads::Reads,
     store::Shared,
@@ -151,15 +152,19 @@ impl<K: Keys, C: Command> Worker<K, C> {
         if let Some(plan) = own.reads.next_plan() {
             return Some(plan);
         }
-        let (plan, tries) = own.poll_log(shared);
-        if plan.is_some() || !tries {
-            return plan;
+        for _ in 0..TRIES_MAX {
+            let (plan, tries) = own.poll_log(shared);
+            if plan.is_some() || !tries {
+                return plan;
+            }
+            let now_ms = own.cache.now_ms();
+            shared.core().note_tried(now_ms);
+            own.try_stalled(shared);
+            if let Some(plan) = own.reads.next_plan() {
+                return Some(plan);
+            }
         }
-        let now_ms = own.cache.now_ms();
-        shared.core().note_tried(now_ms);
-        own.try_stalled(shared);
-        // Whatever stalls anew meanwhile is another thread's, which polls for it.
-        own.reads.next_plan().or_else(|| own.poll_log(shared).0)
+        own.poll_log(shared).0
     }
 
     /// When [`Worker::poll`] has something to do at the latest, if nothing else happens. What has
@@ -167,7 +172,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
     #[must_use]
     pub fn wake_at_ms(&self) -> Option<u64> {
         let (shared, now_ms) = (&self.shared, self.own.cache.now_ms());
-        let tries_ms = shared.unflushed.has_stalled().then_some(now_ms + 1);
+        let tries_ms = (shared.unflushed.stalled() > 0).then_some(now_ms + 1);
         let due_ms = shared.core().engine.wake_at_ms();
         due_ms.into_iter().chain(tries_ms).min()
     }
@@ -186,10 +191,9 @@ impl<K: Keys, C: Command> Worker<K, C> {
         }
         let mut core = shared.core();
         let given = core.complete(&shared.unflushed, token, outcome);
-        let has_stalled = core.has_stalled();
         drop(core);
         given.into_iter().for_each(|envelope| own.send(shared, envelope));
-        if has_stalled {
+        if shared.unflushed.stalled() > 0 {
             own.try_stalled(shared);
         }
     }
@@ -408,20 +412,14 @@ impl<V: Send> Own<V> {
     ) {
         shared.inboxes[self.number].begin(waiter.bytes);
         let id = place.begin(name.bytes(), None, waiter);
-        self.note_stalled(shared, name, id, true);
+        self.note_stalled(shared);
+        shared.core().stall(shared.lock_of(name.hash()), id);
     }
 
     /// Hits in memory would overtake what waits, and may not be told at once any more.
-    fn note_stalled<K: Keys, C: Command<Verdict = V>>(
-        &mut self,
-        shared: &Shared<K, C>,
-        name: Key<'_>,
-        id: u64,
-        is_new: bool,
-    ) {
+    fn note_stalled<K: Keys, C: Command<Verdict = V>>(&mut self, shared: &Shared<K, C>) {
         self.figures.stalled += 1;
         shared.unflushed.stall();
-        shared.core().stall(shared.lock_of(name.hash()), id, is_new);
     }
 
     /// Says the answer if it may be given to the caller, who asks now, and keeps it otherwise.

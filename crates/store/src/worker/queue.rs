@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Answer, Answered, Command, Error, Found, Needs,
     held::{Envelope, Wait},
-    limits::LOOKS_MAX,
+    limits::{LOOKS_MAX, TRIES_MAX},
     pending::{Pending, Place, Task, Waiter},
     reads::Ended,
     store::Shared,
@@ -26,10 +26,10 @@ use crate::{
 enum Known {
     /// Nothing.
     Nothing,
-    /// It is not there, or has expired.
-    Absent,
-    /// It is there, its value in the worker's.
-    Present(Meta),
+    /// It is not there, or has expired, and what a reply waits for that saw it.
+    Absent(Wait),
+    /// It is there, its value in the worker's, and the same.
+    Present(Meta, Wait),
     /// It cannot be read.
     Failed(Error),
 }
@@ -55,12 +55,12 @@ impl<V: Send> Own<V> {
                 self.figures.reads_failed += 1;
                 Known::Failed(error)
             }
-            Ok(meta) if has_expired(&meta, self.cache.now_ms()) => Known::Absent,
-            Ok(meta) => Known::Present(meta),
+            Ok(meta) if has_expired(&meta, self.cache.now_ms()) => Known::Absent(Wait::Nothing),
+            Ok(meta) => Known::Present(meta, Wait::Nothing),
         };
         let name = self.cache.key(&pending.key);
         let leads = shared.core().engine.leads_to(&reading);
-        if let Known::Present(meta) = &known {
+        if let Known::Present(meta, _) = &known {
             // What waits in order would be overtaken by a hit.
             let may_fill = leads && place.ordered(&pending.key).is_none();
             if may_fill || base::mutant!("store_fill_unchecked") {
@@ -71,7 +71,9 @@ impl<V: Send> Own<V> {
         }
         drop(reading);
         let leads = leads || base::mutant!("store_racing_updates");
-        self.work_off(shared, &mut place, at, pending, known, leads);
+        if self.work_off(shared, &mut place, at, pending, known, leads) {
+            shared.core().stall(at, id);
+        }
     }
 
     /// The fields of a record that was read; its value becomes the worker's.
@@ -98,10 +100,10 @@ impl<V: Send> Own<V> {
     }
 
     /// Tries those who wait for room or for a rewrite, in the order in which they came, until one
-    /// has to wait again; anew, if there was a report meanwhile. Each time is another worker's
-    /// report or command, so there is an end.
+    /// has to wait again; anew, if there was a report meanwhile. After that whoever polls next
+    /// does, as others wait for this thread.
     pub(super) fn try_stalled<K: Keys, C: Command<Verdict = V>>(&mut self, shared: &Shared<K, C>) {
-        loop {
+        for _ in 0..TRIES_MAX {
             let Some(mut stalled) = shared.core().begin_trying() else { return };
             self.try_each(shared, &mut stalled);
             if !shared.core().end_trying(stalled) {
@@ -110,7 +112,7 @@ impl<V: Send> Own<V> {
         }
     }
 
-    /// Tries these until one has to wait again.
+    /// Tries these until one has to wait again, which stays the first of them.
     fn try_each<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
@@ -119,19 +121,19 @@ impl<V: Send> Own<V> {
         while let Some((at, id)) = stalled.pop_front() {
             let mut place = self.lock(shared.key_lock(at));
             let pending = place.take(id).expect("invariant: nobody else takes what is stalled");
-            self.work_off(shared, &mut place, at, pending, Known::Nothing, true);
+            let has_stalled = self.work_off(shared, &mut place, at, pending, Known::Nothing, true);
             // Not before: what a hit of another thread's command overtakes is done by now, or has
             // stalled again.
             shared.unflushed.tried();
-            drop(place);
-            if shared.core().stalled() > 0 {
-                return;
+            if has_stalled {
+                return stalled.push_front((at, id));
             }
         }
     }
 
     /// Does what was asked of a key, in its order, until it is done or something has to come first.
-    /// `leads`: what is known is the record as it is, and not only as it was when gets came.
+    /// `leads`: what is known is the record as it is, and not only as it was when gets came. Says
+    /// whether it is room, or a rewrite.
     fn work_off<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
@@ -140,26 +142,27 @@ impl<V: Send> Own<V> {
         mut pending: Pending<C>,
         mut known: Known,
         leads: bool,
-    ) {
+    ) -> bool {
         let key = std::mem::take(&mut pending.key);
         let name = self.cache.key(&key);
-        let is_new = pending.reading.is_some();
+        let mut is_known_now = leads;
         let mut shown = None;
         while let Some(waiter) = pending.pop() {
-            if !leads && matches!(waiter.task, Task::Command(_)) {
-                known = Known::Nothing;
+            if !is_known_now && matches!(waiter.task, Task::Command(_)) {
+                (known, shown, is_known_now) = (Known::Nothing, None, true);
             }
-            let attempt = self.attempt_task(shared, name, &waiter.task, &known, &mut shown);
+            let shown_before = shown.clone();
+            let attempt = self.attempt_task(shared, name, &waiter.task, &mut known, &mut shown);
             match attempt {
                 Attempt::Done { answer, wait, has_changed } => {
                     if has_changed {
                         (known, shown) = (Known::Nothing, None);
                     }
-                    self.answer(shared, waiter, answer, wait);
+                    self.answer(shared, waiter, answer, wait, shown_before.as_ref());
                 }
                 Attempt::Read(_) if !leads && pending.looks >= LOOKS_MAX => {
                     let error = Error::Moved { looks: pending.looks };
-                    self.answer(shared, waiter, Answer::Failed(error), Wait::Nothing);
+                    self.answer(shared, waiter, Answer::Failed(error), Wait::Nothing, None);
                 }
                 Attempt::Read(reading) => {
                     pending.push_again(waiter);
@@ -171,78 +174,89 @@ impl<V: Send> Own<V> {
                     let reading = Some(reading);
                     (pending.key, pending.reading, pending.looks) = (key, reading, looks);
                     place.put_back(pending);
-                    return;
+                    return false;
                 }
                 Attempt::Stalled => {
                     pending.push_again(waiter);
-                    self.note_stalled(shared, name, pending.id, is_new);
+                    self.note_stalled(shared);
                     (pending.key, pending.reading) = (key, None);
                     place.put_back(pending);
-                    return;
+                    return true;
                 }
             }
         }
+        false
     }
 
+    /// Does one of them. What a get has looked up is known to those behind it, who show the same
+    /// value: memory holds it once.
     fn attempt_task<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
         name: Key<'_>,
         task: &Task<C>,
-        known: &Known,
+        known: &mut Known,
         shown: &mut Option<Arc<[u8]>>,
     ) -> Attempt<V> {
         let done = |answer, wait| Attempt::Done { answer, wait, has_changed: false };
-        match (task, known) {
+        if matches!((task, &*known), (Task::Get, Known::Nothing)) {
+            *shown = None;
+            *known = match self.look(shared, name, Needs::Value) {
+                Look::Present(meta, wait) => Known::Present(meta, wait),
+                Look::Absent(wait) => Known::Absent(wait),
+                Look::Read(reading) => return Attempt::Read(reading),
+                Look::Stalled => return Attempt::Stalled,
+                Look::Failed(error) => return done(Answer::Failed(error), Wait::Nothing),
+            };
+        }
+        match (task, &*known) {
             (Task::Get, Known::Failed(error)) => done(Answer::Failed(error.clone()), Wait::Nothing),
             (Task::Command(command), Known::Failed(error)) if command.needs() > Needs::Nothing => {
                 done(Answer::Failed(error.clone()), Wait::Nothing)
             }
             (Task::Command(command), known) => {
                 let known = match known {
-                    Known::Absent => Some(None),
-                    Known::Present(meta) => Some(Some(*meta)),
+                    Known::Absent(wait) => Some((None, *wait)),
+                    Known::Present(meta, wait) => Some((Some(*meta), *wait)),
                     Known::Nothing | Known::Failed(_) => None,
                 };
                 self.attempt(shared, name, command, known)
             }
-            (Task::Get, Known::Absent) => done(Answer::Miss, Wait::Nothing),
-            (Task::Get, Known::Present(meta)) => {
+            (Task::Get, Known::Absent(wait)) => done(Answer::Miss, *wait),
+            (Task::Get, Known::Present(meta, wait)) => {
                 let value = shown.get_or_insert_with(|| self.value.as_slice().into());
                 let found = Found { meta: *meta, value: Arc::clone(value) };
-                done(Answer::Value(found), Wait::Nothing)
+                done(Answer::Value(found), *wait)
             }
-            (Task::Get, Known::Nothing) => match self.look(shared, name, Needs::Value) {
-                Look::Present(meta, wait) => {
-                    let value = self.value.as_slice().into();
-                    done(Answer::Value(Found { meta, value }), wait)
-                }
-                Look::Absent(wait) => done(Answer::Miss, wait),
-                Look::Read(reading) => Attempt::Read(reading),
-                Look::Stalled => Attempt::Stalled,
-                Look::Failed(error) => done(Answer::Failed(error), Wait::Nothing),
-            },
+            (Task::Get, Known::Nothing) => unreachable!("it was looked up"),
         }
     }
 
-    /// Gives the answer to who waits, as soon as it may be given.
+    /// Gives the answer to who waits, as soon as it may be given. `shown`: a value that others
+    /// show already, and which counts as theirs.
     fn answer<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
         waiter: Waiter<C>,
         answer: Answer<V>,
         wait: Wait,
+        shown: Option<&Arc<[u8]>>,
     ) {
         let Waiter { worker, caller, bytes, .. } = waiter;
-        let bytes = shared.inboxes[worker].answered(bytes, answer.value_bytes());
+        let is_others = match (&answer, shown) {
+            (Answer::Value(found), Some(shown)) => Arc::ptr_eq(&found.value, shown),
+            _ => false,
+        };
+        let value_bytes = if is_others { 0 } else { answer.value_bytes() };
+        let bytes = shared.inboxes[worker].answered(bytes, value_bytes);
         let envelope = Envelope { worker, bytes, answered: Answered { caller, answer } };
-        self.figures.waits += u64::from(matches!(wait, Wait::Seen(_)));
         let given = match wait {
             Wait::Nothing => Some(envelope),
             _ => shared.core().hold(wait, envelope),
         };
-        if let Some(envelope) = given {
-            self.send(shared, envelope);
+        match given {
+            Some(envelope) => self.send(shared, envelope),
+            None => self.figures.waits += u64::from(matches!(wait, Wait::Seen(_))),
         }
     }
 }
