@@ -11,6 +11,7 @@ use cache::{Cache, ConfigError};
 use log::{
     engine::{Engine, Mode},
     keys::Keys,
+    plan::Disk,
 };
 
 use crate::{
@@ -54,6 +55,10 @@ impl<V> Inbox<V> {
     pub(crate) fn leave(&self, ready: Vec<(usize, Answered<V>)>) {
         drop(lock(&self.answers).splice(0..0, ready));
         self.is_taken.store(false, Ordering::Release);
+    }
+
+    fn is_taken(&self) -> bool {
+        self.is_taken.load(Ordering::Acquire)
     }
 
     /// Whether nothing more may wait that holds so many bytes. Alone, it may hold more.
@@ -167,6 +172,21 @@ impl<K: Keys, C: Command> Store<K, C> {
         let inbox = self.shared.inboxes.get(number).expect("a worker has its number");
         assert!(inbox.enter(), "a number is one worker's at a time");
         Worker::new(Arc::clone(&self.shared), number).inspect_err(|_| inbox.leave(Vec::new()))
+    }
+
+    /// Stops the log in order: everything is flushed, and the next open is quick. When all workers
+    /// are dropped, as [`Store::worker`] says.
+    ///
+    /// # Errors
+    /// When not all that was taken is durable, or the index could not be saved.
+    ///
+    /// # Panics
+    /// When there is a worker, or something is not reported that one has handed out.
+    pub fn close(&self, disk: &mut dyn Disk) -> Result<(), log::error::Error> {
+        let is_left = self.shared.inboxes.iter().any(Inbox::is_taken);
+        assert!(!is_left, "a log is stopped when no worker is left");
+        let now_ms = self.shared.cache.clock().now_ms();
+        self.shared.core().engine.close(disk, now_ms)
     }
 
     /// Looks at the log, or asks something of it that no command is about. Under its lock: nothing

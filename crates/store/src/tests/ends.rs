@@ -42,3 +42,21 @@ fn a_number_is_one_workers_at_a_time() {
     let table = Table::new();
     drop(table.store.worker(1));
 }
+
+#[test]
+fn a_log_is_stopped_in_order_when_all_workers_are_gone() {
+    let mut table = Table::with(MemoryDisk::default(), Mode::Async);
+    assert!(matches!(table.ask(0, 1, b"k", Ask::Set(b"v", 0)), Asked::Now(Answer::Done { .. })));
+    table.workers.clear();
+    assert_eq!(table.store.close(&mut table.files), Ok(()));
+    let mut table = Table::with(table.files.take(), Mode::Safe);
+    assert_eq!(table.value(b"k"), Some(b"v".to_vec()), "it is not flushed");
+}
+
+#[test]
+#[should_panic(expected = "a log is stopped when no worker is left")]
+fn a_log_is_not_stopped_under_a_worker() {
+    let mut table = Table::new();
+    table.workers.truncate(1);
+    drop(table.store.close(&mut table.files));
+}

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod queue;
+mod wait;
 
 use std::collections::BTreeSet;
 
@@ -14,12 +15,8 @@ use log::{
 
 use self::attempt::{Attempt, Look};
 use crate::{
-    Answer, Answered, Asked, Command, Error, Found, Got, Needs,
-    held::{Envelope, Wait},
-    limits::TRIES_MAX,
-    pending::{Pending, Place, Task, Waiter},
-    reads::Reads,
-    store::Shared,
+    Answer, Answered, Asked, Command, Error, Found, Got, Needs, limits::TRIES_MAX, pending::Task,
+    reads::Reads, store::Shared,
 };
 
 /// What a worker has counted.
@@ -230,39 +227,6 @@ impl<V: Send> Own<V> {
         }
     }
 
-    fn is_full<K: Keys, C: Command<Verdict = V>>(
-        &mut self,
-        shared: &Shared<K, C>,
-        bytes: usize,
-    ) -> bool {
-        let is_full = shared.inboxes[self.number].is_full(bytes);
-        self.figures.busy += u64::from(is_full);
-        is_full
-    }
-
-    /// Somebody of this worker who will wait, and hold so many bytes.
-    fn waiter<C>(&self, caller: u64, bytes: usize, task: Task<C>) -> Waiter<C> {
-        Waiter { worker: self.number, caller, bytes, task }
-    }
-
-    /// Whether somebody may go behind those who wait for a key, and goes. `value_bytes`: what the
-    /// answer may have of its own.
-    fn queue<K: Keys, C: Command<Verdict = V>>(
-        &mut self,
-        shared: &Shared<K, C>,
-        pending: &mut Pending<C>,
-        mut waiter: Waiter<C>,
-        value_bytes: usize,
-    ) -> bool {
-        waiter.bytes += value_bytes;
-        if self.is_full(shared, waiter.bytes) {
-            return false;
-        }
-        shared.inboxes[self.number].begin(waiter.bytes);
-        pending.push(waiter);
-        true
-    }
-
     fn poll_log<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
@@ -356,107 +320,6 @@ impl<V: Send> Own<V> {
                 self.stall(shared, &mut place, name, waiter);
                 Asked::Later
             }
-        }
-    }
-
-    /// Waits for the read of what the key is now, and begins it if nobody has. Says whether it may.
-    fn wait_for_read<K: Keys, C: Command<Verdict = V>>(
-        &mut self,
-        shared: &Shared<K, C>,
-        place: &mut Place<C>,
-        name: Key<'_>,
-        reading: log::engine::Reading,
-        mut waiter: Waiter<C>,
-    ) -> bool {
-        let core = shared.core();
-        let shares = !base::mutant!("store_racing_updates");
-        let same = place.same_read(name.bytes(), |reading| core.engine.leads_to(reading));
-        let same = same.filter(|_| shares);
-        drop(core);
-        let has_own_value = match &waiter.task {
-            // They share the value, too.
-            Task::Get => same.is_none(),
-            Task::Command(command) => command.shows(),
-        };
-        waiter.bytes += if has_own_value { reading.bytes() } else { 0 };
-        if self.is_full(shared, waiter.bytes) {
-            return false;
-        }
-        shared.inboxes[self.number].begin(waiter.bytes);
-        if matches!(waiter.task, Task::Command(_)) {
-            // From now on a hit, also one that tells of what is dead, would overtake it.
-            self.forget(name);
-        }
-        if let Some(pending) = same {
-            pending.push(waiter);
-            self.figures.reads_shared += 1;
-            return true;
-        }
-        let id = place.begin(name.bytes(), Some(reading.clone()), waiter);
-        self.begin_read(shared.lock_of(name.hash()), id, reading);
-        true
-    }
-
-    fn begin_read(&mut self, at: usize, id: u64, reading: log::engine::Reading) {
-        self.figures.reads += 1;
-        self.reads.begin(at, id, reading);
-    }
-
-    /// Waits for room in the log, or for a rewrite.
-    fn stall<K: Keys, C: Command<Verdict = V>>(
-        &mut self,
-        shared: &Shared<K, C>,
-        place: &mut Place<C>,
-        name: Key<'_>,
-        waiter: Waiter<C>,
-    ) {
-        shared.inboxes[self.number].begin(waiter.bytes);
-        let id = place.begin(name.bytes(), None, waiter);
-        self.note_stalled(shared);
-        shared.core().stall(shared.lock_of(name.hash()), id);
-    }
-
-    /// Hits in memory would overtake what waits, and may not be told at once any more.
-    fn note_stalled<K: Keys, C: Command<Verdict = V>>(&mut self, shared: &Shared<K, C>) {
-        self.figures.stalled += 1;
-        shared.unflushed.stall();
-    }
-
-    /// Says the answer if it may be given to the caller, who asks now, and keeps it otherwise.
-    fn hold<K: Keys, C: Command<Verdict = V>>(
-        &mut self,
-        shared: &Shared<K, C>,
-        caller: u64,
-        answer: Answer<V>,
-        wait: Wait,
-    ) -> Option<Answer<V>> {
-        if wait == Wait::Nothing {
-            return Some(answer);
-        }
-        let bytes = answer.value_bytes();
-        let answered = Answered { caller, answer };
-        let envelope = Envelope { worker: self.number, bytes, answered };
-        let given = shared.core().hold(wait, envelope);
-        if given.is_none() {
-            shared.inboxes[self.number].begin(bytes);
-            self.figures.waits += u64::from(matches!(wait, Wait::Seen(_)));
-        }
-        given.map(|envelope| envelope.answered.answer)
-    }
-
-    /// Gives an answer to whoever waits for it.
-    fn send<K: Keys, C: Command<Verdict = V>>(
-        &mut self,
-        shared: &Shared<K, C>,
-        envelope: Envelope<V>,
-    ) {
-        if envelope.worker == self.number {
-            self.ready.push((envelope.bytes, envelope.answered));
-        } else {
-            if !base::mutant!("store_wakes_nobody") {
-                self.wakes.insert(envelope.worker);
-            }
-            shared.inboxes[envelope.worker].put(envelope);
         }
     }
 }

@@ -1,0 +1,148 @@
+//! Those who have to wait, and answers that do.
+
+use cache::Key;
+use log::{engine::Reading, keys::Keys};
+
+use super::Own;
+use crate::{
+    Answer, Answered, Command,
+    held::{Envelope, Wait},
+    pending::{Pending, Place, Task, Waiter},
+    store::Shared,
+};
+
+impl<V: Send> Own<V> {
+    pub(super) fn is_full<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        bytes: usize,
+    ) -> bool {
+        let is_full = shared.inboxes[self.number].is_full(bytes);
+        self.figures.busy += u64::from(is_full);
+        is_full
+    }
+
+    /// Somebody of this worker who will wait, and hold so many bytes.
+    pub(super) fn waiter<C>(&self, caller: u64, bytes: usize, task: Task<C>) -> Waiter<C> {
+        Waiter { worker: self.number, caller, bytes, task }
+    }
+
+    /// Whether somebody may go behind those who wait for a key, and goes. `value_bytes`: what the
+    /// answer may have of its own.
+    pub(super) fn queue<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        pending: &mut Pending<C>,
+        mut waiter: Waiter<C>,
+        value_bytes: usize,
+    ) -> bool {
+        waiter.bytes += value_bytes;
+        if self.is_full(shared, waiter.bytes) {
+            return false;
+        }
+        shared.inboxes[self.number].begin(waiter.bytes);
+        pending.push(waiter);
+        true
+    }
+
+    /// Waits for the read of what the key is now, and begins it if nobody has. Says whether it may.
+    pub(super) fn wait_for_read<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        place: &mut Place<C>,
+        name: Key<'_>,
+        reading: Reading,
+        mut waiter: Waiter<C>,
+    ) -> bool {
+        let core = shared.core();
+        let shares = !base::mutant!("store_racing_updates");
+        let same = place.same_read(name.bytes(), |reading| core.engine.leads_to(reading));
+        let same = same.filter(|_| shares);
+        drop(core);
+        let has_own_value = match &waiter.task {
+            // They share the value, too.
+            Task::Get => same.is_none(),
+            Task::Command(command) => command.shows(),
+        };
+        waiter.bytes += if has_own_value { reading.bytes() } else { 0 };
+        if self.is_full(shared, waiter.bytes) {
+            return false;
+        }
+        shared.inboxes[self.number].begin(waiter.bytes);
+        if matches!(waiter.task, Task::Command(_)) {
+            // From now on a hit, also one that tells of what is dead, would overtake it.
+            self.forget(name);
+        }
+        if let Some(pending) = same {
+            pending.push(waiter);
+            self.figures.reads_shared += 1;
+            return true;
+        }
+        let id = place.begin(name.bytes(), Some(reading.clone()), waiter);
+        self.begin_read(shared.lock_of(name.hash()), id, reading);
+        true
+    }
+
+    pub(super) fn begin_read(&mut self, at: usize, id: u64, reading: Reading) {
+        self.figures.reads += 1;
+        self.reads.begin(at, id, reading);
+    }
+
+    /// Waits for room in the log, or for a rewrite.
+    pub(super) fn stall<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        place: &mut Place<C>,
+        name: Key<'_>,
+        waiter: Waiter<C>,
+    ) {
+        shared.inboxes[self.number].begin(waiter.bytes);
+        let id = place.begin(name.bytes(), None, waiter);
+        self.note_stalled(shared);
+        shared.core().stall(shared.lock_of(name.hash()), id);
+    }
+
+    /// Hits in memory would overtake what waits, and may not be told at once any more.
+    pub(super) fn note_stalled<K: Keys, C: Command<Verdict = V>>(&mut self, shared: &Shared<K, C>) {
+        self.figures.stalled += 1;
+        shared.unflushed.stall();
+    }
+
+    /// Says the answer if it may be given to the caller, who asks now, and keeps it otherwise.
+    pub(super) fn hold<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        caller: u64,
+        answer: Answer<V>,
+        wait: Wait,
+    ) -> Option<Answer<V>> {
+        if wait == Wait::Nothing {
+            return Some(answer);
+        }
+        let bytes = answer.value_bytes();
+        let answered = Answered { caller, answer };
+        let envelope = Envelope { worker: self.number, bytes, answered };
+        let given = shared.core().hold(wait, envelope);
+        if given.is_none() {
+            shared.inboxes[self.number].begin(bytes);
+            self.figures.waits += u64::from(matches!(wait, Wait::Seen(_)));
+        }
+        given.map(|envelope| envelope.answered.answer)
+    }
+
+    /// Gives an answer to whoever waits for it.
+    pub(super) fn send<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        envelope: Envelope<V>,
+    ) {
+        if envelope.worker == self.number {
+            self.ready.push((envelope.bytes, envelope.answered));
+        } else {
+            if !base::mutant!("store_wakes_nobody") {
+                self.wakes.insert(envelope.worker);
+            }
+            shared.inboxes[envelope.worker].put(envelope);
+        }
+    }
+}
