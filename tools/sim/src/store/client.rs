@@ -10,6 +10,9 @@ use super::{
 };
 use crate::scenario::Class;
 
+/// Milliseconds that a value is there at most which is not there for ever.
+const LIFE_MS_MAX: u32 = 40;
+
 impl Run {
     /// Some client asks something, if it may.
     pub(super) fn ask(&mut self) -> Result<(), String> {
@@ -24,9 +27,12 @@ impl Run {
 
     fn deed(&mut self, client: usize, key: usize) -> Deed {
         let token = self.clients[client].tokens.get(&key).copied().unwrap_or(1);
-        match self.random.below(16) {
+        let until_ms = self.clock.now_ms() + 1 + u64::from(self.random.below(LIFE_MS_MAX));
+        match self.random.below(18) {
             0..=4 => Deed::Get,
             5 | 6 => Deed::Set(self.value()),
+            16 => Deed::SetUntil(self.value(), until_ms),
+            17 => Deed::Touch(until_ms),
             7 => Deed::Set(self.random.below(100).to_string().into_bytes()),
             8 => Deed::Add(self.value()),
             9 => Deed::Replace(self.value()),
@@ -34,7 +40,7 @@ impl Run {
             11 => Deed::Prepend(self.short_value()),
             12 => Deed::Compare(token, self.value()),
             13 => Deed::Count(1 + u64::from(self.random.below(5))),
-            14 => Deed::Touch,
+            14 => Deed::Touch(0),
             _ => Deed::Delete,
         }
     }
@@ -63,8 +69,9 @@ impl Run {
         self.next_id += 1;
         self.summary.add("commands", 1);
         self.clients[client].asked.push_back((id, deed.clone(), key));
+        self.models[key].tell_ms(self.clock.now_ms());
         self.models[key].ask(id, client, deed.clone());
-        self.waiting.insert(id, (client, slot));
+        self.waiting.insert(id, (client, slot, self.failures()));
         self.tell(|| format!("client {client}, key {key}: {id} {}", short(&deed)));
         if self.is_read_only() {
             self.read_only_from.get_or_insert(id);
@@ -79,6 +86,7 @@ impl Run {
             match worker.get(&name, id, &mut out) {
                 Got::Hit(meta) => Some(Heard::Reply(Reply::Value(Some((out, meta.token))))),
                 Got::Large(pinned) => {
+                    self.summary.add("large hits", 1);
                     let value: Vec<u8> = pinned.slices().flatten().copied().collect();
                     Some(Heard::Reply(Reply::Value(Some((value, pinned.meta().token)))))
                 }
@@ -105,25 +113,34 @@ impl Run {
         self.with_store(|store| store.with_log(|log| log.is_read_only()))
     }
 
-    /// A failed flush is told of where one can fail, and to a get where it cannot be mended any
-    /// more and the key has something that was never flushed.
+    /// Flushes that have failed since the log was opened.
+    fn failures(&self) -> u32 {
+        self.with_store(|store| store.with_log(|log| log.setbacks().1))
+    }
+
+    /// A failed flush is told of where one can fail: to what changes something when one has failed
+    /// since it was asked, and to whoever sees what was never flushed where that cannot be mended
+    /// any more.
     fn check_lost(&self, id: Id) -> Result<(), String> {
-        if self.scenario.class == Class::Honest {
+        if self.scenario.class != Class::Failing {
             return Err(format!("command {id} hears of a failed flush where none fails"));
         }
-        let asked = self.waiting.get(&id).map(|(client, _)| &self.clients[*client].asked);
-        let found = asked.into_iter().flatten().find(|(asked, ..)| *asked == id);
-        let Some((_, Deed::Get, key)) = found else { return Ok(()) };
+        let (deed, key) = self.asked_of(id)?;
+        let failed_before = self.waiting.get(&id).map_or(0, |(.., failures)| *failures);
+        if *deed != Deed::Get && self.failures() > failed_before {
+            return Ok(());
+        }
         let is_read_only = self.is_read_only();
         // What waited when the last flush failed is told so without a look at each record, and what
         // was written again is not told from what had been a copy.
         let has_waited = self.read_only_from.is_none_or(|first| id < first);
         let counts = self.with_store(|store| store.with_log(|log| log.counts()));
         let is_copy = counts.rewritten > 0 && counts.records_moved > 0;
-        if is_read_only && (has_waited || is_copy || self.models[*key].may_be_unflushed()) {
+        if is_read_only && (has_waited || is_copy || self.models[key].may_be_unflushed(id)) {
             return Ok(());
         }
-        Err(format!("key {key}: get {id} hears of a failed flush, and all is flushed or will be"))
+        let all = "all is flushed or will be";
+        Err(format!("key {key}: {id} {} hears of a failed flush, and {all}", short(deed)))
     }
 
     /// An answer has come.
@@ -131,7 +148,7 @@ impl Run {
         if matches!(heard, Heard::Lost) {
             self.check_lost(id)?;
         }
-        let Some((client, slot)) = self.waiting.remove(&id) else {
+        let Some((client, slot, _)) = self.waiting.remove(&id) else {
             return Err(format!("command {id} is answered twice"));
         };
         self.clients[client].slots.fill(slot, heard, 1);
@@ -148,6 +165,7 @@ impl Run {
                 eprintln!("client {client}, key {key}: {id} heard {}", short(&heard));
             }
             let model = &mut self.models[key];
+            model.tell_ms(self.clock.now_ms());
             match heard {
                 Heard::Refused(why) => {
                     model.answer(id, &Reply::Refused).map_err(|what| format!("{why}: {what}"))?;
@@ -159,6 +177,9 @@ impl Run {
                     model.lose(id)?;
                 }
                 Heard::Reply(reply) => {
+                    if reply == Reply::Value(None) && model.may_have_expired() {
+                        self.summary.add("gets of what has expired", 1);
+                    }
                     if let Reply::Value(Some((_, token))) | Reply::Verdict(_, Some(token)) = &reply
                     {
                         connection.tokens.insert(key, *token);
@@ -173,9 +194,14 @@ impl Run {
     }
 
     pub(super) fn deed_of(&self, id: Id) -> Result<Deed, String> {
-        let asked = self.waiting.get(&id).map(|(client, _)| &self.clients[*client].asked);
+        self.asked_of(id).map(|(deed, _)| deed.clone())
+    }
+
+    /// What was asked under this number, and of which key.
+    fn asked_of(&self, id: Id) -> Result<(&Deed, usize), String> {
+        let asked = self.waiting.get(&id).map(|(client, ..)| &self.clients[*client].asked);
         let found = asked.into_iter().flatten().find(|(asked, ..)| *asked == id);
-        found.map(|(_, deed, _)| deed.clone()).ok_or(format!("command {id} is answered twice"))
+        found.map(|(_, deed, key)| (deed, *key)).ok_or(format!("command {id} is answered twice"))
     }
 }
 

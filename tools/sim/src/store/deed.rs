@@ -10,6 +10,8 @@ pub enum Deed {
     Get,
     /// Store in any case.
     Set(Vec<u8>),
+    /// Store until that time.
+    SetUntil(Vec<u8>, u64),
     /// Store if there is nothing.
     Add(Vec<u8>),
     /// Store if there is something.
@@ -22,8 +24,8 @@ pub enum Deed {
     Compare(u64, Vec<u8>),
     /// Add to the number that is there.
     Count(u64),
-    /// Change the expiry, and show what is there.
-    Touch,
+    /// Change until when it is there, and show it. 0 is for ever.
+    Touch(u64),
     /// Remove.
     Delete,
 }
@@ -59,9 +61,9 @@ impl Command for Deed {
 
     fn needs(&self) -> Needs {
         match self {
-            Self::Set(_) | Self::Delete => Needs::Nothing,
+            Self::Set(_) | Self::SetUntil(..) | Self::Delete => Needs::Nothing,
             Self::Add(_) | Self::Replace(_) | Self::Compare(..) => Needs::Fields,
-            Self::Get | Self::Append(_) | Self::Prepend(_) | Self::Count(_) | Self::Touch => {
+            Self::Get | Self::Append(_) | Self::Prepend(_) | Self::Count(_) | Self::Touch(_) => {
                 Needs::Value
             }
         }
@@ -70,17 +72,18 @@ impl Command for Deed {
     fn bytes(&self) -> usize {
         match self {
             Self::Set(value)
+            | Self::SetUntil(value, _)
             | Self::Add(value)
             | Self::Replace(value)
             | Self::Append(value)
             | Self::Prepend(value)
             | Self::Compare(_, value) => value.len(),
-            Self::Get | Self::Count(_) | Self::Touch | Self::Delete => 0,
+            Self::Get | Self::Count(_) | Self::Touch(_) | Self::Delete => 0,
         }
     }
 
     fn shows(&self) -> bool {
-        *self == Self::Touch
+        matches!(self, Self::Touch(_))
     }
 
     fn decide<'s>(&'s self, present: Option<&Present<'s>>) -> (Change<'s>, Verdict) {
@@ -89,6 +92,10 @@ impl Command for Deed {
         match (self, present) {
             (Self::Set(value), _) | (Self::Add(value), None) | (Self::Replace(value), Some(_)) => {
                 put(Value::Bytes(value))
+            }
+            (Self::SetUntil(value, expiry_ms), _) => {
+                let put = Put { expiry_ms: *expiry_ms, ..Put::new(Value::Bytes(value)) };
+                (Change::Put(put), Verdict::Stored)
             }
             (Self::Add(_), Some(_))
             | (Self::Replace(_) | Self::Append(_) | Self::Prepend(_), None) => {
@@ -109,10 +116,11 @@ impl Command for Deed {
                     (Change::Put(put), Verdict::Number(number))
                 }
             },
-            (Self::Touch, Some(_)) => {
-                (Change::Edit(Edit { expiry_ms: Some(0), ..Edit::default() }), Verdict::Touched)
+            (Self::Touch(expiry_ms), Some(_)) => {
+                let edit = Edit { expiry_ms: Some(*expiry_ms), ..Edit::default() };
+                (Change::Edit(edit), Verdict::Touched)
             }
-            (Self::Compare(..) | Self::Count(_) | Self::Touch, None) => keep(Verdict::NotFound),
+            (Self::Compare(..) | Self::Count(_) | Self::Touch(_), None) => keep(Verdict::NotFound),
             (Self::Delete, _) => (Change::Remove, Verdict::Removed),
             (Self::Get, _) => unreachable!("a get is no command"),
         }

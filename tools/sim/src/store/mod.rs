@@ -7,6 +7,7 @@
 
 mod client;
 pub mod deed;
+mod ends;
 pub mod model;
 mod modes;
 mod turns;
@@ -16,11 +17,11 @@ use std::collections::{BTreeMap, VecDeque};
 use base::{clock::Clock, random::Random};
 use cache::{Cache, CacheConfig, Change};
 use log::{
-    engine::{Drain, Mode, Settled},
+    engine::{Drain, Mode},
     index::Keyed,
     plan::Token,
 };
-use store::{Figures, SlotId, Slots, Store, Worker};
+use store::{SlotId, Slots, Store, Worker};
 
 use self::{
     client::heard,
@@ -31,7 +32,7 @@ use self::{
 use crate::{
     disk::Disk,
     fault::{Kind, Rates},
-    machine::{Crash, Machine},
+    machine::Machine,
     run,
     scenario::{Class, Scenario},
 };
@@ -116,8 +117,8 @@ pub struct Run {
     next_id: Id,
     /// What was asked first of a log that is read-only.
     read_only_from: Option<Id>,
-    /// Whose command this is.
-    waiting: BTreeMap<Id, (usize, SlotId)>,
+    /// Whose command this is, and how many flushes had failed when it was asked.
+    waiting: BTreeMap<Id, (usize, SlotId, u32)>,
     summary: Summary,
     trace: bool,
 }
@@ -220,7 +221,8 @@ impl Run {
             let crash_every = if is_read_only { 20 } else { self.scenario.crash_every };
             match self.random.below(crash_every * 2) {
                 0 => self.crash_and_open()?,
-                1 => self.stop_and_open()?,
+                1 => self.drain_and_open()?,
+                2 => self.stop_and_open()?,
                 _ => {}
             }
         }
@@ -341,73 +343,6 @@ impl Run {
         let name = name(key);
         let removed = evictor.update(evictor.key(&name), |_| Change::Remove.into());
         removed.expect("invariant: removing needs no memory");
-    }
-
-    fn crash_and_open(&mut self) -> Result<(), String> {
-        self.end();
-        let how = if self.random.below(2) == 0 { Crash::Machine } else { Crash::Process };
-        self.machine.crash(how);
-        self.tell(|| format!("crash of the {how:?}"));
-        for model in &mut self.models {
-            model.crash()?;
-        }
-        self.summary.add("crashes", 1);
-        self.open()
-    }
-
-    /// Stops in order, after everything was answered, and opens again.
-    fn stop_and_open(&mut self) -> Result<(), String> {
-        self.settle()?;
-        let mut drain: Drain = self.with_store(|store| store.with_log(|log| log.drain()));
-        for _ in 0..TURNS_MAX {
-            match self.with_store(|store| store.with_log(|log| log.drained(&mut drain))) {
-                Settled::Pending => {
-                    // Who asks the log for something calls the workers.
-                    self.turns.call_all();
-                    self.turn()?;
-                }
-                Settled::Failed => return Ok(()),
-                Settled::Done => {
-                    self.models.iter_mut().for_each(Model::found);
-                    self.summary.add("drains", 1);
-                    return self.crash_and_open();
-                }
-            }
-        }
-        Err("a drain never ends".to_owned())
-    }
-
-    /// The store is there no more, and nobody hears what it had to say.
-    fn end(&mut self) {
-        for worker in self.workers.drain(..) {
-            let Figures { fills, fills_refused, reads, reads_shared, .. } = worker.figures();
-            let Figures { hits, reads_failed, waits, stalled, busy, .. } = worker.figures();
-            for (what, count) in [
-                ("fills", fills),
-                ("fills refused", fills_refused),
-                ("reads", reads),
-                ("reads shared", reads_shared),
-                ("hits", hits),
-                ("reads failed", reads_failed),
-                ("waits for what was seen", waits),
-                ("stalled", stalled),
-                ("busy", busy),
-            ] {
-                self.summary.add(what, count);
-            }
-        }
-        if let Some(store) = &self.store {
-            let counts = store.with_log(|log| log.counts());
-            self.summary.add("moved", counts.records_moved);
-            self.summary.add("rewritten", counts.rewritten);
-        }
-        (self.store, self.evictor) = (None, None);
-        self.read_only_from = None;
-        self.waiting.clear();
-        self.owners.clear();
-        self.turns = Turns::default();
-        self.switching = None;
-        self.clients.iter_mut().for_each(|client| *client = Client::default());
     }
 }
 

@@ -6,6 +6,9 @@
 //! answered will say (just-in-time linearization, after Lowe 2017). An answer that no order
 //! explains is a violation. So is what a crash brings back that none of the orders had: what was
 //! answered has to be there.
+//!
+//! A value that is there until some time is seen by a deed that was answered before, and not by one
+//! that is asked later; in between either may be, as each worker looks at the clock when it does.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,8 +28,8 @@ enum Token {
     Of(Id),
 }
 
-/// What a key is.
-type State = Option<(Arc<[u8]>, Token)>;
+/// What a key is: the value, its token, and until when it is there; 0 is for ever.
+type State = Option<(Arc<[u8]>, Token, u64)>;
 
 /// What a deed says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +71,7 @@ struct Pending {
     id: Id,
     client: usize,
     deed: Deed,
+    asked_ms: u64,
 }
 
 /// One key.
@@ -84,6 +88,7 @@ pub struct Model {
     lost: Option<Id>,
     /// What was asked last.
     last: Id,
+    now_ms: u64,
     /// What the key may have been, as far as that may come back.
     past: BTreeSet<State>,
 }
@@ -103,21 +108,35 @@ impl Model {
             may_fail,
             lost: None,
             last: 0,
+            now_ms: 0,
             past: BTreeSet::from([None]),
         }
     }
 
     /// A client asks.
     pub fn ask(&mut self, id: Id, client: usize, deed: Deed) {
-        self.pending.push(Pending { id, client, deed });
+        self.pending.push(Pending { id, client, deed, asked_ms: self.now_ms });
         self.last = id;
     }
 
-    /// Whether what the key is may never become durable: a change is not answered, or its flush has
-    /// failed and nobody has heard of anything since.
+    /// So late is it.
+    pub fn tell_ms(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    /// Whether a get may find nothing because it has expired.
     #[must_use]
-    pub fn may_be_unflushed(&self) -> bool {
-        let changes = |it: &Pending| it.deed != Deed::Get;
+    pub fn may_have_expired(&self) -> bool {
+        let has_expired =
+            |it: &State| it.as_ref().is_some_and(|it| it.2 != 0 && it.2 <= self.now_ms);
+        self.worlds.iter().any(|world| has_expired(&world.state))
+    }
+
+    /// Whether what this deed sees of the key may never become durable: a change is not answered,
+    /// or its flush has failed and nobody has heard of anything since.
+    #[must_use]
+    pub fn may_be_unflushed(&self, id: Id) -> bool {
+        let changes = |it: &Pending| it.id != id && it.deed != Deed::Get;
         self.forgets || self.lost.is_some() || self.pending.iter().any(changes)
     }
 
@@ -222,7 +241,7 @@ impl Model {
                 let joins = matches!(pending.deed, Deed::Append(_) | Deed::Prepend(_));
                 let refused =
                     (self.may_fail || joins).then(|| world.said(pending.id, Said::Refused));
-                for next in world.with(pending).into_iter().chain(refused) {
+                for next in world.with(pending, self.now_ms).into_iter().chain(refused) {
                     if seen.insert(next.clone()) {
                         left.push(next);
                     }
@@ -245,54 +264,83 @@ impl World {
     }
 
     /// What becomes of it when a deed takes effect.
-    fn with(&self, pending: &Pending) -> Vec<Self> {
+    fn with(&self, pending: &Pending, now_ms: u64) -> Vec<Self> {
+        let until_ms = self.state.as_ref().map_or(0, |state| state.2);
+        let mut all = Vec::new();
+        if until_ms == 0 || pending.asked_ms < until_ms {
+            all.extend(self.with_seen(pending, &self.state));
+        }
+        if until_ms != 0 && until_ms <= now_ms {
+            all.extend(self.with_seen(pending, &None));
+            if pending.deed == Deed::Delete {
+                // The log may have it still, and not look at when it expires.
+                all.push(self.next(pending, None, Said::Removed(true)));
+            }
+        }
+        all
+    }
+
+    /// The same, with another state, and what the deed is going to say.
+    fn next(&self, pending: &Pending, state: State, said: Said) -> Self {
+        let mut world = Self { state, done: self.done.clone() };
+        world.done.insert(pending.id, said);
+        world
+    }
+
+    /// What becomes of it when a deed takes effect that sees this: the state, or nothing where that
+    /// has expired. A deed that changes nothing leaves it: another one may have looked at the clock
+    /// before.
+    fn with_seen(&self, pending: &Pending, seen: &State) -> Vec<Self> {
         let own = Token::Of(pending.id);
-        let next = |state: State, said| {
-            let mut world = Self { state, done: self.done.clone() };
-            world.done.insert(pending.id, said);
-            world
-        };
-        let keep = |said| vec![next(self.state.clone(), said)];
+        let keep = |said| vec![self.next(pending, self.state.clone(), said)];
         let says = |verdict| keep(Said::Verdict(verdict));
-        let put = |value: &[u8], verdict| {
-            vec![next(Some((value.into(), own)), Said::Stored(verdict, own))]
+        let put_until = |value: &[u8], until_ms, verdict| {
+            let said = Said::Stored(verdict, own);
+            vec![self.next(pending, Some((value.into(), own, until_ms)), said)]
         };
-        match (&pending.deed, &self.state) {
-            (Deed::Get, state) => keep(Said::Value(state.clone())),
+        let put = |value: &[u8], verdict| put_until(value, 0, verdict);
+        match (&pending.deed, seen) {
+            (Deed::Get, seen) => keep(Said::Value(seen.clone())),
             (Deed::Set(value), _) | (Deed::Add(value), None) | (Deed::Replace(value), Some(_)) => {
                 put(value, Verdict::Stored)
             }
+            (Deed::SetUntil(value, until_ms), _) => put_until(value, *until_ms, Verdict::Stored),
             (Deed::Add(_), Some(_))
             | (Deed::Replace(_) | Deed::Append(_) | Deed::Prepend(_), None) => {
                 says(Verdict::NotStored)
             }
-            (Deed::Append(value), Some((old, _))) => {
+            (Deed::Append(value), Some((old, ..))) => {
                 put(&[&**old, value].concat(), Verdict::Stored)
             }
-            (Deed::Prepend(value), Some((old, _))) => {
+            (Deed::Prepend(value), Some((old, ..))) => {
                 put(&[value, &**old].concat(), Verdict::Stored)
             }
-            (Deed::Compare(token, value), Some((_, present))) => match present {
+            (Deed::Compare(token, value), Some((_, present, _))) => match present {
                 Token::Known(known) if known == token => put(value, Verdict::Stored),
                 Token::Known(_) => says(Verdict::Exists),
                 Token::Of(id) => {
                     let mut same = self.clone();
                     same.bind(*id, *token);
                     let mut both = says(Verdict::Exists);
-                    both.extend(same.with(pending));
+                    both.extend(same.with_seen(pending, &same.state));
                     both
                 }
             },
-            (Deed::Count(delta), Some((old, _))) => match number(old) {
+            (Deed::Count(delta), Some((old, ..))) => match number(old) {
                 None => says(Verdict::NotNumeric),
                 Some(number) => {
                     let number = number.wrapping_add(*delta);
                     put(number.to_string().as_bytes(), Verdict::Number(number))
                 }
             },
-            (Deed::Touch, Some((value, token))) => keep(Said::Touched(Arc::clone(value), *token)),
-            (Deed::Compare(..) | Deed::Count(_) | Deed::Touch, None) => says(Verdict::NotFound),
-            (Deed::Delete, state) => vec![next(None, Said::Removed(state.is_some()))],
+            (Deed::Touch(until_ms), Some((value, token, _))) => {
+                let state = Some((Arc::clone(value), *token, *until_ms));
+                vec![self.next(pending, state, Said::Touched(Arc::clone(value), *token))]
+            }
+            (Deed::Compare(..) | Deed::Count(_) | Deed::Touch(_), None) => says(Verdict::NotFound),
+            (Deed::Delete, seen) => {
+                vec![self.next(pending, None, Said::Removed(seen.is_some()))]
+            }
         }
     }
 
@@ -303,12 +351,12 @@ impl World {
                 *it = Token::Known(token);
             }
         };
-        if let Some((_, token)) = &mut self.state {
+        if let Some((_, token, _)) = &mut self.state {
             bind(token);
         }
         for said in self.done.values_mut() {
             match said {
-                Said::Value(Some((_, token)))
+                Said::Value(Some((_, token, _)))
                 | Said::Stored(_, token)
                 | Said::Touched(_, token) => bind(token),
                 Said::Value(None) | Said::Verdict(_) | Said::Removed(_) | Said::Refused => {}
@@ -323,7 +371,7 @@ impl World {
             (Said::Value(None), Reply::Value(None)) | (Said::Refused, Reply::Refused) => {
                 return true;
             }
-            (Said::Value(Some((value, token))), Reply::Value(Some((seen, heard))))
+            (Said::Value(Some((value, token, _))), Reply::Value(Some((seen, heard))))
             | (Said::Touched(value, token), Reply::Touched(seen, heard))
                 if **value == **seen =>
             {
@@ -349,107 +397,4 @@ impl World {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn value(bytes: &[u8], token: u64) -> Reply {
-        Reply::Value(Some((bytes.to_vec(), token)))
-    }
-
-    fn stored(token: u64) -> Reply {
-        Reply::Verdict(Verdict::Stored, Some(token))
-    }
-
-    #[test]
-    fn what_overlaps_may_have_happened_in_any_order_and_what_does_not_in_one() {
-        let mut model = Model::new(false, false);
-        model.ask(1, 0, Deed::Set(b"a".to_vec()));
-        model.ask(2, 1, Deed::Set(b"b".to_vec()));
-        assert_eq!(model.answer(1, &stored(10)), Ok(()));
-        let mut other = model.clone();
-        for (model, seen, token) in [(&mut model, b"a", 10), (&mut other, b"b", 11)] {
-            model.ask(3, 2, Deed::Get);
-            assert_eq!(model.answer(3, &value(seen, token)), Ok(()));
-            assert_eq!(model.answer(2, &stored(11)), Ok(()));
-        }
-        other.ask(4, 2, Deed::Get);
-        assert!(other.answer(4, &value(b"a", 10)).is_err(), "b was seen before");
-    }
-
-    #[test]
-    fn an_update_that_is_lost_is_noticed_and_so_is_another_token() {
-        let mut model = Model::new(false, false);
-        model.ask(1, 0, Deed::Set(b"5".to_vec()));
-        assert_eq!(model.answer(1, &stored(10)), Ok(()));
-        model.ask(2, 0, Deed::Count(1));
-        model.ask(3, 1, Deed::Count(1));
-        let six = Reply::Verdict(Verdict::Number(6), Some(11));
-        assert_eq!(model.answer(2, &six), Ok(()));
-        assert!(model.clone().answer(3, &six).is_err());
-        assert_eq!(model.answer(3, &Reply::Verdict(Verdict::Number(7), Some(12))), Ok(()));
-        model.ask(4, 0, Deed::Compare(11, b"x".to_vec()));
-        assert!(model.clone().answer(4, &stored(13)).is_err());
-        assert_eq!(model.answer(4, &Reply::Verdict(Verdict::Exists, None)), Ok(()));
-    }
-
-    #[test]
-    fn a_client_is_served_in_its_order() {
-        let mut model = Model::new(false, true);
-        model.ask(1, 0, Deed::Set(b"a".to_vec()));
-        model.ask(2, 0, Deed::Append(b"b".to_vec()));
-        model.ask(3, 0, Deed::Set(b"c".to_vec()));
-        model.ask(4, 0, Deed::Get);
-        assert_eq!(model.answer(1, &stored(1)), Ok(()));
-        let mut early = model.clone();
-        assert_eq!(early.answer(4, &value(b"ab", 2)), Ok(()), "what was set behind it was refused");
-        assert!(early.answer(3, &stored(3)).is_err(), "it was not");
-        assert_eq!(model.answer(4, &value(b"c", 3)), Ok(()));
-        assert!(model.answer(3, &stored(9)).is_err(), "another token was seen");
-    }
-
-    #[test]
-    fn what_is_answered_after_a_failed_flush_survives_a_crash() {
-        let value = |bytes: &[u8]| Reply::Value(Some((bytes.to_vec(), 2)));
-        for is_seen in [false, true] {
-            let mut model = Model::new(false, true);
-            model.ask(1, 0, Deed::Set(b"a".to_vec()));
-            assert_eq!(model.answer(1, &stored(1)), Ok(()));
-            model.ask(2, 0, Deed::Set(b"b".to_vec()));
-            assert!(model.may_be_unflushed());
-            assert_eq!(model.lose(2), Ok(()));
-            model.ask(3, 0, Deed::Get);
-            let reply = if is_seen { value(b"b") } else { Reply::Refused };
-            assert_eq!(model.answer(3, &reply), Ok(()));
-            assert_eq!(model.may_be_unflushed(), !is_seen);
-            assert_eq!(model.crash(), Ok(()));
-            model.ask(4, 0, Deed::Get);
-            let older = Reply::Value(Some((b"a".to_vec(), 1)));
-            assert_eq!(model.clone().answer(4, &older).is_ok(), !is_seen, "it was seen: {is_seen}");
-            assert_eq!(model.answer(4, &value(b"b")), Ok(()));
-        }
-    }
-
-    #[test]
-    fn what_was_answered_survives_a_crash_unless_it_may_be_lost() {
-        for forgets in [false, true] {
-            let mut model = Model::new(forgets, false);
-            model.ask(1, 0, Deed::Set(b"a".to_vec()));
-            assert_eq!(model.answer(1, &stored(1)), Ok(()));
-            model.ask(2, 0, Deed::Delete);
-            assert_eq!(model.crash(), Ok(()));
-            for (reply, is_possible) in
-                [(Reply::Value(None), true), (value(b"a", 1), true), (value(b"b", 1), false)]
-            {
-                let mut model = model.clone();
-                model.ask(3, 0, Deed::Get);
-                assert_eq!(model.answer(3, &reply).is_ok(), is_possible);
-            }
-        }
-        let mut model = Model::new(false, false);
-        model.ask(1, 0, Deed::Set(b"a".to_vec()));
-        assert_eq!(model.answer(1, &stored(1)), Ok(()));
-        assert_eq!(model.crash(), Ok(()));
-        model.ask(2, 0, Deed::Get);
-        assert!(model.answer(2, &Reply::Value(None)).is_err());
-    }
-}
+mod tests;
