@@ -64,8 +64,8 @@ fn an_open_looks_for_what_may_move_though_nothing_else_happens() {
 }
 
 /// Segments that a log may have beside those that live: the one that is written to, the
-/// survivors', the reserve of four (removes, rewriting, and two for moves), and two free ones.
-const BESIDE_MAX: u64 = 8;
+/// survivors', the reserve of four (removes, rewriting, and two for moves), and three free ones.
+const BESIDE_MAX: u64 = 9;
 
 /// What the file system has given to the segments of a log, and how many they are.
 fn taken(path: &Path) -> (u64, usize) {

@@ -40,10 +40,11 @@ const LATE_MS: u64 = 10;
 /// One that sleeps wakes up in that time.
 const GIVE_WAY_NS: u64 = 100_000;
 
-/// How long the first who finds the lock taken looks for it before he sleeps, and the pause between
-/// two looks. A turn of moves takes 20 to 40 us, and to be woken takes as long again, or longer.
+/// How long the first caller who finds the lock taken looks for it before he sleeps, and pauses of
+/// the processor between two looks. A turn of moves takes 10 to 20 us, and to be woken up takes as
+/// long again, or longer.
 const LOOK_NS: u64 = 50_000;
-const LOOKS: usize = 8;
+const PAUSES: usize = 8;
 
 /// What the lock guards.
 #[derive(Debug)]
@@ -61,7 +62,9 @@ pub(super) struct State<K> {
 #[derive(Debug)]
 pub(super) struct Shared<K> {
     pub(super) state: Mutex<State<K>>,
-    /// How many of those who have called the log wait for the lock.
+    /// How many of those who have called the log have found the lock taken.
+    pub(super) looking: AtomicUsize,
+    /// How many wait for it, those behind with something to report among them.
     pub(super) waiting: AtomicUsize,
     /// There is something to do for a thread behind.
     pub(super) work: Condvar,
@@ -86,17 +89,25 @@ impl<K: Keys> Shared<K> {
         if let Some(state) = self.try_lock() {
             return state;
         }
-        // Relaxed: it says how busy the lock is, and nothing depends on it.
-        let others = self.waiting.fetch_add(1, Ordering::Relaxed);
+        // Relaxed, here and below: they say how busy the lock is, and nothing depends on them.
+        let others = self.looking.fetch_add(1, Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         let soon = if others == 0 { self.look_for_lock() } else { None };
         let state = soon.unwrap_or_else(|| ignore_poison(self.state.lock()));
         self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.looking.fetch_sub(1, Ordering::Relaxed);
         state
     }
 
-    /// For a thread behind, which has time.
-    fn lock_behind(&self) -> Guard<'_, K> {
-        ignore_poison(self.state.lock())
+    /// For a thread behind, which has something to report: it may sleep.
+    fn lock_to_report(&self) -> Guard<'_, K> {
+        if let Some(state) = self.try_lock() {
+            return state;
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let state = ignore_poison(self.state.lock());
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        state
     }
 
     fn try_lock(&self) -> Option<Guard<'_, K>> {
@@ -111,7 +122,7 @@ impl<K: Keys> Shared<K> {
     fn look_for_lock(&self) -> Option<Guard<'_, K>> {
         let watch = Stopwatch::start();
         while watch.elapsed_ns() < LOOK_NS {
-            for _ in 0..LOOKS {
+            for _ in 0..PAUSES {
                 std::hint::spin_loop();
             }
             if let Some(state) = self.try_lock() {
@@ -128,7 +139,7 @@ impl<K: Keys> Shared<K> {
         while self.waiting.load(Ordering::Relaxed) > 0 && watch.elapsed_ns() < GIVE_WAY_NS {
             thread::yield_now();
         }
-        self.lock_behind()
+        ignore_poison(self.state.lock())
     }
 
     fn part_bytes(&self, state: &State<K>) -> usize {
@@ -138,7 +149,7 @@ impl<K: Keys> Shared<K> {
     /// A thread behind, until the log is stopped. With `moves_first`, moves come before records
     /// when they fall behind.
     pub(super) fn run(&self, moves_first: bool) {
-        let mut state = self.lock_behind();
+        let mut state = self.lock_to_report();
         let mut unreported = state.engine.unreported();
         while !state.is_stopping {
             let now_ms = self.clock.now_ms();
@@ -161,7 +172,7 @@ impl<K: Keys> Shared<K> {
             };
             state = match plan {
                 Some(plan) => {
-                    let state = self.perform(state, plan, Self::lock_behind);
+                    let state = self.perform(state, plan, Self::lock_to_report);
                     self.call(state, !is_upkeep)
                 }
                 // There is more of what takes no action: others come in between.

@@ -195,6 +195,7 @@ impl<K: Keys + Send + 'static> Log<K> {
             work: Condvar::new(),
             files,
             clock: options.clock.clone(),
+            looking: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             reads: AtomicU64::new(0),
             read_buffers: ReadBuffers::default(),

@@ -26,8 +26,10 @@ use crate::{
     position::UNIT_BYTES,
 };
 
-/// Empty segments that are kept beyond the reserve; the files of more are removed.
-const FREE_MAX: usize = 2;
+/// Empty segments that are kept beyond the reserve and those that are made ahead; the files of more
+/// are removed. Without one that is neither, each segment that is freed would have a file removed
+/// for which another one is made when the next is taken.
+const FREE_MAX: usize = 1;
 
 /// Files that are removed after one manifest without their rows: of a large log that has some MB.
 /// Nothing else is done to segments meanwhile.
@@ -232,7 +234,7 @@ impl<K: Keys> Engine<K> {
     }
 
     fn too_many_free(&self) -> usize {
-        self.free.len().saturating_sub(self.put_reserve() + FREE_MAX)
+        self.free.len().saturating_sub(self.wanted_free() + FREE_MAX)
     }
 
     /// Begins to free a segment that can be. Says whether there is one.

@@ -76,11 +76,15 @@ impl<K: Keys> Engine<K> {
         Some(Plan { token, action })
     }
 
+    /// Empty segments that there are to be: in reserve, and made ahead.
+    pub(super) fn wanted_free(&self) -> usize {
+        let written = if self.settings.mode == Mode::Safe { WRITTEN_AHEAD } else { 0 };
+        self.put_reserve() + AHEAD + written
+    }
+
     pub(super) fn wants_segment(&self) -> bool {
         let is_due = self.now_ms >= self.retry_at_ms && self.preparing.is_none();
-        let written = if self.settings.mode == Mode::Safe { WRITTEN_AHEAD } else { 0 };
-        let wanted = self.put_reserve() + AHEAD + written;
-        let is_wanted = self.free.len() < wanted && self.segments_left() > 0;
+        let is_wanted = self.free.len() < self.wanted_free() && self.segments_left() > 0;
         is_wanted && is_due && !self.is_stopping && !self.is_read_only()
     }
 

@@ -19,10 +19,10 @@ const READ_BYTES: u64 = 256 << 10;
 /// Records that are read at once.
 const READ_RECORDS: usize = 512;
 
-/// Records of a footer that are looked up in one turn: some 20 us.
+/// Records of a footer that are looked up in one turn: some 10 us.
 pub(super) const TURN_ENTRIES: usize = if cfg!(test) { 4 } else { 64 };
 
-/// Records that are copied in one turn, and bytes of them: 20 to 40 us, in which nobody else has
+/// Records that are copied in one turn, and bytes of them: 10 to 20 us, in which nobody else has
 /// the log. For each, memory is waited for several times, and checksums are made of its bytes.
 const TURN_RECORDS: usize = if cfg!(test) { 4 } else { 16 };
 const TURN_BYTES: u64 = 64 << 10;
