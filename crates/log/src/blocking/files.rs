@@ -32,7 +32,8 @@ use crate::{
 /// The most files that are kept open: half of the 1,024 that a process may have by default.
 const OPEN_FILES_MAX: usize = 512;
 
-/// Calls for one read: a file system that stops short each time gets further each time.
+/// Calls in a row for one read that get no block further: a file system may stop short each time,
+/// but within a block not again and again.
 const READS_MAX: usize = 64;
 
 /// The directories of a log, locked, and their files.
@@ -307,13 +308,14 @@ fn read_on(
     block_bytes: usize,
     mut read: impl FnMut(&mut [u8], usize) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
-    let mut have = 0;
-    for _ in 0..READS_MAX {
+    let (mut have, mut in_vain) = (0, 0);
+    while in_vain < READS_MAX {
         let from = have - have % block_bytes;
         let end = from + read(&mut place[from..], from)?;
         if end == place.len() || end == have {
             return Ok(end);
         }
+        in_vain = if end - end % block_bytes > from { 0 } else { in_vain + 1 };
         have = have.max(end);
     }
     Err(Errno::IO)
@@ -361,9 +363,16 @@ mod tests {
     }
 
     #[test]
+    fn a_read_of_many_calls_ends_when_each_gets_further() {
+        let bytes = 512 * (READS_MAX + 10);
+        let read = read_on(&mut vec![0; bytes], 512, |_, _| Ok(512));
+        assert_eq!(read, Ok(bytes));
+    }
+
+    #[test]
     fn what_cannot_be_read_behind_a_short_read_is_an_error() {
         assert_eq!(read(&[Ok(1024), Err(Errno::IO)]), (Err(Errno::IO), vec![0, 1024]));
-        let endless = [[Ok(600)].as_slice(), &[Ok(50); READS_MAX - 1]].concat();
+        let endless = [[Ok(600)].as_slice(), &[Ok(50); READS_MAX]].concat();
         assert_eq!(read(&endless).0, Err(Errno::IO));
     }
 }
