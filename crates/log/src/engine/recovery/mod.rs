@@ -93,16 +93,17 @@ impl<K: Keys> Engine<K> {
         let saved = saved_index(&mut make, &mut source, &manifest, &found, &mut report);
         report.is_clean = saved.is_some();
         let index = saved.map_or_else(|| make.empty(&manifest), Ok)?;
+        let mut engine = Self::new(index, &opening, manifest.clone());
+        engine.check_reach()?;
         // A new log has removed nothing.
         let directories = found.manifest_bytes.map_or(0, |_| opening.directories);
         let of = (&manifest, directories);
-        let foreign = segments::remove_unlisted(&mut source, &found, of, &index, &mut report)?;
+        let foreign =
+            segments::remove_unlisted(&mut source, &found, of, &engine.index, &mut report)?;
         if found.has_index_new {
             let file = File { directory: HOME, name: FileName::IndexNew };
             source.perform(Action::Remove { file })?;
         }
-        let mut engine = Self::new(index, &opening, manifest.clone());
-        engine.check_reach()?;
         engine.may_outgrow_segment = !engine.fits_a_segment(Needed::most(&opening.settings));
         if report.is_clean {
             engine.take_clean(&found);
