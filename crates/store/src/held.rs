@@ -49,6 +49,8 @@ struct Held<V> {
 pub(crate) struct Polled<V> {
     /// What it wants to be done.
     pub(crate) plan: Option<Plan>,
+    /// There is no action, and more to do: it is to be asked again when others have had the lock.
+    pub(crate) goes_on: bool,
     /// Whether keys that are stalled should be tried: something was written again, or time has
     /// passed.
     pub(crate) tries: bool,
@@ -56,8 +58,9 @@ pub(crate) struct Polled<V> {
     pub(crate) given: Vec<Envelope<V>>,
 }
 
-/// How many records were written again, what is left to be, and how many flushes have failed.
-type Rewritten = (u64, (usize, u32));
+/// What nobody reports: how many records were written again, what is left to be, how many flushes
+/// have failed, how many moves have ended.
+type Changes = (u64, (usize, u32), u64);
 
 /// The log, and who waits for it.
 #[derive(Debug)]
@@ -78,8 +81,8 @@ pub(crate) struct Core<K, V> {
     told: Mark,
     /// A flush has failed, and not all that it has left is flushed.
     has_failed: bool,
-    /// When the keys that are stalled were tried last, and what was written again by then.
-    tried: (u64, Rewritten),
+    /// When the keys that are stalled were tried last, and what had changed by then.
+    tried: (u64, Changes),
 }
 
 impl<K: Keys, V> Core<K, V> {
@@ -93,7 +96,7 @@ impl<K: Keys, V> Core<K, V> {
             again: false,
             taken: 0,
             has_failed: false,
-            tried: (0, (0, (0, 0))),
+            tried: (0, (0, (0, 0), 0)),
         }
     }
 
@@ -181,12 +184,15 @@ impl<K: Keys, V> Core<K, V> {
     /// The next action of the log, and what else is to be done.
     pub(crate) fn poll(&mut self, unflushed: &Unflushed, now_ms: u64) -> Polled<V> {
         self.engine.tell_wall_ms(now_ms);
-        let plan = self.engine.poll(now_ms);
-        let is_due = self.again || self.tried != (now_ms, self.rewritten());
+        let before = self.engine.unreported();
+        let engine = &mut self.engine;
+        let plan = engine.poll_records(now_ms).or_else(|| engine.poll_upkeep(now_ms));
+        let goes_on = plan.is_none() && engine.unreported() != before;
+        let is_due = self.again || self.tried != (now_ms, self.changes());
         let tries = is_due && !self.is_trying && !self.stalled.is_empty();
         // What is written again after a failure, or cannot be, nobody reports.
         let given = if self.has_failed { self.settle(unflushed) } else { Vec::new() };
-        Polled { plan, tries, given }
+        Polled { plan, goes_on, tries, given }
     }
 
     /// The keys that are stalled are tried now, as time has passed.
@@ -208,7 +214,7 @@ impl<K: Keys, V> Core<K, V> {
         if std::mem::replace(&mut self.is_trying, true) {
             return None;
         }
-        self.tried.1 = self.rewritten();
+        self.tried.1 = self.changes();
         Some(std::mem::take(&mut self.stalled))
     }
 
@@ -218,11 +224,12 @@ impl<K: Keys, V> Core<K, V> {
         self.is_trying = false;
         left.append(&mut self.stalled);
         self.stalled = left;
-        (self.again || self.tried.1 != self.rewritten()) && !self.stalled.is_empty()
+        (self.again || self.tried.1 != self.changes()) && !self.stalled.is_empty()
     }
 
-    fn rewritten(&self) -> Rewritten {
-        (self.engine.counts().rewritten, self.engine.setbacks())
+    fn changes(&self) -> Changes {
+        let engine = &self.engine;
+        (engine.counts().rewritten, engine.setbacks(), engine.unreported().ends)
     }
 
     /// Answers that wait.

@@ -231,9 +231,14 @@ impl<V: Send> Own<V> {
         &mut self,
         shared: &Shared<K, C>,
     ) -> (Option<Plan>, bool) {
-        let polled = shared.core().poll(&shared.unflushed, self.cache.now_ms());
-        polled.given.into_iter().for_each(|envelope| self.send(shared, envelope));
-        (polled.plan, polled.tries)
+        loop {
+            // Of moves each takes a turn of some records, and gives the lock back.
+            let polled = shared.core().poll(&shared.unflushed, self.cache.now_ms());
+            polled.given.into_iter().for_each(|envelope| self.send(shared, envelope));
+            if !polled.goes_on {
+                return (polled.plan, polled.tries);
+            }
+        }
     }
 
     fn get_slowly<K: Keys, C: Command<Verdict = V>>(
