@@ -20,6 +20,8 @@ pub(crate) struct Waiter<C> {
     pub(crate) worker: usize,
     pub(crate) caller: u64,
     pub(crate) bytes: usize,
+    /// When it came.
+    pub(crate) asked_ms: u64,
     pub(crate) task: Task<C>,
 }
 
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_ordered_as_long_as_it_has_commands_or_no_read() {
-        let waiter = |task| Waiter { worker: 0, caller: 0, bytes: 0, task };
+        let waiter = |task| Waiter { worker: 0, caller: 0, bytes: 0, asked_ms: 0, task };
         let mut place = Place::<u8>::default();
         let id = place.begin(b"k", None, waiter(Task::Command(1)));
         assert!(place.ordered(b"k").is_some() && place.ordered(b"other").is_none());

@@ -178,3 +178,19 @@ fn what_has_stalled_is_tried_in_time() {
     plans.into_iter().for_each(|plan| table.perform(0, plan));
     assert_eq!(table.value(b"k"), Some(b"v".to_vec()));
 }
+
+#[test]
+fn what_expires_when_it_was_overtaken_is_told_to_who_asked_before() {
+    let mut table = Table::new();
+    assert_eq!(table.ask(0, 1, b"k", Ask::Set(b"old", START_MS + 10)), Asked::Later);
+    table.run();
+    table.evict(b"k");
+    assert!(matches!(table.get(1, 2, b"k").0, Got::Later));
+    table.clock.advance_ms(20);
+    assert!(matches!(table.get(1, 3, b"k").0, Got::Later), "it shares the read");
+    let plan = table.next_read(1);
+    assert_eq!(table.ask(0, 4, b"k", Ask::Set(b"new", 0)), Asked::Later);
+    table.perform(1, plan);
+    // In its time the key was there, and was overwritten later.
+    assert_eq!(table.answers(1), [(2, Some(b"old".to_vec())), (3, None)]);
+}

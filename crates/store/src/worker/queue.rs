@@ -50,16 +50,18 @@ impl<V: Send> Own<V> {
             record
         });
         let Some(pending) = place.take(id) else { return };
+        let leads = shared.core().engine.leads_to(&reading);
         let known = match record {
             Err(error) => {
                 self.figures.reads_failed += 1;
                 Known::Failed(error)
             }
-            Ok(meta) if has_expired(&meta, self.cache.now_ms()) => Known::Absent(Wait::Nothing),
+            Ok(meta) if leads && has_expired(&meta, self.cache.now_ms()) => {
+                Known::Absent(Wait::Nothing)
+            }
             Ok(meta) => Known::Present(meta, Wait::Nothing),
         };
         let name = self.cache.key(&pending.key);
-        let leads = shared.core().engine.leads_to(&reading);
         if let Known::Present(meta, _) = &known {
             // What waits in order would be overtaken by a hit.
             let may_fill = leads && place.ordered(&pending.key).is_none();
@@ -152,7 +154,7 @@ impl<V: Send> Own<V> {
                 (known, shown, is_known_now) = (Known::Nothing, None, true);
             }
             let shown_before = shown.clone();
-            let attempt = self.attempt_task(shared, name, &waiter.task, &mut known, &mut shown);
+            let attempt = self.attempt_task(shared, name, &waiter, &mut known, &mut shown);
             match attempt {
                 Attempt::Done { answer, wait, has_changed } => {
                     if has_changed {
@@ -194,11 +196,12 @@ impl<V: Send> Own<V> {
         &mut self,
         shared: &Shared<K, C>,
         name: Key<'_>,
-        task: &Task<C>,
+        waiter: &Waiter<C>,
         known: &mut Known,
         shown: &mut Option<Arc<[u8]>>,
     ) -> Attempt<V> {
         let done = |answer, wait| Attempt::Done { answer, wait, has_changed: false };
+        let task = &waiter.task;
         if matches!((task, &*known), (Task::Get, Known::Nothing)) {
             *shown = None;
             *known = match self.look(shared, name, Needs::Value) {
@@ -223,6 +226,10 @@ impl<V: Send> Own<V> {
                 self.attempt(shared, name, command, known)
             }
             (Task::Get, Known::Absent(wait)) => done(Answer::Miss, *wait),
+            // What has expired after it was overtaken was there until then.
+            (Task::Get, Known::Present(meta, wait)) if has_expired(meta, waiter.asked_ms) => {
+                done(Answer::Miss, *wait)
+            }
             (Task::Get, Known::Present(meta, wait)) => {
                 let value = shown.get_or_insert_with(|| self.value.as_slice().into());
                 let found = Found { meta: *meta, value: Arc::clone(value) };

@@ -24,7 +24,7 @@ impl<V: Send> Own<V> {
 
     /// Somebody of this worker who will wait, and hold so many bytes.
     pub(super) fn waiter<C>(&self, caller: u64, bytes: usize, task: Task<C>) -> Waiter<C> {
-        Waiter { worker: self.number, caller, bytes, task }
+        Waiter { worker: self.number, caller, bytes, asked_ms: self.cache.now_ms(), task }
     }
 
     /// Whether somebody may go behind those who wait for a key, and goes. `value_bytes`: what the
