@@ -16,6 +16,7 @@ pub mod config;
 mod cpus;
 mod datagrams;
 mod descriptors;
+mod durable;
 mod error;
 mod housekeeping;
 mod io;
