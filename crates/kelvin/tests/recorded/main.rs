@@ -30,15 +30,16 @@ const WORKERS: usize = 16;
 const SEGMENT: &str = "1MiB";
 /// What a durable table does not answer as memcached does: the script, the lines of its bursts
 /// (none: it is not played), and why.
-const ASIDE: [(&str, &[usize], &str); 10] = [
+const ASIDE: [(&str, &[usize], &str); 11] = [
     ("admin", &[], "dumps"),
     ("arithmetic", &[101], "a number in a value of more than 20 bytes is not filled up"),
     ("flush", &[], "flush_all"),
     ("last_access", &[], "seconds since the last access"),
+    ("meta_base64", &[30], "whether a record was read before"),
     ("meta_debug", &[3], "whether a record was read before"),
     ("meta_dogpile", &[15], "whether a record was read before"),
     ("meta_dogpile", &[190], "its tokens are greater than those that the script takes for old"),
-    ("meta_get", &[41, 74, 81, 179], "whether a record was read before"),
+    ("meta_get", &[9, 41, 74, 78, 81, 179], "whether a record was read before"),
     ("stats", &[], "flush_all"),
     ("values", &[], "values above 256 KiB"),
 ];
