@@ -26,7 +26,5 @@ pub mod keys;
 pub mod plan;
 pub mod position;
 
-pub use blocking::{
-    Compacting, Files, Log, Options, Order, Records, Shown, failure, forget_unflushed, open, random,
-};
+pub use blocking::{Compacting, Log, Options, Order, Records, Shown, random};
 pub use format::cursor::Cursor;

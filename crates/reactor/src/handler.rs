@@ -87,17 +87,6 @@ pub trait Handler {
         let _ = control;
     }
 
-    /// When [`Handler::woken`] is to be called at the latest, on the loop's clock; asked each turn.
-    /// A time that has passed is at once, in the next turn and in every turn until it changes.
-    fn wake_at_ms(&self) -> u64 {
-        u64::MAX
-    }
-
-    /// The time that [`Handler::wake_at_ms`] has named has come.
-    fn woken(&mut self, control: &mut Control<Self::Session>) {
-        let _ = control;
-    }
-
     /// A connection is about to be closed for want of memory or of sense: the last chance to tell
     /// the peer.
     fn refused(

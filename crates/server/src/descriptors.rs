@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{config::Config, durable::carriage::FILES_KEPT_MAX};
+use crate::config::Config;
 
 /// Descriptors beside connections, for each data thread: an epoll and an eventfd.
 const PER_THREAD: usize = 2;
@@ -11,16 +11,11 @@ const PER_THREAD: usize = 2;
 /// that are about to be turned away.
 const REST: usize = 128;
 
-/// Descriptors of a log: as many as it keeps open.
-const LOG_FILES: usize = 512;
-
 /// Raises the limit on descriptors to what `config` needs: the soft one as far as the hard one
 /// allows, and the hard one, too, for who may, so call it before privileges are given up. When that
 /// does not suffice, accepting pauses at the limit.
 pub fn provide_for(config: &Config) {
-    let files =
-        if config.data_dir.is_some() { LOG_FILES + config.threads() * FILES_KEPT_MAX } else { 0 };
-    let needed = (config.max_connections + config.threads() * PER_THREAD + REST + files) as u64;
+    let needed = (config.max_connections + config.threads() * PER_THREAD + REST) as u64;
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
     if current >= needed {

@@ -91,33 +91,6 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// The directory of a durable table cannot be made.
-    #[error("cannot make the directory {path}", path = path.display())]
-    DataDir {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The log of a durable table cannot be opened or stopped.
-    #[error("{doing} in {path}", path = path.display())]
-    Log {
-        /// What was tried.
-        doing: &'static str,
-        /// Its directory.
-        path: PathBuf,
-        /// What is wrong.
-        source: log::error::Error,
-    },
-    /// The log in a directory is one that cannot be served.
-    #[error(
-        "the log in {path} has integers for keys: this server serves strings",
-        path = path.display()
-    )]
-    LogOfIntegers {
-        /// Its directory.
-        path: PathBuf,
-    },
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {what}")]
     Listen {

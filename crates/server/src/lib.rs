@@ -16,7 +16,6 @@ pub mod config;
 mod cpus;
 mod datagrams;
 mod descriptors;
-mod durable;
 mod error;
 mod housekeeping;
 mod io;

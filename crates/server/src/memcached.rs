@@ -35,7 +35,6 @@ mod context;
 mod deadline;
 mod dialect;
 mod dump;
-pub(crate) mod durable;
 mod execute;
 mod group;
 mod large;

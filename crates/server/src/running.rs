@@ -8,7 +8,6 @@
 
 mod door;
 mod settings;
-mod table;
 
 use std::{
     net::SocketAddr,
@@ -35,9 +34,7 @@ use crate::{
     config::{Budget, Config},
     cpus,
     datagrams::{self, DatagramSocket, Datagrams},
-    descriptors,
-    durable::{Durable, keeper::Errands, peers::Peers},
-    housekeeping, io,
+    descriptors, housekeeping, io,
     listener::Listener,
     memcached::{Access, Control},
     memory,
@@ -51,9 +48,9 @@ use crate::{
 use door::Door;
 use settings::settings;
 
-/// Orders that may wait for a data thread beside new connections: a drain, a stop, a call of
-/// another thread, and one to wake each watcher.
-const ORDERS_BESIDE_CONNECTIONS: usize = 3 + WATCHERS_MAX;
+/// Orders that may wait for a data thread beside new connections: a drain, a stop, and one to wake
+/// each watcher.
+const ORDERS_BESIDE_CONNECTIONS: usize = 2 + WATCHERS_MAX;
 
 /// Requests to stop that may wait: a first and a second signal, the end of a thread, and a
 /// client's command. More of them say nothing new and are dropped.
@@ -111,10 +108,6 @@ pub struct Running {
     ends: Arc<AtomicBool>,
     /// Where records go at the end, and where they are until then.
     keeps: Option<(PathBuf, Cache)>,
-    /// The durable table, if there is one, and its thread, which ends when nobody has errands for
-    /// it.
-    durable: Option<Durable>,
-    keeper: Option<(Errands, Thread)>,
 }
 
 impl Running {
@@ -135,7 +128,7 @@ impl Running {
     pub fn start_unless(
         config: &Config,
         clock: &Clock,
-        mut stops: impl FnMut() -> bool,
+        stops: impl FnMut() -> bool,
     ) -> Result<Option<Self>, Error> {
         let threads = config.threads();
         let budget = Budget::new(config, threads)?;
@@ -147,27 +140,24 @@ impl Running {
         let cache = memory::cache(config, &budget, threads, clock)?;
         // Whoever cannot listen must not use the file up; clients wait as long as it is read.
         if let Some(path) = &config.restart_file
-            && restart::load(path, &cache, config.cas_tokens, &mut stops)? == Loading::Stopped
+            && restart::load(path, &cache, config.cas_tokens, stops)? == Loading::Stopped
         {
             tracing::info!("stopped");
             return Ok(None);
-        }
-        let durable = table::open(config, &cache, threads, clock)?;
-        if let Some(durable) = &durable
-            && stops()
-        {
-            tracing::info!("stopped");
-            return durable.close().map(|()| None);
         }
         let udp_addresses: Vec<_> = sockets.iter().map(DatagramSocket::address).collect();
         let mut settings = settings(config, &listeners, &budget, threads);
         settings.exposed |= sockets.iter().any(DatagramSocket::is_exposed);
         settings.udp_port = udp_addresses.first().map_or(0, SocketAddr::port);
         let stats = ServerStats::new(settings, clock.clone());
-        if let Some(durable) = &durable {
-            stats.set_table(durable.report());
-        }
-        announce(config, &budget, threads);
+        tracing::info!(
+            memory = %config.memory,
+            records = %ByteSize(budget.record_bytes),
+            buffers = %ByteSize(budget.buffer_bytes),
+            connections = %ByteSize(budget.connection_bytes),
+            threads,
+            "starting"
+        );
         let is_open = users.is_none();
         let doors: Vec<_> = listeners.iter().map(|listener| Door::of(listener, is_open)).collect();
         let (sender, stops) = mpsc::sync_channel(STOPS_WAITING_MAX);
@@ -185,8 +175,6 @@ impl Running {
             housekeeping: None,
             ends: Arc::default(),
             keeps: config.restart_file.clone().map(|path| (path, cache.clone())),
-            durable,
-            keeper: None,
         };
         let started = running
             .start_threads(config, &cache, &budget, threads, listeners)
@@ -196,19 +184,16 @@ impl Running {
                 doors.iter().for_each(Door::announce);
                 Ok(Some(running))
             }
-            Err(error) => running.give_up(error),
+            Err(error) => {
+                // What was read is not in the file any more.
+                let keeps = running.keeps.take();
+                let ended = running.end(Stop::Now);
+                if let Some((path, cache)) = keeps {
+                    restart::save(&path, &cache, claim(&path)?)?;
+                }
+                ended.and(Err(error))
+            }
         }
-    }
-
-    /// Ends what has been started, because of an error.
-    fn give_up(mut self, error: Error) -> Result<Option<Self>, Error> {
-        // What was read is not in the file any more.
-        let keeps = self.keeps.take();
-        let ended = self.end(Stop::Now);
-        if let Some((path, cache)) = keeps {
-            restart::save(&path, &cache, claim(&path)?)?;
-        }
-        ended.and(Err(error))
     }
 
     fn start_threads(
@@ -221,16 +206,11 @@ impl Running {
     ) -> Result<(), Error> {
         let unix_only = listeners.iter().all(|listener| listener.address().is_none());
         let mut recipients = Vec::new();
-        let boxes = (0..threads).map(|number| {
-            let limit = config.max_connections + ORDERS_BESIDE_CONNECTIONS;
-            let thread = format!("data-{number}");
-            mailbox(limit).map_err(|source| Error::Loop { thread, source })
-        });
-        let boxes = boxes.collect::<Result<Vec<_>, Error>>()?;
-        let peers = Peers::new(boxes.iter().map(|(orders, _)| orders.clone()));
-        self.start_keeper(&peers, threads)?;
-        for (number, (orders, inbox)) in boxes.into_iter().enumerate() {
+        for number in 0..threads {
             let name = format!("data-{number}");
+            let limit = config.max_connections + ORDERS_BESIDE_CONNECTIONS;
+            let (orders, inbox) =
+                mailbox(limit).map_err(|source| Error::Loop { thread: name.clone(), source })?;
             let load = Arc::new(Load::default());
             let thread = DataThread {
                 name: name.clone(),
@@ -247,7 +227,6 @@ impl Running {
                 idle_timeout_ms: config.idle_timeout.0,
                 io: io::Wish { mode: config.io, unix_only },
                 spin: config.spin.0,
-                seat: self.seat(number, &peers),
             };
             let handle = self.spawn(&name, |ready| thread.run(ready))?;
             self.data.push((orders.clone(), handle));
@@ -391,7 +370,6 @@ impl Running {
             drop(stop);
             outcome = outcome.and(join(handle));
         }
-        outcome = outcome.and(self.close_table());
         if let Some(((path, cache), claim)) = keeps.zip(claim) {
             let saved = claim.and_then(|claim| restart::save(&path, &cache, claim));
             outcome = outcome.and(saved);
@@ -440,18 +418,6 @@ impl Drop for LastWill {
     fn drop(&mut self) {
         self.0.stop(Stop::ThreadEnded);
     }
-}
-
-/// Says how memory is divided.
-fn announce(config: &Config, budget: &Budget, threads: usize) {
-    tracing::info!(
-        memory = %config.memory,
-        records = %ByteSize(budget.record_bytes),
-        buffers = %ByteSize(budget.buffer_bytes),
-        connections = %ByteSize(budget.connection_bytes),
-        threads,
-        "starting"
-    );
 }
 
 /// The right to write the restart file.

@@ -54,13 +54,6 @@ pub struct ServerStats {
     own_names: AtomicBool,
     sizes: AtomicBool,
     io: Mutex<Vec<IoChoice>>,
-    table: Mutex<Option<Arc<dyn TableReport>>>,
-}
-
-/// What is told of a durable table: names and values.
-pub trait TableReport: std::fmt::Debug + Send + Sync {
-    /// As of now.
-    fn lines(&self) -> Vec<(&'static str, String)>;
 }
 
 impl ServerStats {
@@ -87,7 +80,6 @@ impl ServerStats {
             own_names: AtomicBool::new(true),
             sizes: AtomicBool::new(false),
             io: Mutex::default(),
-            table: Mutex::default(),
         })
     }
 
@@ -235,18 +227,6 @@ impl ServerStats {
     #[must_use]
     pub fn io(&self) -> Vec<IoChoice> {
         lock(&self.io).clone()
-    }
-
-    /// Has reports tell of a durable table, too.
-    pub fn set_table(&self, table: Arc<dyn TableReport>) {
-        *lock(&self.table) = Some(table);
-    }
-
-    /// What is told of a durable table, if there is one.
-    #[must_use]
-    pub fn table(&self) -> Vec<(&'static str, String)> {
-        let table = lock(&self.table).clone();
-        table.map_or_else(Vec::new, |table| table.lines())
     }
 
     /// Counts by key prefix.

@@ -36,24 +36,12 @@ impl<R> Slots<R> {
     /// Takes the next slot. `None` when no more may be taken before some replies have left: then no
     /// more is to be read from the connection.
     pub fn take(&mut self) -> Option<SlotId> {
-        if !self.has_room() {
+        if self.slots.len() >= SLOTS_MAX || self.bytes >= REPLY_BYTES_MAX {
             return None;
         }
         let id = SlotId(self.first + self.slots.len() as u64);
         self.slots.push_back(Slot { reply: None, bytes: 0 });
         Some(id)
-    }
-
-    /// Whether another slot may be taken.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.slots.len() < SLOTS_MAX && self.bytes < REPLY_BYTES_MAX
-    }
-
-    /// Whether the reply in front is there.
-    #[must_use]
-    pub fn is_due(&self) -> bool {
-        self.slots.front().is_some_and(|slot| slot.reply.is_some())
     }
 
     /// Whether a reply can be sent without a slot: none is taken.
@@ -103,10 +91,8 @@ mod tests {
         let ids: Vec<SlotId> = (0..4).filter_map(|_| slots.take()).collect();
         slots.fill(ids[2], 'c', 1);
         slots.fill(ids[1], 'b', 1);
-        assert!(!slots.is_due());
         assert_eq!(slots.send_next(), None, "a reply overtakes the one before it");
         slots.fill(ids[0], 'a', 1);
-        assert!(slots.is_due());
         let sent: Vec<char> =
             std::iter::from_fn(|| slots.send_next()).map(|(_, reply)| reply).collect();
         assert_eq!(sent, ['a', 'b', 'c']);
@@ -120,7 +106,7 @@ mod tests {
     fn so_many_are_taken_and_so_many_bytes() {
         let mut slots = Slots::default();
         let ids: Vec<SlotId> = std::iter::from_fn(|| slots.take()).collect();
-        assert_eq!((ids.len(), slots.has_room()), (SLOTS_MAX, false));
+        assert_eq!(ids.len(), SLOTS_MAX);
         slots.fill(ids[0], (), REPLY_BYTES_MAX);
         slots.fill(ids[1], (), 1);
         assert!(slots.send_next().is_some());

@@ -9,7 +9,6 @@
 
 pub(crate) mod binary;
 pub(crate) mod conn;
-pub(crate) mod log_directory;
 pub(crate) mod reply;
 pub(crate) mod rng;
 pub(crate) mod server;

@@ -12,10 +12,7 @@ mod player;
 mod recording;
 mod script;
 
-use harness::{
-    log_directory::{Directory, make_log},
-    server::{Io, Server},
-};
+use harness::server::{Io, Server};
 use player::Way;
 use recording::Recording;
 use script::Script;
@@ -25,24 +22,6 @@ use std::sync::Mutex;
 const ATTEMPTS: usize = 4;
 /// Scripts that run at the same time; most of them wait for seconds to pass.
 const WORKERS: usize = 16;
-
-/// Segments of the logs of durable tables, which have seven of them when they are new.
-const SEGMENT: &str = "1MiB";
-/// What a durable table does not answer as memcached does: the script, the lines of its bursts
-/// (none: it is not played), and why.
-const ASIDE: [(&str, &[usize], &str); 11] = [
-    ("admin", &[], "dumps"),
-    ("arithmetic", &[101], "a number in a value of more than 20 bytes is not filled up"),
-    ("flush", &[], "flush_all"),
-    ("last_access", &[], "seconds since the last access"),
-    ("meta_base64", &[30], "whether a record was read before"),
-    ("meta_debug", &[3], "whether a record was read before"),
-    ("meta_dogpile", &[15], "whether a record was read before"),
-    ("meta_dogpile", &[190], "its tokens are greater than those that the script takes for old"),
-    ("meta_get", &[9, 41, 74, 78, 81, 179], "whether a record was read before"),
-    ("stats", &[], "flush_all"),
-    ("values", &[], "values above 256 KiB"),
-];
 
 /// Runs `work` for each task, several at a time.
 fn for_each<T: Send>(tasks: impl IntoIterator<Item = T>, work: impl Fn(&T) + Sync) {
@@ -62,14 +41,8 @@ fn for_each<T: Send>(tasks: impl IntoIterator<Item = T>, work: impl Fn(&T) + Syn
 
 /// Replays every script in every way.
 fn replay_all(ways: &[Way]) {
-    replay_those(|_| true, ways);
-}
-
-/// Replays some scripts in every way.
-fn replay_those(is_played: impl Fn(&Script) -> bool, ways: &[Way]) {
     let failures = Mutex::new(Vec::new());
-    let mut scripts = Script::all();
-    scripts.retain(is_played);
+    let scripts = Script::all();
     let tasks = scripts.iter().flat_map(|script| ways.iter().map(move |way| (script, *way)));
     for_each(tasks, |(script, way)| {
         let problems = replay(script, *way);
@@ -89,19 +62,8 @@ fn replay(script: &Script, way: Way) -> Vec<String> {
     assert_eq!(bursts, recorded.replies.len(), "record {} again", script.name);
     let mut problems = Vec::new();
     for _ in 0..if script.counts_seconds { ATTEMPTS } else { 1 } {
-        let directory = way.durable.then(|| {
-            let directory = Directory::new();
-            make_log(directory.path(), SEGMENT);
-            directory
-        });
-        let server = match &directory {
-            Some(directory) => directory.serve(way.io, &[]),
-            None => Server::kelvin(way.io, &[]),
-        };
+        let server = Server::kelvin(way.io, &[]);
         problems = player::replay(script, &recorded, &server, way);
-        if way.durable {
-            problems.retain(|problem| !is_aside(&script.name, problem));
-        }
         if problems.is_empty() {
             break;
         }
@@ -109,37 +71,15 @@ fn replay(script: &Script, way: Way) -> Vec<String> {
     problems
 }
 
-/// Whether a durable table may answer so.
-fn is_aside(script: &str, problem: &str) -> bool {
-    let lines = ASIDE.iter().filter(|(name, ..)| *name == script).flat_map(|(_, lines, _)| *lines);
-    lines.map(|line| format!("line {line}: ")).any(|start| problem.starts_with(&start))
-}
-
 #[test]
 fn replies_are_memcacheds() {
-    replay_all(&Io::BOTH.map(|io| Way { io, unix: false, durable: false, cut_seed: None }));
-}
-
-/// The same from a durable table with little memory, but for what `docs/memcached.md` says of it.
-#[test]
-fn replies_from_a_durable_table_are_memcacheds() {
-    if harness::under_test().is_some() {
-        return;
-    }
-    let names: Vec<String> = Script::all().into_iter().map(|script| script.name).collect();
-    let unknown = ASIDE.iter().find(|(name, ..)| !names.iter().any(|known| known == name));
-    assert_eq!(unknown, None, "there is no such script");
-    let ways = Io::BOTH.map(|io| Way { io, unix: false, durable: true, cut_seed: Some(9) });
-    let is_played = |script: &Script| {
-        !ASIDE.iter().any(|(name, lines, _)| *name == script.name && lines.is_empty())
-    };
-    replay_those(is_played, &ways);
+    replay_all(&Io::BOTH.map(|io| Way { io, unix: false, cut_seed: None }));
 }
 
 #[test]
 fn replies_are_memcacheds_however_packets_are_cut() {
     let ways = Io::BOTH.into_iter().flat_map(|io| [true, false].map(|unix| (io, unix)));
-    let cut = |(seed, (io, unix))| Way { io, unix, durable: false, cut_seed: Some(seed) };
+    let cut = |(seed, (io, unix))| Way { io, unix, cut_seed: Some(seed) };
     replay_all(&(1..).zip(ways).map(cut).collect::<Vec<_>>());
 }
 

@@ -37,8 +37,6 @@ pub(crate) struct Way {
     pub(crate) io: Io,
     /// Over the Unix socket.
     pub(crate) unix: bool,
-    /// Its records are in a durable table.
-    pub(crate) durable: bool,
     /// Cuts the bursts into packets.
     pub(crate) cut_seed: Option<u64>,
 }

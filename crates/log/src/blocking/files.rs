@@ -210,7 +210,11 @@ impl Files {
 
     fn flush(&self, file: File) -> Result<(), Errno> {
         let fd = self.file(file)?;
-        fdatasync(&fd).inspect_err(|_| forget_unflushed(&fd))
+        fdatasync(&fd).inspect_err(|_| {
+            // Pages that the kernel now takes for clean, and never wrote, must not be read from
+            // the page cache by who opens the log next. What was not dropped is a second failure.
+            let _ = fadvise(&fd, 0, None, Advice::DontNeed);
+        })
     }
 
     pub(super) fn list(&self, directory: DirectoryId) -> Result<Vec<Found>, Errno> {
@@ -235,21 +239,6 @@ impl Files {
 
     pub(super) fn directory(&self, id: DirectoryId) -> Result<&OwnedFd, Errno> {
         self.directories.get(usize::from(id.0)).map(|(_, fd)| fd).ok_or(Errno::NOENT)
-    }
-
-    /// An open file, for who reads and writes it by himself. Whoever keeps it asks again before the
-    /// next use: of a file that was removed, or has got another name, there is another one.
-    ///
-    /// # Errors
-    /// When it cannot be opened.
-    pub fn descriptor(&self, file: File) -> Result<Arc<OwnedFd>, Failure> {
-        self.file(file).map_err(failure)
-    }
-
-    /// Whether `fd` is what [`Files::descriptor`] would say, without opening anything.
-    #[must_use]
-    pub fn is_current(&self, file: File, fd: &Arc<OwnedFd>) -> bool {
-        self.files().get(&file).is_some_and(|open| Arc::ptr_eq(open, fd))
     }
 
     pub(super) fn file(&self, file: File) -> Result<Arc<OwnedFd>, Errno> {
@@ -332,20 +321,11 @@ fn read_on(
     Err(Errno::IO)
 }
 
-/// After a flush that has failed: pages that the kernel now takes for clean, and never wrote, must
-/// not be read from the page cache by who opens the log next. What was not dropped is a second
-/// failure.
-pub fn forget_unflushed(fd: &OwnedFd) {
-    let _ = fadvise(fd, 0, None, Advice::DontNeed);
-}
-
 fn failed(errno: Errno) -> Outcome {
     Outcome::Failed(failure(errno), None)
 }
 
-/// What the system says, as the log's engine is told.
-#[must_use]
-pub fn failure(errno: Errno) -> Failure {
+pub(super) fn failure(errno: Errno) -> Failure {
     match errno {
         Errno::EXIST => Failure::Exists,
         Errno::NOENT => Failure::NotFound,

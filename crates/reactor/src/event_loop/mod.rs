@@ -215,7 +215,7 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         if !self.retry.is_empty() {
             return RETRY_MS;
         }
-        let until_ms = self.tick_at_ms.min(self.wheel.due_ms()).min(self.handler.wake_at_ms());
+        let until_ms = self.tick_at_ms.min(self.wheel.due_ms());
         let until_ms = until_ms.min(self.accept_again_at_ms.unwrap_or(u64::MAX));
         until_ms.saturating_sub(self.now_ms).min(TICK_MS)
     }
@@ -280,9 +280,6 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
             self.come_due(index);
         }
         self.due = due;
-        if self.now_ms >= self.handler.wake_at_ms() {
-            self.consult(H::woken);
-        }
         if self.now_ms >= self.tick_at_ms {
             self.tick_at_ms = self.now_ms + TICK_MS;
             self.pool.trim();

@@ -3,7 +3,7 @@
 use base::size::ByteSize;
 use cache::VALUE_SIZE_MAX_LIMIT_BYTES;
 
-use super::{Budget, Config, Duration, Effective, NET_THREADS_MAX, Origin, TableKind, Threads};
+use super::{Budget, Config, Duration, Effective, NET_THREADS_MAX, Origin, Threads};
 use crate::Error;
 
 /// Most connections of a server.
@@ -63,36 +63,8 @@ impl Effective {
             let message = format!("must be 0, or at least `memory`, which is {}", config.memory);
             return Err(self.wrong("memory_max", message));
         }
-        self.check_table()?;
         let budget = Budget::new(config, config.threads())?;
         self.check_value_size_max(&budget)
-    }
-
-    fn check_table(&self) -> Result<(), Error> {
-        let config = self.config();
-        match (config.table_kind, &config.data_dir) {
-            (TableKind::Durable, None) => {
-                return Err(self.wrong("table_kind", "a durable table has a `data_dir`"));
-            }
-            (TableKind::Volatile, Some(_)) => {
-                let message = "a volatile table has no use for `data_dir`";
-                return Err(self.wrong("table_kind", message));
-            }
-            (TableKind::Auto | TableKind::Volatile, None) => return Ok(()),
-            (TableKind::Auto | TableKind::Durable, Some(_)) => {}
-        }
-        let wrongs = [
-            ("listen_udp", !config.listen_udp.is_empty(), "datagrams"),
-            ("restart_file", config.restart_file.is_some(), "a file that keeps records"),
-            ("evictions", !config.evictions, "memory that keeps all"),
-            ("cas_tokens", !config.cas_tokens, "records without tokens"),
-        ];
-        match wrongs.into_iter().find(|(_, is_wrong, _)| *is_wrong) {
-            Some((name, _, what)) => {
-                Err(self.wrong(name, format!("a durable table, as of `data_dir`, has not {what}")))
-            }
-            None => Ok(()),
-        }
     }
 
     fn check_value_size_max(&self, budget: &Budget) -> Result<(), Error> {

@@ -27,7 +27,7 @@ pub(crate) use check::VALUE_SHARE_DIVISOR;
 pub use layers::{Effective, Layer, Origin};
 pub use value::{
     Cpus, Delimiter, Duration, IoMode, ListenAddress, LogLevel, MemoryUse, Mode, Protocol,
-    Spinning, TableKind, Threads, Value, WriteMode,
+    Spinning, Threads, Value,
 };
 
 /// Port that memcached clients expect.
@@ -182,15 +182,6 @@ settings! {
     /// File that keeps records over a restart, best in memory (tmpfs); empty for none. It is
     /// written when the server ends in order, and read and removed when it starts.
     restart_file: Option<PathBuf> = None, "PATH";
-    /// Directory of a table that outlasts the server: what is acknowledged is in its log, and
-    /// memory has what is hot of it; empty for none. It is made if it is not there.
-    data_dir: Option<PathBuf> = None, "DIR";
-    /// What becomes of records: with `volatile` they are in memory only, with `durable` in
-    /// `data_dir`; `auto` is `durable` where there is a `data_dir`.
-    table_kind: TableKind = TableKind::Auto, "KIND";
-    /// When a write to a durable table is answered: with `safe` when it is on the disk, with
-    /// `async` at once; then a crash takes up to a second and 16 MiB of what was acknowledged.
-    write_mode: WriteMode = WriteMode::Safe, "MODE";
     /// How long a stop waits for clients to take their last replies.
     drain_timeout: Duration = Duration(10_000), "TIME";
     /// Whether records have the tokens that `gets` tells and `cas` compares; without, each has 0,

@@ -105,9 +105,6 @@ fn what_is_printed_has_the_same_effect() {
         ("cas-tokens", "false"),
         ("prefix-delimiter", "/"),
         ("restart-file", "/tmp/kept"),
-        ("data-dir", "/tmp/\"table\""),
-        ("table-kind", "durable"),
-        ("write-mode", "async"),
         ("drain-timeout", "1500ms"),
         ("shutdown-command", "true"),
         ("dump-commands", "false"),
@@ -115,13 +112,10 @@ fn what_is_printed_has_the_same_effect() {
         ("log", "debug"),
     ];
     assert_eq!(all.len(), SETTINGS.len(), "every setting is in the test");
-    // Users cannot log in by UDP, and a durable table has not everything.
-    let without =
-        |names: &[&str]| all.into_iter().filter(|(of, _)| !names.contains(of)).collect::<Vec<_>>();
-    let udp = without(&["users", "data-dir", "table-kind"]);
-    let users = without(&["listen-udp", "data-dir", "table-kind"]);
-    let durable = without(&["listen-udp", "restart-file", "evictions", "cas-tokens"]);
-    for given in [&udp[..], &users, &durable, &[]] {
+    // Users cannot log in by UDP.
+    let without = |name| all.into_iter().filter(|(of, _)| *of != name).collect::<Vec<_>>();
+    let (udp, users) = (without("users"), without("listen-udp"));
+    for given in [&udp[..], &users, &[]] {
         let first = effective([flags(given)]);
         let second = effective([file(&first.to_string())]);
         assert_eq!(first.config(), second.config());
@@ -131,11 +125,7 @@ fn what_is_printed_has_the_same_effect() {
     }
     let default = effective([]);
     for (name, _) in all {
-        let given = match name {
-            "listen-udp" => &udp,
-            "data-dir" | "table-kind" => &durable,
-            _ => &users,
-        };
+        let given = if name == "listen-udp" { &udp } else { &users };
         let changed = effective([flags(given)]);
         let name = name.replace('-', "_");
         let value = |effective: &Effective| {

@@ -8,16 +8,16 @@ use reactor::OUTPUT_UNIT_BYTES_MAX;
 use wire::memcached::{DumpFormat, Expiry, Request, ShutdownMode, Stats, Subject, lines};
 
 use super::{
-    context::{Context, Control},
+    context::Context,
     dump::{Dump, has_class},
     record::Replies,
     reports::{self, CLASS, List},
     watch::Watch,
 };
-use crate::stats::{ServerStats, Settings};
+use crate::stats::Settings;
 
 /// Highest level that `verbosity` sets.
-pub(super) const VERBOSITY_MAX: u32 = 2;
+const VERBOSITY_MAX: u32 = 2;
 
 /// Slab classes that memcached has unless it is told otherwise; 0 is for pages without a class.
 const SLAB_CLASSES: RangeInclusive<i32> = 0..=39;
@@ -75,10 +75,9 @@ pub(super) fn admin(context: &mut Context, request: &Request<'_>, replies: &mut 
             Err(reply) => (reply, noreply),
         },
         Request::Crawl { classes, noreply } => (crawl(context, classes), noreply),
-        Request::MemoryLimit { mebibytes, noreply } => (
-            memory_limit(&context.server, context.worker.cache(), u64::from(mebibytes) << 20),
-            noreply,
-        ),
+        Request::MemoryLimit { mebibytes, noreply } => {
+            (memory_limit(context, u64::from(mebibytes) << 20), noreply)
+        }
         Request::Tune { subject: Subject::SlabsReassign { from, to }, noreply } => {
             (reassign(&context.worker.cache().stats(), from, to), noreply)
         }
@@ -86,12 +85,10 @@ pub(super) fn admin(context: &mut Context, request: &Request<'_>, replies: &mut 
             (switch_crawler(context, on), noreply)
         }
         Request::Tune { noreply, .. } => (lines::OK, noreply),
-        Request::Shutdown { mode, noreply } => {
-            match shutdown(&context.server, &*context.control, mode) {
-                None => return Then::Finish,
-                Some(reply) => (reply, noreply),
-            }
-        }
+        Request::Shutdown { mode, noreply } => match shutdown(context, mode) {
+            None => return Then::Finish,
+            Some(reply) => (reply, noreply),
+        },
         Request::Stats(stats) => return report(context, stats, replies),
         Request::Quit => return Then::Finish,
         _ => (lines::ERROR, false),
@@ -116,25 +113,21 @@ pub(super) fn flush_all(context: &mut Context, at: Expiry) -> bool {
 }
 
 /// Changes the memory of the whole server. What buffers and connections have of it stays theirs.
-pub(super) fn memory_limit(
-    server: &ServerStats,
-    cache: &Cache,
-    memory_bytes: u64,
-) -> &'static [u8] {
-    let Settings { other_bytes, .. } = server.settings();
+fn memory_limit(context: &Context, memory_bytes: u64) -> &'static [u8] {
+    let Settings { other_bytes, .. } = context.server.settings();
     let record_bytes = memory_bytes.saturating_sub(*other_bytes);
-    let least_bytes = server.settings().record_bytes_min;
+    let least_bytes = context.server.settings().record_bytes_min;
     let (memory, records) = (ByteSize(memory_bytes), ByteSize(record_bytes));
     if record_bytes < least_bytes {
         let least = ByteSize(least_bytes);
         tracing::info!(%memory, %records, %least, "too little memory: it stays as it is");
         return lines::MEMORY_LIMIT_FAILED;
     }
-    if let Err(error) = cache.set_memory(record_bytes) {
+    if let Err(error) = context.worker.cache().set_memory(record_bytes) {
         tracing::info!(%memory, %error, "impossible memory: it stays as it is");
         return lines::MEMORY_LIMIT_FAILED;
     }
-    server.set_memory_bytes(memory_bytes);
+    context.server.set_memory_bytes(memory_bytes);
     tracing::info!(%memory, %records, "memory changed");
     lines::OK
 }
@@ -202,16 +195,12 @@ fn switch_crawler(context: &Context, on: bool) -> &'static [u8] {
 }
 
 /// Shuts the server down, or returns why not.
-pub(super) fn shutdown(
-    server: &ServerStats,
-    control: &dyn Control,
-    mode: Option<ShutdownMode>,
-) -> Option<&'static [u8]> {
-    if !server.settings().shutdown_enabled {
+fn shutdown(context: &Context, mode: Option<ShutdownMode>) -> Option<&'static [u8]> {
+    if !context.server.settings().shutdown_enabled {
         return Some(lines::SHUTDOWN_NOT_ENABLED);
     }
     let Some(mode) = mode else { return Some(lines::INVALID_SHUTDOWN_MODE) };
-    control.shutdown(mode == ShutdownMode::Graceful);
+    context.control.shutdown(mode == ShutdownMode::Graceful);
     None
 }
 

@@ -7,13 +7,6 @@ use cache::{Change, Decision, Key, Meta, Put, StoreError, Token, Upload, Value, 
 pub(super) struct Order<'k> {
     /// Where to store.
     pub(super) key: &'k Key<'k>,
-    /// When and how.
-    pub(super) terms: Terms,
-}
-
-/// What a storage command asks for, but for key and value.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
     /// When to store.
     pub(super) condition: Condition,
     /// Opaque flags of the client.
@@ -64,7 +57,7 @@ pub(super) enum Side {
 
 /// What became of a storage command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(super) enum Outcome {
     /// The value is stored.
     Stored {
         /// The record's new token.
@@ -86,41 +79,30 @@ pub(crate) enum Outcome {
 
 /// The value in the three forms that a condition may call for.
 #[derive(Clone, Copy)]
-pub(super) struct Forms<'b> {
+struct Forms<'b> {
     whole: Value<'b>,
     behind: Value<'b>,
     before: Value<'b>,
     len: u64,
 }
 
-impl<'b> Forms<'b> {
-    /// Of a value that lies in one piece.
-    pub(super) fn of(value: &'b [u8]) -> Self {
-        Self {
-            whole: Value::Bytes(value),
-            behind: Value::Append(value),
-            before: Value::Prepend(value),
-            len: value.len() as u64,
-        }
-    }
-}
-
 /// Does what `order` says with a value that lies in the input.
 pub(super) fn store(worker: &mut Worker, order: &Order<'_>, value: &[u8]) -> Outcome {
     let value_len = value.len() as u64;
-    if order.terms.condition == Condition::Always {
-        return match worker.set(*order.key, &order.terms.put(Value::Bytes(value))) {
+    if order.condition == Condition::Always {
+        return match worker.set(*order.key, &order.put(Value::Bytes(value))) {
             Ok(token) => Outcome::Stored { token, value_len },
             Err(error) => fail(worker, order, error),
         };
     }
-    let forms = Forms::of(value);
+    let forms = Forms {
+        whole: Value::Bytes(value),
+        behind: Value::Append(value),
+        before: Value::Prepend(value),
+        len: value_len,
+    };
     let mut verdict = Outcome::NotStored;
-    let result = worker.update(*order.key, |view| {
-        let (change, judged) = order.terms.decide(view.map(View::meta), forms);
-        verdict = judged;
-        change.into()
-    });
+    let result = worker.update(*order.key, |view| order.decide(view, forms, &mut verdict));
     outcome(worker, order, result, verdict)
 }
 
@@ -133,11 +115,8 @@ pub(super) fn store_upload(worker: &mut Worker, order: &Order<'_>, upload: Uploa
         len: upload.len() as u64,
     };
     let mut verdict = Outcome::NotStored;
-    let result = worker.update_uploaded(*order.key, upload, |view| {
-        let (change, judged) = order.terms.decide(view.map(View::meta), forms);
-        verdict = judged;
-        Decision::from(change)
-    });
+    let decide = |view: Option<&View<'_>>| order.decide(view, forms, &mut verdict);
+    let result = worker.update_uploaded(*order.key, upload, decide);
     outcome(worker, order, result, verdict)
 }
 
@@ -153,16 +132,14 @@ fn outcome(
             Outcome::Stored { token: token.unwrap_or(0), value_len }
         }
         (Ok(_), verdict) => verdict,
-        (Err(_), _) if matches!(order.terms.condition, Condition::Joined { .. }) => {
-            Outcome::NotStored
-        }
+        (Err(_), _) if matches!(order.condition, Condition::Joined { .. }) => Outcome::NotStored,
         (Err(error), _) => fail(worker, order, error),
     }
 }
 
 /// What becomes of `order` when its value cannot be stored.
 pub(super) fn fail(worker: &mut Worker, order: &Order<'_>, error: StoreError) -> Outcome {
-    if order.terms.removes_on_failure {
+    if order.removes_on_failure {
         worker
             .update(*order.key, |_| Change::Remove.into())
             .expect("invariant: removing needs no memory");
@@ -173,7 +150,7 @@ pub(super) fn fail(worker: &mut Worker, order: &Order<'_>, error: StoreError) ->
     }
 }
 
-impl Terms {
+impl Order<'_> {
     fn put<'b>(&self, value: Value<'b>) -> Put<'b> {
         Put {
             client_flags: self.client_flags,
@@ -183,21 +160,26 @@ impl Terms {
         }
     }
 
-    /// What becomes of the record with these fields, or of none, and how it went; the token of
-    /// what is stored is not known yet.
-    pub(super) fn decide<'b>(
+    fn decide<'b>(
         &self,
-        record: Option<Meta>,
+        view: Option<&View<'_>>,
         forms: Forms<'b>,
-    ) -> (Change<'b>, Outcome) {
+        verdict: &mut Outcome,
+    ) -> Decision<'b> {
         let put = self.put(forms.whole);
-        let judged = match record {
+        let judged = match view {
             None => self.judge_missing(put).map(|put| (put, forms.len)),
-            Some(record) => self.judge_present(&record, put, forms),
+            Some(view) => self.judge_present(&view.meta(), put, forms),
         };
         match judged {
-            Ok((put, value_len)) => (Change::Put(put), Outcome::Stored { token: 0, value_len }),
-            Err(outcome) => (Change::Keep, outcome),
+            Ok((put, value_len)) => {
+                *verdict = Outcome::Stored { token: 0, value_len };
+                Change::Put(put).into()
+            }
+            Err(outcome) => {
+                *verdict = outcome;
+                Change::Keep.into()
+            }
         }
     }
 

@@ -13,8 +13,6 @@ pub(super) fn settings(
     budget: &Budget,
     threads: usize,
 ) -> Settings {
-    // What is in memory is not all, and not for all commands.
-    let is_durable = config.data_dir.is_some();
     let first = listeners.iter().find_map(Listener::address);
     Settings {
         memory_bytes: config.memory.0,
@@ -39,13 +37,13 @@ pub(super) fn settings(
         users_path: config.users.as_ref().map(|path| path.display().to_string()),
         idle_timeout_s: config.idle_timeout.0.div_ceil(1000),
         shutdown_enabled: config.shutdown_command,
-        dumps_allowed: config.dump_commands && !is_durable,
+        dumps_allowed: config.dump_commands,
         prefix_delimiter: config.prefix_delimiter.0,
         keeps_all: !config.evictions,
         connections_wait: config.connections_wait,
         turn_commands_max: Some(config.turn_commands_max),
-        flush_refused: !config.flush_command || is_durable,
+        flush_refused: !config.flush_command,
         tokens_off: !config.cas_tokens,
-        watch_allowed: config.watch_command && !is_durable,
+        watch_allowed: config.watch_command,
     }
 }

@@ -102,39 +102,28 @@ impl<K: Keys, C: Command> Worker<K, C> {
     /// Gets a value. A hit on a record that is durable takes no lock. `caller` is under which
     /// number an answer comes that has to wait.
     pub fn get(&mut self, key: &[u8], caller: u64, out: &mut impl Output) -> Got {
-        if let Some(got) = self.get_at_once(key, out) {
-            return got;
-        }
-        let Self { shared, own } = self;
-        let name = own.cache.key(key);
-        own.get_slowly(shared, name, caller)
-    }
-
-    /// The same, if memory can answer it without a lock. For a caller who does something else with
-    /// the key then.
-    #[inline]
-    pub fn get_at_once(&mut self, key: &[u8], out: &mut impl Output) -> Option<Got> {
         let Self { shared, own } = self;
         if !(1..=KEY_LEN_MAX).contains(&key.len()) {
-            return Some(Got::Failed(Error::KeyBytes { got: key.len() }));
+            return Got::Failed(Error::KeyBytes { got: key.len() });
         }
         let name = own.cache.key(key);
         // Before the look: what has stalled may be done right after it.
         let is_stalled = shared.unflushed.is_stalled();
         let got = match own.cache.get(name, out) {
-            Get::Hit(meta) => Got::Hit(meta),
-            Get::Large(pinned) => Got::Large(pinned),
-            Get::Busy => return Some(Got::Busy),
+            Get::Hit(meta) => Some(Got::Hit(meta)),
+            Get::Large(pinned) => Some(Got::Large(pinned)),
+            Get::Busy => return Got::Busy,
             // What is dead in memory is as dead in the log.
-            Get::Miss => {
-                own.cache.take_dead().filter(|it| *it == Dead::Expired).map(|_| Got::Miss)?
-            }
+            Get::Miss => own.cache.take_dead().filter(|it| *it == Dead::Expired).map(|_| Got::Miss),
         };
-        if is_stalled || !shared.unflushed.may_tell(name.hash()) {
-            return None;
+        if let Some(got) = got
+            && !is_stalled
+            && shared.unflushed.may_tell(name.hash())
+        {
+            own.figures.hits += 1;
+            return got;
         }
-        own.figures.hits += 1;
-        Some(got)
+        own.get_slowly(shared, name, caller)
     }
 
     /// Carries out a command. `own` makes one that can be kept, should it have to wait for a record

@@ -246,29 +246,6 @@ fn a_refused_socket_gives_its_session_back() {
 }
 
 #[test]
-fn a_handler_is_woken_when_it_has_said_and_whom_it_rouses_is_served_in_that_turn() {
-    let mut stage = Stage::new(1 << 20);
-    let conn = stage.open(1);
-    stage.event_loop.handler.bursts.clear();
-    let at_ms = stage.clock.now_ms() + 7;
-    stage.event_loop.handler.wake_at_ms = Some(at_ms);
-    stage.event_loop.handler.to_rouse.push(conn);
-    stage.turn();
-    assert_eq!(stage.last_timeout_ms(), 7);
-    assert_eq!(stage.event_loop.handler.bursts, [0; 0], "it is too early");
-    stage.clock.advance_ms(7);
-    stage.turn();
-    assert_eq!(stage.event_loop.handler.wake_at_ms, None);
-    assert_eq!(stage.event_loop.handler.bursts, [1]);
-    // A time that has passed is at once.
-    stage.event_loop.handler.wake_at_ms = Some(0);
-    stage.turn();
-    assert_eq!(stage.last_timeout_ms(), 0);
-    stage.turn();
-    assert!(stage.last_timeout_ms() > 0, "it wants nothing more");
-}
-
-#[test]
 fn ticks_come_once_a_second_and_sleeping_is_announced() {
     let mut stage = Stage::new(1 << 20);
     for _ in 0..10 {

@@ -4,11 +4,7 @@ use wire::memcached::binary::{Frame, Status};
 
 use super::replies::{put_status, put_value};
 use crate::{
-    memcached::{
-        dialect::{Access, Standing},
-        record::Sink,
-    },
-    stats::Counters,
+    memcached::{context::Context, dialect::Standing, record::Replies},
     users,
 };
 
@@ -20,13 +16,13 @@ const AUTHENTICATED: &[u8] = b"Authenticated";
 
 /// A request to log in.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memcached) struct Login<'i> {
+pub(super) struct Login<'i> {
     /// By which mechanism.
-    pub(in crate::memcached) mechanism: &'i [u8],
+    pub(super) mechanism: &'i [u8],
     /// What it needs.
-    pub(in crate::memcached) message: &'i [u8],
+    pub(super) message: &'i [u8],
     /// Whether it is the first of a login.
-    pub(in crate::memcached) begins: bool,
+    pub(super) begins: bool,
 }
 
 /// Whether a client that has not logged in may send this: what it needs to do so, and the version.
@@ -35,18 +31,18 @@ pub(in crate::memcached) fn is_open_to_strangers(opcode: u8) -> bool {
 }
 
 /// Answers anything else, after which the connection is closed.
-pub(in crate::memcached) fn refuse_stranger(frame: Frame, replies: &mut impl Sink) {
+pub(in crate::memcached) fn refuse_stranger(frame: Frame, replies: &mut Replies) {
     put_status(frame, Status::Unauthenticated, false, replies);
 }
 
 /// Lists the mechanisms. Who asks has to log in, again if need be.
-pub(in crate::memcached) fn mechanisms(
-    access: &Access,
+pub(super) fn mechanisms(
+    context: &Context,
     standing: &mut Standing,
     frame: Frame,
-    replies: &mut impl Sink,
+    replies: &mut Replies,
 ) {
-    if access.users.is_none() {
+    if context.access.users.is_none() {
         return put_status(frame, Status::UnknownCommand, false, replies);
     }
     // A login that has begun may go on.
@@ -57,14 +53,14 @@ pub(in crate::memcached) fn mechanisms(
 }
 
 /// Logs a client in, or not.
-pub(in crate::memcached) fn log_in(
-    (access, counters): (&Access, &Counters),
+pub(super) fn log_in(
+    context: &Context,
     standing: &mut Standing,
     login: &Login<'_>,
     frame: Frame,
-    replies: &mut impl Sink,
+    replies: &mut Replies,
 ) {
-    let Some(users) = &access.users else {
+    let Some(users) = &context.access.users else {
         return put_status(frame, Status::UnknownCommand, false, replies);
     };
     let may = match login.begins {
@@ -80,12 +76,12 @@ pub(in crate::memcached) fn log_in(
     let admitted = may
         && plain(login.message)
             .is_some_and(|(user, password)| users.admits(user, password, users::Login::Sasl));
-    counters.auth_cmds.add(1);
+    context.counters.auth_cmds.add(1);
     if admitted {
         *standing = Standing::Known;
         put_value(frame, Status::Ok, AUTHENTICATED, replies);
     } else {
-        counters.auth_errors.add(1);
+        context.counters.auth_errors.add(1);
         put_status(frame, Status::Unauthenticated, false, replies);
     }
 }

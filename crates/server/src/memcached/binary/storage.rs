@@ -1,27 +1,25 @@
 //! The commands that bring a value.
 
-use wire::memcached::{
-    Expiry,
-    binary::{Head, Status, Store, Verb},
-};
+use cache::Key;
+use wire::memcached::binary::{Head, Status, Store, Verb};
 
 use super::replies::{put, put_status, put_value};
 use crate::memcached::{
-    record::Sink,
-    storage::{Condition, Outcome, Side, Terms},
-    tokens::Tokens,
+    context::Context,
+    record::Replies,
+    storage::{Condition, Order, Outcome, Side},
 };
 
 /// What a client hears whose value has no room.
 const NO_MEMORY_STORING: &[u8] = b"Out of memory allocating item";
 
 /// What a command asks for.
-pub(in crate::memcached) fn terms(
-    tokens: Tokens,
-    deadline_ms: impl Fn(Expiry) -> u64,
+pub(in crate::memcached) fn order<'k>(
+    context: &Context,
+    key: &'k Key<'k>,
     command: &Store<'_>,
-) -> Terms {
-    let token = tokens.wanted(command.token);
+) -> Order<'k> {
+    let token = context.tokens.wanted(command.token);
     let joined = |side| Condition::Joined { side, token, create_expiry_ms: None };
     let condition = match command.verb {
         Verb::Append => joined(Side::Back),
@@ -31,17 +29,18 @@ pub(in crate::memcached) fn terms(
         Verb::Add => Condition::Absent,
         Verb::Replace => Condition::Present,
     };
-    Terms {
+    Order {
+        key,
         condition,
         client_flags: command.client_flags,
-        expiry_ms: deadline_ms(command.expiry),
-        token: tokens.fresh(),
+        expiry_ms: context.deadline_ms(command.expiry),
+        token: context.tokens.fresh(),
         removes_on_failure: command.verb == Verb::Set,
     }
 }
 
 /// Answers.
-pub(in crate::memcached) fn reply(command: &Store<'_>, outcome: Outcome, replies: &mut impl Sink) {
+pub(in crate::memcached) fn reply(command: &Store<'_>, outcome: Outcome, replies: &mut Replies) {
     let frame = command.frame;
     let status = match outcome {
         Outcome::Stored { .. } if command.quiet => return,

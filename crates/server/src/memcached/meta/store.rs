@@ -1,31 +1,33 @@
 //! `ms`.
 
+use cache::Key;
 use wire::memcached::{
-    Expiry, MetaStore, StoreMode, lines,
+    MetaStore, StoreMode, lines,
     reply::{Facts, Status},
 };
 
 use crate::memcached::{
+    context::Context,
     deadline::NEVER_MS,
-    record::{Sink, put_line},
-    storage::{Condition, Outcome, Side, Terms},
-    tokens::Tokens,
+    record::{Replies, put_line},
+    storage::{Condition, Order, Outcome, Side},
 };
 
 /// What `ms` asks for.
-pub(in crate::memcached) fn terms(
-    tokens: Tokens,
-    deadline: impl Fn(Expiry) -> u64,
+pub(in crate::memcached) fn order<'k>(
+    context: &Context,
+    key: &'k Key<'k>,
     command: &MetaStore<'_>,
-) -> Terms {
+) -> Order<'k> {
     let meta = &command.meta;
+    let deadline = |expiry| context.deadline_ms(expiry);
     let joined = |side| Condition::Joined {
         side,
-        token: tokens.wanted(meta.compare.unwrap_or(0)),
-        create_expiry_ms: meta.vivify.map(&deadline),
+        token: context.tokens.wanted(meta.compare.unwrap_or(0)),
+        create_expiry_ms: meta.vivify.map(deadline),
     };
     let matching = meta.compare.map(|token| Condition::Matching {
-        token: tokens.wanted(token),
+        token: context.tokens.wanted(token),
         or_stale: meta.flags.has(b'I'),
     });
     let condition = match command.mode {
@@ -35,11 +37,12 @@ pub(in crate::memcached) fn terms(
         StoreMode::Append => joined(Side::Back),
         StoreMode::Prepend => joined(Side::Front),
     };
-    Terms {
+    Order {
+        key,
         condition,
         client_flags: meta.client_flags,
-        expiry_ms: meta.expiry.map_or(NEVER_MS, &deadline),
-        token: tokens.chosen(meta.token),
+        expiry_ms: meta.expiry.map_or(NEVER_MS, deadline),
+        token: context.tokens.chosen(meta.token),
         removes_on_failure: true,
     }
 }
@@ -48,7 +51,7 @@ pub(in crate::memcached) fn terms(
 pub(in crate::memcached) fn reply(
     command: &MetaStore<'_>,
     outcome: Outcome,
-    replies: &mut impl Sink,
+    replies: &mut Replies,
 ) {
     let unstored = Facts { value_len: command.value_len, ..Facts::default() };
     let (status, facts) = match outcome {

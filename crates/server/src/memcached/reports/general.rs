@@ -198,9 +198,6 @@ fn io(report: &mut Report, server: &ServerStats) {
     };
     report.stat("io_driver", joined(|choice| choice.driver));
     report.stat("io_driver_reason", joined(|choice| &choice.reason));
-    for (name, value) in server.table() {
-        report.stat(name, value);
-    }
 }
 
 /// Microseconds that the process has computed, for itself and in the kernel. Zeros where the
