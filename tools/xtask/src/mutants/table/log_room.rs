@@ -177,7 +177,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "disk-sim",
         filter: "what_was_removed_never_returns",
-        symptoms: &["key 0 shows"],
+        symptoms: &["key 0 shows", "no record begins there"],
     },
     Mutant {
         name: "log_lost_move_stays",
