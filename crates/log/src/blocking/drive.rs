@@ -2,14 +2,13 @@
 
 use std::{
     sync::{
-        Condvar, Mutex, MutexGuard, TryLockError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        Condvar, Mutex, MutexGuard,
+        atomic::{AtomicU64, AtomicUsize},
     },
-    thread,
     time::Duration,
 };
 
-use base::clock::{Clock, Stopwatch};
+use base::clock::Clock;
 
 use super::{
     Files, Mode, Put, Removed, Wrote,
@@ -35,16 +34,6 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// the one before is out. Whoever reports that goes on, so this is for nobody but a thread that
 /// has gone away instead.
 const LATE_MS: u64 = 10;
-
-/// How long a thread behind gives way to those who wait for the lock before it takes the next turn.
-/// One that sleeps wakes up in that time.
-const GIVE_WAY_NS: u64 = 100_000;
-
-/// How long the first caller who finds the lock taken looks for it before he sleeps, and pauses of
-/// the processor between two looks. A turn of moves takes 10 to 20 us, and to be woken up takes as
-/// long again, or longer.
-const LOOK_NS: u64 = 50_000;
-const PAUSES: usize = 8;
 
 /// What the lock guards.
 #[derive(Debug)]
@@ -84,64 +73,6 @@ impl<K> State<K> {
 }
 
 impl<K: Keys> Shared<K> {
-    /// For whoever has called the log.
-    pub(super) fn lock(&self) -> Guard<'_, K> {
-        if let Some(state) = self.try_lock() {
-            return state;
-        }
-        // Relaxed, here and below: they say how busy the lock is, and nothing depends on them.
-        let others = self.looking.fetch_add(1, Ordering::Relaxed);
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let soon = if others == 0 { self.look_for_lock() } else { None };
-        let state = soon.unwrap_or_else(|| ignore_poison(self.state.lock()));
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        self.looking.fetch_sub(1, Ordering::Relaxed);
-        state
-    }
-
-    /// For a thread behind, which has something to report: it may sleep.
-    fn lock_to_report(&self) -> Guard<'_, K> {
-        if let Some(state) = self.try_lock() {
-            return state;
-        }
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let state = ignore_poison(self.state.lock());
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        state
-    }
-
-    fn try_lock(&self) -> Option<Guard<'_, K>> {
-        match self.state.try_lock() {
-            Ok(state) => Some(state),
-            Err(TryLockError::Poisoned(poisoned)) => Some(ignore_poison(Err(poisoned))),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    /// Looks whether the lock comes free for as long as most have it.
-    fn look_for_lock(&self) -> Option<Guard<'_, K>> {
-        let watch = Stopwatch::start();
-        while watch.elapsed_ns() < LOOK_NS {
-            for _ in 0..PAUSES {
-                std::hint::spin_loop();
-            }
-            if let Some(state) = self.try_lock() {
-                return Some(state);
-            }
-        }
-        None
-    }
-
-    /// Takes the lock again when those who wait for it have had it. A mutex goes to whoever comes,
-    /// and one who sleeps comes too late.
-    fn give_way(&self) -> Guard<'_, K> {
-        let watch = Stopwatch::start();
-        while self.waiting.load(Ordering::Relaxed) > 0 && watch.elapsed_ns() < GIVE_WAY_NS {
-            thread::yield_now();
-        }
-        ignore_poison(self.state.lock())
-    }
-
     fn part_bytes(&self, state: &State<K>) -> usize {
         state.engine.manifest().shape.part_bytes as usize
     }

@@ -14,6 +14,7 @@ mod drive;
 mod fetch;
 mod files;
 mod iterate;
+mod lock;
 mod several;
 mod waiting;
 
