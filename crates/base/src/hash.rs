@@ -11,6 +11,11 @@
 //! For most keys of 57 bytes and more the crate reduces once less than the author's C, which for
 //! half of all seeds gives another hash. The bound is the same, and logs on disk have the crate's.
 
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
+
 use polymur_hash::PolymurHash;
 
 /// A hash function with its secret.
@@ -29,6 +34,28 @@ impl KeyHasher {
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.0.hash(key)
+    }
+}
+
+/// A map whose keys are numbers that this process has drawn itself, one after the other.
+pub type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+
+/// The hash of a [`Numbered`] map: a multiplication. Keys of others may all fall into one place.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming 3, 6.4).
+        self.0 = (self.0.rotate_left(32) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
@@ -78,8 +105,26 @@ impl WideHasher {
 
 #[cfg(test)]
 mod tests {
-    use super::{KeyHasher, WIDE_SEED_BYTES, WideHasher};
+    use std::{collections::HashSet, hash::Hasher};
+
+    use super::{KeyHasher, NumberHasher, WIDE_SEED_BYTES, WideHasher};
     use crate::random::Random;
+
+    #[test]
+    fn numbers_in_a_row_are_spread_over_places_and_over_the_marks_that_tell_them_apart() {
+        for start in [0, 1 << 48, (1 << 63) + (5 << 48)] {
+            let hash = |number: u64| {
+                let mut hasher = NumberHasher::default();
+                hasher.write_u64(start + number);
+                hasher.finish()
+            };
+            // A map takes the place from the low bits, and a mark from the high ones.
+            let places: HashSet<u64> = (0..1024).map(|number| hash(number) % 1024).collect();
+            assert_eq!(places.len(), 1024);
+            let marks: HashSet<u64> = (0..1024).map(|number| hash(number) >> 57).collect();
+            assert_eq!(marks.len(), 128);
+        }
+    }
 
     fn drawn() -> [u8; WIDE_SEED_BYTES] {
         let mut random = Random::new(1, 2);

@@ -72,6 +72,14 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// What a disk does cannot be seen.
+    #[error("cannot read what the disk of {path} does")]
+    Device {
+        /// Something on it, or its counters.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The system refuses something the generator needs.
     #[error("{what}")]
     System {

@@ -21,6 +21,7 @@ use crate::{
     Error,
     address::Address,
     cpu::{self, Sample, Used},
+    device::{Device, Traffic},
     session::Subject,
     span::Span,
     tally::Tally,
@@ -55,6 +56,8 @@ pub(crate) struct Order {
     pub(crate) spins: bool,
     /// Whose CPU time is the server's: a process, and if given only some of its threads.
     pub(crate) server: Option<(u32, Option<Vec<u32>>)>,
+    /// The disk that is watched.
+    pub(crate) device: Option<Device>,
 }
 
 /// What a round gave.
@@ -77,6 +80,23 @@ pub struct Figures {
     pub server: Option<Used>,
     /// CPU time of the generator; when it spins, the time in which it had something to do.
     pub generator: Used,
+    /// What the disk did, if it is watched.
+    pub device: Option<Traffic>,
+}
+
+impl Measured {
+    /// Takes what was seen at the beginning and at the end, if both were.
+    fn judge(&mut self, glances: Result<Vec<Glance>, Error>) {
+        match glances {
+            // When the server has gone, its connections say so better than its process does.
+            Err(error) => self.error = self.error.take().or(Some(error)),
+            Ok(glances) => {
+                if let ([before, after], None) = (glances.as_slice(), &self.error) {
+                    self.figures = Some(Figures::between(before, after));
+                }
+            }
+        }
+    }
 }
 
 struct Member {
@@ -100,6 +120,7 @@ struct Glance {
     replies: u64,
     server: Option<Sample>,
     generator: Sample,
+    device: Option<Traffic>,
     /// Of threads that spin, how long each found nothing to do.
     idle_ns: Vec<u64>,
 }
@@ -160,27 +181,29 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Sets every key once; returns what came of it.
-    pub(crate) fn load(
+    /// Asks until the sources, which have an end, run dry; the figures are of all that time.
+    /// `watch` hears the count of replies from time to time.
+    pub(crate) fn exhaust(
         &self,
-        keys: u32,
-        patience_ns: u64,
+        order: &Order,
+        source: &dyn Fn() -> Source,
         stop: &AtomicBool,
         watch: &mut dyn FnMut(u64),
     ) -> Measured {
-        let next = Arc::default();
-        let source = || Source::Load { next: Arc::clone(&next), keys };
         let shared = Arc::new(Progress::default());
-        for member in &self.members {
+        let end = End(&shared);
+        let idle = self.idle(order);
+        let before = self.glance(order, &shared, &idle);
+        for (number, member) in self.members.iter().enumerate() {
             let _ = member.orders.send(Round {
                 source: source(),
                 pace: Pace::Closed,
                 span: Span { from_ns: 0, until_ns: u64::MAX },
-                seed: 0,
-                records: false,
+                seed: order.seed,
+                records: order.records,
                 shared: Arc::clone(&shared),
-                patience_ns,
-                spin_idle_ns: None,
+                patience_ns: order.patience_ns,
+                spin_idle_ns: idle.get(number).cloned(),
             });
         }
         let mut reports = Vec::new();
@@ -191,7 +214,11 @@ impl Fleet {
                 shared.stop.store(true, Ordering::Relaxed);
             }
         }
-        collect(reports, false)
+        let after = self.glance(order, &shared, &idle);
+        drop(end);
+        let mut measured = collect(reports, order.records);
+        measured.judge([before, after].into_iter().collect());
+        measured
     }
 
     /// Measures one round. `source` makes each thread's requests, by its number. `watch` hears the
@@ -205,8 +232,7 @@ impl Fleet {
     ) -> Measured {
         let shared = Arc::new(Progress::default());
         let end = End(&shared);
-        let idle: Vec<Arc<AtomicU64>> =
-            self.members.iter().filter(|_| order.spins).map(|_| Arc::default()).collect();
+        let idle = self.idle(order);
         let from_ns = self.clock.elapsed_ns() + order.warm_up_ns;
         let span = Span { from_ns, until_ns: from_ns + order.duration_ns };
         for (number, member) in (0_u64..).zip(&self.members) {
@@ -245,16 +271,13 @@ impl Fleet {
             self.look(LOOK, &mut reports);
         }
         let mut measured = collect(reports, order.records);
-        match glances.into_iter().collect::<Result<Vec<_>, _>>() {
-            // When the server has gone, its connections say so better than its process does.
-            Err(error) => measured.error = measured.error.or(Some(error)),
-            Ok(glances) => {
-                if let ([before, after], None) = (glances.as_slice(), &measured.error) {
-                    measured.figures = Some(Figures::between(before, after));
-                }
-            }
-        }
+        measured.judge(glances.into_iter().collect());
         measured
+    }
+
+    /// Of threads that spin, where each counts how long it found nothing to do.
+    fn idle(&self, order: &Order) -> Vec<Arc<AtomicU64>> {
+        self.members.iter().filter(|_| order.spins).map(|_| Arc::default()).collect()
     }
 
     /// Waits for a report, not long.
@@ -279,9 +302,10 @@ impl Fleet {
             None => None,
         };
         let generator = Sample::take(std::process::id(), Some(&self.thread_ids))?;
+        let device = order.device.as_ref().map(Device::traffic).transpose()?;
         let replies = shared.replies.load(Ordering::Relaxed);
         let idle_ns = idle.iter().map(|idle_ns| idle_ns.load(Ordering::Relaxed)).collect();
-        Ok(Glance { at_ns: self.clock.elapsed_ns(), replies, server, generator, idle_ns })
+        Ok(Glance { at_ns: self.clock.elapsed_ns(), replies, server, generator, device, idle_ns })
     }
 }
 
@@ -320,6 +344,7 @@ impl Figures {
             replies: after.replies - before.replies,
             server: server.map(|(after, before)| after.since(before)),
             generator: spun.unwrap_or_else(|| after.generator.since(&before.generator)),
+            device: after.device.zip(before.device).map(|(after, before)| after.since(before)),
         }
     }
 }

@@ -59,6 +59,12 @@ impl Ledger {
         }
     }
 
+    /// When every key was set once, and that was answered.
+    pub(crate) fn set_once(keys: u32) -> Self {
+        let windows = (0..keys).map(|_| AtomicU64::new(join(1, 1))).collect();
+        Self { windows, ..Self::new(keys) }
+    }
+
     /// To be called before a set is sent.
     pub(crate) fn begin(&self, key: u32) -> Ticket {
         let window = &self.windows[key as usize];

@@ -22,6 +22,7 @@
 
 mod address;
 mod cpu;
+mod device;
 mod error;
 mod fleet;
 mod identity;
@@ -45,19 +46,20 @@ mod workload;
 
 pub use address::Address;
 pub use cpu::Used;
+pub use device::Traffic;
 pub use error::Error;
 pub use fleet::Figures;
 pub use identity::{Identity, Process};
 pub use outcome::{Ceiling, Cell, Outcome, Side};
-pub use plan::{Plan, SERVERS_MAX, Server, Shape};
+pub use plan::{Load, Plan, SERVERS_MAX, Server, Shape};
 pub use popularity::Popularity;
 pub use protocol::Protocol;
 pub use replay::{
     ReplayCounts, ReplayOutcome, ReplayPlan, ReplaySide, replay, replay_json, replay_table,
 };
 pub use report::{Summary, faults, json, recording, svg, table};
-pub use run::run;
+pub use run::{SweepOutcome, Swept, run, sweep, sweep_json, sweep_table};
 pub use sizes::{KEY_BYTES_MAX, Sizes, VALUE_BYTES_MAX};
 pub use spread::Spread;
 pub use tally::{Counts, Kind, Raw, Tally};
-pub use workload::Pace;
+pub use workload::{Pace, Pass};

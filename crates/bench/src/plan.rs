@@ -1,6 +1,6 @@
 //! What is to be measured, and how.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use crate::{
     Error, address::Address, popularity::Popularity, protocol::Protocol, sizes::Sizes,
@@ -28,6 +28,17 @@ pub struct Shape {
     pub connections: u32,
     /// Most requests under way on each.
     pub depth: usize,
+}
+
+/// What keys have at the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// What this run gives them: every key is set once.
+    Sets,
+    /// What an earlier run gave them, with the same seed, sizes and prefix: every key was set once.
+    Earlier,
+    /// Nobody knows.
+    Unknown,
 }
 
 /// What to do.
@@ -69,12 +80,14 @@ pub struct Plan {
     pub patience: Duration,
     /// Repeats a run: keys, sizes, order of requests and arrivals.
     pub seed: u64,
-    /// Whether every key is set once at the beginning.
-    pub loads: bool,
+    /// What keys have at the beginning.
+    pub load: Load,
     /// Whether the generator's ceiling is measured in each cell.
     pub finds_ceiling: bool,
     /// Whether every single latency is kept.
     pub records: bool,
+    /// Something on the disk whose reads and writes are counted.
+    pub device: Option<PathBuf>,
 }
 
 impl Plan {

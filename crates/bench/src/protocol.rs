@@ -59,7 +59,9 @@ pub(crate) enum GetLine<'a> {
 pub(crate) enum SetLine {
     /// It is stored.
     Stored,
-    /// One of the error lines, or a refusal to store.
+    /// It is not: of an add, for there is one already.
+    NotStored,
+    /// One of the error lines.
     Refused,
     /// Nothing that the protocol knows.
     Unknown,
@@ -91,18 +93,27 @@ impl Protocol {
         version: u32,
         out: &mut Vec<u8>,
     ) {
-        let size = values.size(key, version);
         let (verb, gap): (&[u8], &[u8]) = match self {
             Self::Text => (b"set ", b" 0 0 "),
             Self::Meta => (b"ms ", b" "),
         };
-        out.extend_from_slice(verb);
-        names.append(key, out);
-        out.extend_from_slice(gap);
-        put_number(size, out);
-        out.extend_from_slice(b"\r\n");
-        values.append(key, version, size, out);
-        out.extend_from_slice(b"\r\n");
+        put_store([verb, gap, b""], names, values, (key, version), out);
+    }
+
+    /// Appends an add of `key` with its `version`: a set if there is none.
+    pub(crate) fn put_add(
+        self,
+        names: &KeyNames,
+        values: &Values,
+        key: u32,
+        version: u32,
+        out: &mut Vec<u8>,
+    ) {
+        let words: [&[u8]; 3] = match self {
+            Self::Text => [b"add ", b" 0 0 ", b""],
+            Self::Meta => [b"ms ", b" ", b" ME"],
+        };
+        put_store(words, names, values, (key, version), out);
     }
 
     /// What follows a value.
@@ -136,11 +147,31 @@ impl Protocol {
     pub(crate) fn read_set(self, line: &[u8]) -> SetLine {
         match (self, line) {
             (Self::Text, b"STORED") | (Self::Meta, b"HD" | b"HD ") => SetLine::Stored,
-            (Self::Text, b"NOT_STORED") | (Self::Meta, b"NS" | b"NS ") => SetLine::Refused,
+            (Self::Text, b"NOT_STORED") | (Self::Meta, b"NS" | b"NS ") => SetLine::NotStored,
             _ if is_error(line) => SetLine::Refused,
             _ => SetLine::Unknown,
         }
     }
+}
+
+/// Appends what stores a value: a verb, the key, what is between key and length, the length, what
+/// follows it.
+fn put_store(
+    [verb, gap, end]: [&[u8]; 3],
+    names: &KeyNames,
+    values: &Values,
+    (key, version): (u32, u32),
+    out: &mut Vec<u8>,
+) {
+    let size = values.size(key, version);
+    out.extend_from_slice(verb);
+    names.append(key, out);
+    out.extend_from_slice(gap);
+    put_number(size, out);
+    out.extend_from_slice(end);
+    out.extend_from_slice(b"\r\n");
+    values.append(key, version, size, out);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// `KEY FLAGS BYTES [CAS]`

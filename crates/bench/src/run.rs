@@ -1,8 +1,10 @@
-//! A whole bench: servers, cells, rounds.
+//! A whole bench: servers, cells, rounds; or passes over all keys.
 //!
 //! Every cell (a number of connections and a depth) runs its rounds one after another; with several
 //! servers each round measures one after the other, and the next round begins with the next one.
 //! The machine's mood is then in all figures of a round, and cancels out of their ratios.
+
+mod sweep;
 
 use std::{
     sync::{
@@ -21,19 +23,22 @@ use crate::{
     Error,
     address::Address,
     cpu,
+    device::Device,
     fleet::{Figures, Fleet, Layout, Measured, Order},
     identity::Identity,
     ledger::Ledger,
     null::Null,
     outcome::{Ceiling, Cell, Outcome, Side},
-    plan::{Plan, Server, Shape},
+    plan::{Load, Plan, Server, Shape},
     popularity::Sampler,
     session::Subject,
     sizes::KeyNames,
     tally::Tally,
     value::Values,
-    workload::{Mix, Pace, Source},
+    workload::{Mix, Pace, Pass, Source},
 };
+
+pub use self::sweep::{SweepOutcome, Swept, sweep, sweep_json, sweep_table};
 
 /// Connections that load the keys, and requests under way on each: enough to keep any server busy.
 const LOAD_CONNECTIONS: u32 = 4;
@@ -53,43 +58,7 @@ const WATCH_NS: u64 = 200_000_000;
 /// # Errors
 /// When it cannot begin: [`Error::Settings`], and what keeps it from reaching the servers.
 pub fn run(plan: &Plan, stop: &AtomicBool, watch: &mut dyn FnMut(&str)) -> Result<Outcome, Error> {
-    let names = KeyNames::new(&plan.key_prefix, plan.key_sizes, plan.keys, plan.seed)
-        .map_err(Error::Settings)?;
-    plan.check()?;
-    let servers = plan
-        .servers
-        .iter()
-        .map(|server| Identity::ask(&server.address, server.pid))
-        .collect::<Result<Vec<_>, _>>()?;
-    let values = Arc::new(Values::new(plan.value_sizes, plan.seed));
-    let names = Arc::new(names);
-    let subject = |verifies, is_null| {
-        Arc::new(Subject {
-            protocol: plan.protocol,
-            names: Arc::clone(&names),
-            values: Arc::clone(&values),
-            ledger: Ledger::new(plan.keys),
-            verifies,
-            is_null,
-        })
-    };
-    let subjects = plan.servers.iter().map(|server| subject(server.verifies, false)).collect();
-    // The ceiling is that of the generator with all its work.
-    let verifies_any = plan.servers.iter().any(|server| server.verifies);
-    let null_cpus = servers.iter().find_map(|server| {
-        server.process.as_ref().map(|process| process.cpus.clone()).filter(|cpus| !cpus.is_empty())
-    });
-    // Where a server is pinned, this thread keeps away from it as the generator's threads do.
-    cpu::pin(&plan.cpus)?;
-    let bench = Bench {
-        plan,
-        stop,
-        clock: Stopwatch::start(),
-        subjects,
-        null: plan.finds_ceiling.then(|| subject(verifies_any, true)),
-        null_cpus: null_cpus.unwrap_or_default(),
-        sampler: Arc::new(Sampler::new(plan.popularity, plan.keys)),
-    };
+    let (bench, servers) = Bench::new(plan, stop)?;
     let mut outcome = Outcome {
         servers,
         cells: Vec::new(),
@@ -112,11 +81,62 @@ struct Bench<'a> {
     null: Option<Arc<Subject>>,
     null_cpus: Vec<usize>,
     sampler: Arc<Sampler>,
+    device: Option<Device>,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// Finds the servers and makes what they are asked with.
+    fn new(plan: &'a Plan, stop: &'a AtomicBool) -> Result<(Self, Vec<Identity>), Error> {
+        let names = KeyNames::new(&plan.key_prefix, plan.key_sizes, plan.keys, plan.seed)
+            .map_err(Error::Settings)?;
+        plan.check()?;
+        let servers = plan
+            .servers
+            .iter()
+            .map(|server| Identity::ask(&server.address, server.pid))
+            .collect::<Result<Vec<_>, _>>()?;
+        let values = Arc::new(Values::new(plan.value_sizes, plan.seed));
+        let names = Arc::new(names);
+        let subject = |verifies, is_null| {
+            Arc::new(Subject {
+                protocol: plan.protocol,
+                names: Arc::clone(&names),
+                values: Arc::clone(&values),
+                ledger: match plan.load {
+                    Load::Earlier => Ledger::set_once(plan.keys),
+                    Load::Sets | Load::Unknown => Ledger::new(plan.keys),
+                },
+                verifies,
+                is_null,
+            })
+        };
+        let subjects = plan.servers.iter().map(|server| subject(server.verifies, false)).collect();
+        // The ceiling is that of the generator with all its work.
+        let verifies_any = plan.servers.iter().any(|server| server.verifies);
+        let null_cpus = servers.iter().find_map(|server| {
+            server
+                .process
+                .as_ref()
+                .map(|process| process.cpus.clone())
+                .filter(|cpus| !cpus.is_empty())
+        });
+        // Where a server is pinned, this thread keeps away from it as the generator's threads do.
+        cpu::pin(&plan.cpus)?;
+        let bench = Bench {
+            plan,
+            stop,
+            clock: Stopwatch::start(),
+            subjects,
+            null: plan.finds_ceiling.then(|| subject(verifies_any, true)),
+            null_cpus: null_cpus.unwrap_or_default(),
+            sampler: Arc::new(Sampler::new(plan.popularity, plan.keys)),
+            device: plan.device.as_deref().map(Device::of).transpose()?,
+        };
+        Ok((bench, servers))
+    }
+
     fn fill(&self, outcome: &mut Outcome, watch: &mut dyn FnMut(&str)) -> Result<(), Error> {
-        if self.plan.loads {
+        if self.plan.load == Load::Sets {
             for (server, subject) in self.plan.servers.iter().zip(&self.subjects) {
                 let loaded = self.load(server, subject, watch)?;
                 outcome.loads.push(loaded.tally);
@@ -147,14 +167,8 @@ impl Bench<'_> {
     ) -> Result<Measured, Error> {
         let shape = Shape { connections: LOAD_CONNECTIONS, depth: LOAD_DEPTH };
         let fleet = Fleet::open(&server.address, subject, self.clock, &self.layout(shape))?;
-        let mut ticker = Ticker::new(self.clock);
-        let keys = self.plan.keys;
-        let mut hear = |replies| {
-            if ticker.is_time() {
-                watch(&format!("loading {}: {replies} of {keys} keys", server.address));
-            }
-        };
-        Ok(fleet.load(keys, nanoseconds(self.plan.patience), self.stop, &mut hear))
+        let order = Order { records: false, spins: false, ..self.order(0, None) };
+        Ok(self.pass(&fleet, Pass::Set, &order, watch, &format!("loading {}", server.address)))
     }
 
     fn fill_cell(
@@ -235,6 +249,7 @@ impl Bench<'_> {
             patience_ns: nanoseconds(self.plan.patience),
             spins: self.plan.spins,
             server,
+            device: self.device.clone(),
         }
     }
 

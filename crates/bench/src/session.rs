@@ -20,14 +20,22 @@ use crate::{
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    Get { key: u32 },
-    Set { key: u32 },
+    Get {
+        key: u32,
+    },
+    Set {
+        key: u32,
+    },
+    /// What the key has, if it is there no more.
+    Add {
+        key: u32,
+    },
 }
 
 impl Ask {
     pub(crate) fn key(self) -> u32 {
         match self {
-            Self::Get { key } | Self::Set { key } => key,
+            Self::Get { key } | Self::Set { key } | Self::Add { key } => key,
         }
     }
 }
@@ -68,6 +76,7 @@ struct Request {
 enum RequestKind {
     Get { floor: u32 },
     Set(Ticket),
+    Add,
 }
 
 /// What comes next.
@@ -116,6 +125,11 @@ impl Session {
                 let ticket = ledger.begin(key);
                 protocol.put_set(names, values, key, ticket.version, &mut self.out);
                 (key, RequestKind::Set(ticket))
+            }
+            Ask::Add { key } => {
+                // A version that was set before: the ledger knows of it.
+                protocol.put_add(names, values, key, floor.max(1), &mut self.out);
+                (key, RequestKind::Add)
             }
         };
         self.asked.push_back(Request { due_ns, key, kind });
@@ -167,8 +181,7 @@ impl Session {
                         }
                         return Ok(at);
                     };
-                    let line = &rest[..end];
-                    let line = line.strip_suffix(b"\r").unwrap_or(line);
+                    let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
                     let Some(request) = self.asked.front().copied() else {
                         return Err(garbled(line, "nothing: all is answered"));
                     };
@@ -176,12 +189,14 @@ impl Session {
                     match request.kind {
                         RequestKind::Get { .. } => {
                             self.get_line(line, request, now_ns, span, subject, tally)?;
+                            continue;
                         }
                         RequestKind::Set(ticket) => {
                             set_line(line, request.key, ticket, subject, tally)?;
-                            self.done(Kind::Set, request, now_ns, span, tally);
                         }
+                        RequestKind::Add => add_line(line, subject, tally)?,
                     }
+                    self.done(Kind::Set, request, now_ns, span, tally);
                 }
                 Awaited::Value { check, left } => {
                     let Some(key) = self.asked.front().map(|request| request.key) else {
@@ -269,8 +284,18 @@ fn set_line(
     subject.ledger.end(key, ticket, reply == SetLine::Stored);
     match reply {
         SetLine::Stored => tally.counts.stored += 1,
-        SetLine::Refused => refuse(line, tally),
+        SetLine::NotStored | SetLine::Refused => refuse(line, tally),
         SetLine::Unknown => return Err(garbled(line, "the reply to a set")),
+    }
+    Ok(())
+}
+
+fn add_line(line: &[u8], subject: &Subject, tally: &mut Tally) -> Result<(), Garbled> {
+    match subject.protocol.read_set(line) {
+        SetLine::Stored => tally.counts.stored += 1,
+        SetLine::NotStored => tally.counts.kept += 1,
+        SetLine::Refused => refuse(line, tally),
+        SetLine::Unknown => return Err(garbled(line, "the reply to an add")),
     }
     Ok(())
 }

@@ -49,8 +49,10 @@ pub struct Counts {
     pub hits: u64,
     /// Gets that found none.
     pub misses: u64,
-    /// Sets that were confirmed.
+    /// Sets and adds that were confirmed.
     pub stored: u64,
+    /// Adds that found the record there.
+    pub kept: u64,
     /// Requests answered by an error or by a refusal to store.
     pub refused: u64,
     /// Values that were never written to the key they came for.
@@ -69,6 +71,7 @@ impl Add for Counts {
             hits: self.hits + other.hits,
             misses: self.misses + other.misses,
             stored: self.stored + other.stored,
+            kept: self.kept + other.kept,
             refused: self.refused + other.refused,
             wrong: self.wrong + other.wrong,
             stale: self.stale + other.stale,

@@ -4,6 +4,8 @@
 
 use std::{
     collections::VecDeque,
+    fmt,
+    str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -22,18 +24,62 @@ const AHEAD_MAX: usize = 1024;
 pub(crate) enum Source {
     /// Gets and sets of keys drawn by popularity, without end.
     Mix(Mix),
-    /// One set of each key, shared out among the threads.
-    Load { next: Arc<AtomicU32>, keys: u32 },
+    /// Every key once, shared out among the threads.
+    Each { pass: Pass, next: Arc<AtomicU32>, keys: u32 },
+}
+
+/// What is asked of every key once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// A new value.
+    Set,
+    /// The value.
+    Get,
+    /// That the value is there: it is added if it is not.
+    Mend,
+}
+
+impl Pass {
+    fn ask(self, key: u32) -> Ask {
+        match self {
+            Self::Set => Ask::Set { key },
+            Self::Get => Ask::Get { key },
+            Self::Mend => Ask::Add { key },
+        }
+    }
+}
+
+impl FromStr for Pass {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "set" => Ok(Self::Set),
+            "get" => Ok(Self::Get),
+            "mend" => Ok(Self::Mend),
+            _ => Err(format!("`{text}` is no pass: write set, get or mend")),
+        }
+    }
+}
+
+impl fmt::Display for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Set => "set",
+            Self::Get => "get",
+            Self::Mend => "mend",
+        })
+    }
 }
 
 impl Source {
     pub(crate) fn next(&mut self) -> Option<Ask> {
         match self {
             Self::Mix(mix) => Some(mix.ahead.pop_front().unwrap_or_else(|| mix.draw())),
-            Self::Load { next, keys } => {
+            Self::Each { pass, next, keys } => {
                 let take = |next: u32| (next < *keys).then_some(next + 1);
                 let key = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-                Some(Ask::Set { key })
+                Some(pass.ask(key))
             }
         }
     }
@@ -47,7 +93,7 @@ impl Source {
                 mix.ahead.push_back(ask);
                 true
             }
-            Self::Mix(_) | Self::Load { .. } => false,
+            Self::Mix(_) | Self::Each { .. } => false,
         }
     }
 }

@@ -21,6 +21,9 @@ pub struct CacheConfig {
     pub policy: PolicyKind,
     /// Whether records go to make room; if not, what finds no room is refused.
     pub evicts: bool,
+    /// Bytes of records that have to go and wait for another place. They are beside `memory_bytes`,
+    /// and there from the start. 0 where there is no such place.
+    pub victim_bytes: usize,
     /// Threads that will write at once; more of them get more shards.
     pub writers: usize,
     /// Secret of the key hash; equal seeds give equal layouts.
@@ -28,6 +31,13 @@ pub struct CacheConfig {
 }
 
 impl CacheConfig {
+    /// Bytes that a queue of [`CacheConfig::victim_bytes`] takes, with what is beside keys and
+    /// values.
+    #[must_use]
+    pub fn bytes_of_victims(victim_bytes: usize) -> usize {
+        crate::victims::bytes_of(victim_bytes)
+    }
+
     /// The defaults for `memory_bytes`: values up to 1 MiB, shards for every core, a random seed.
     #[must_use]
     pub fn new(memory_bytes: u64) -> Self {
@@ -38,6 +48,7 @@ impl CacheConfig {
             value_share_divisor: 4,
             policy: PolicyKind::default(),
             evicts: true,
+            victim_bytes: 0,
             writers: std::thread::available_parallelism().map_or(1, usize::from),
             hash_seed: random_seed(),
         }

@@ -41,6 +41,7 @@ mod stats;
 mod subtable;
 mod table;
 mod unit;
+mod victims;
 mod worker;
 mod zeroed;
 
@@ -55,6 +56,7 @@ pub use meta::{Dead, Get, Key, Meta, Output};
 pub use policy::{PaperRules, PolicyKind};
 pub use stats::Stats;
 pub use unit::UnitCache;
+pub use victims::{Victim, VictimCounts};
 pub use worker::{Cache, TakeOut, Taken, View, Worker};
 
 /// Longest key in bytes.

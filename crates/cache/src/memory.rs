@@ -17,6 +17,7 @@ use crate::{
     policy::Partition,
     qsbr::Qsbr,
     record::{EPOCHS, Header, SHORT_BYTES, Slot},
+    victims::Victims,
 };
 
 /// The parts of a table that have no lock of their own to speak of.
@@ -44,6 +45,8 @@ pub(crate) struct Memory {
     pub(crate) heard: u64,
     /// What was evicted, while somebody follows it.
     pub(crate) evicted: EvictionLog,
+    /// Records that were evicted and may get another place.
+    pub(crate) victims: Victims,
     /// Times the table was flushed. Records carry the lowest bits of it.
     pub(crate) flushes: AtomicU64,
 }
@@ -131,6 +134,12 @@ impl Memory {
     #[inline]
     pub(crate) fn marks(&self) -> u64 {
         self.epoch() | self.heard
+    }
+
+    /// The same of a record that is stored as if there had been so many flushes.
+    #[cold]
+    pub(crate) fn marks_of(&self, flushes: u64) -> u64 {
+        (flushes % EPOCHS) | self.heard
     }
 
     /// What the headers of records that live carry.

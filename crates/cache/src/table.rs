@@ -29,6 +29,7 @@ use crate::{
     qsbr::Qsbr,
     record::HEARD,
     subtable::SubTable,
+    victims::Victims,
 };
 use fit::Fit;
 use size::{arena_blocks, shards};
@@ -104,6 +105,7 @@ impl Table {
             remembers: config.policy.remembers(),
             heard: if config.policy.hears_hits() { HEARD } else { 0 },
             evicted: EvictionLog::default(),
+            victims: Victims::new(config.victim_bytes),
             flushes: AtomicU64::new(0),
             arena,
         };

@@ -1,6 +1,7 @@
 //! `kelvin bench`: loads servers of memcached's protocols and measures them.
 
 mod replay;
+mod sweep;
 
 use std::{
     io::{Write, stdout},
@@ -9,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use bench::{Address, Outcome, Pace, Plan, Popularity, Protocol, Server, Shape, Sizes};
+use bench::{Address, Load, Outcome, Pace, Plan, Popularity, Protocol, Server, Shape, Sizes};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::{
@@ -30,12 +31,14 @@ pub(crate) fn command() -> Command {
         .args(server_args())
         .args(load_args())
         .args(round_args())
+        .args(sweep::args())
         .args(replay::args())
         .args(output_args())
         .after_help(
             "kelvin bench 127.0.0.1:11211\n\
              kelvin bench unix:/run/a --against unix:/run/b --connections 16,64 --depth 1,16\n\
              kelvin bench 127.0.0.1:11211 --rate 50000 --svg latency.svg\n\
+             kelvin bench 127.0.0.1:11211 --keys 1000000 --value-size 4KiB --each set,get\n\
              kelvin bench 127.0.0.1:11211 --against 127.0.0.1:11212 --trace web07.trace.xz\n\n\
              It sets every key once before it measures (--no-load leaves that out), and fails \
              when a get returns what was not written.",
@@ -107,6 +110,11 @@ fn load_args() -> Vec<Arg> {
             .default_value("1")
             .value_parser(clap::value_parser!(u64)),
         switch("no-load", "Do not set every key once at the beginning"),
+        switch(
+            "loaded",
+            "Nor do that: an earlier run with the same sizes, prefix and seed has set them all",
+        )
+        .conflicts_with("no-load"),
         switch("no-verify", "Do not compare values with what was written"),
     ]
 }
@@ -126,6 +134,8 @@ fn round_args() -> Vec<Arg> {
         option("timeout", "TIME", "Give up when a server answers nothing for so long")
             .default_value("10s")
             .value_parser(time),
+        option("device", "PATH", "Count what the disk does on which this is")
+            .value_parser(clap::builder::ValueParser::path_buf()),
         switch("no-ceiling", "Do not measure the generator against a null responder"),
     ]
 }
@@ -144,6 +154,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
         return replay::run(matches, servers(matches)?);
     }
     let plan = plan(matches)?;
+    if matches.contains_id(sweep::EACH) {
+        return sweep::run(matches, &plan);
+    }
     let stop = stop_by_signal()?;
     let mut progress = Progress::new(matches.get_flag("quiet"));
     let outcome = bench::run(&plan, &stop, &mut |text| progress.show(text));
@@ -219,9 +232,14 @@ fn plan(matches: &ArgMatches) -> Result<Plan> {
         spins: matches.get_flag("spin"),
         patience: value(matches, "timeout"),
         seed: value(matches, "seed"),
-        loads: !matches.get_flag("no-load"),
+        load: match () {
+            () if matches.get_flag("loaded") => Load::Earlier,
+            () if matches.get_flag("no-load") => Load::Unknown,
+            () => Load::Sets,
+        },
         finds_ceiling: !matches.get_flag("no-ceiling"),
         records: matches.contains_id("record"),
+        device: matches.get_one("device").cloned(),
     })
 }
 

@@ -132,7 +132,7 @@ fn serve(options: &Options, config: &Config) -> Result<(), Refusal> {
         };
         refuse(chain(&error))
     })?;
-    let Some(running) = running else { return Ok(()) };
+    let Some((running, hung_up)) = running else { return Ok(()) };
     let stats = running.stats();
     stats.hide_names(options.maintainer);
     stats.enable_crawler(options.crawler);
@@ -145,7 +145,8 @@ fn serve(options: &Options, config: &Config) -> Result<(), Refusal> {
         limits::lock_memory();
     }
     let pid_file = options.pid_file.as_deref().and_then(PidFile::write);
-    serve::act_on(signals, &running).map_err(|error| Refusal::failure(format!("{error:#}")))?;
+    serve::act_on((signals, hung_up), &running, || None)
+        .map_err(|error| Refusal::failure(format!("{error:#}")))?;
     if options.daemon {
         daemon::tell(options.verbosity > 0);
     }

@@ -3,7 +3,11 @@
 use anyhow::{Context, Result};
 use base::clock::Clock;
 use clap::{ArgMatches, Command};
-use server::{Running, Stop, config::Config, users::Users};
+use server::{
+    Running, Stop,
+    config::{Config, WriteMode},
+    users::Users,
+};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -27,53 +31,77 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
     }
     // Signals are caught before anything starts, so that none is lost.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("catching signals")?;
-    if let Some(running) = start(effective.config(), &mut signals)? {
+    if let Some((running, hung_up)) = start(effective.config(), &mut signals)? {
         // Clients may ask for another level, and are shown it, but the log stays as configured:
         // a line for each connection fills a disk, and one that is left out tells nobody.
         running.stats().begin_verbosity(logging::verbosity(level), |_| ());
-        act_on(signals, &running)?;
+        let matches = matches.clone();
+        act_on((signals, hung_up), &running, move || Some(write_mode(&matches)))?;
         running.wait()?;
     }
     Ok(())
 }
 
-/// Starts a server, unless a signal stops it before it serves.
+/// Starts a server, unless a signal stops it before it serves. Says whether it has got SIGHUP by
+/// then, which is to be acted on.
 pub(crate) fn start(
     config: &Config,
     signals: &mut Signals,
-) -> Result<Option<Running>, server::Error> {
-    let mut users_changed = false;
+) -> Result<Option<(Running, bool)>, server::Error> {
+    let mut hung_up = false;
     let running = Running::start_unless(config, &Clock::system(), || {
         signals.pending().fold(false, |stops, signal| {
-            users_changed |= signal == SIGHUP;
+            hung_up |= signal == SIGHUP;
             stops || signal != SIGHUP
         })
     })?;
-    if users_changed && let Some(users) = running.as_ref().and_then(Running::users) {
-        reload(users);
-    }
-    Ok(running)
+    Ok(running.map(|running| (running, hung_up)))
 }
 
-/// Has SIGHUP read the file of users again. Other signals stop the server: the first one when
-/// clients have their replies, a second one without waiting.
-pub(crate) fn act_on(mut signals: Signals, running: &Running) -> Result<()> {
+/// Has SIGHUP read the file of users again, and the write mode, if `read_mode` knows where. Other
+/// signals stop the server: the first one when clients have their replies, a second one without
+/// waiting. `hung_up`: there was a SIGHUP before.
+pub(crate) fn act_on(
+    (mut signals, hung_up): (Signals, bool),
+    running: &Running,
+    read_mode: impl Fn() -> Option<Result<WriteMode>> + Send + 'static,
+) -> Result<()> {
     let (control, users) = (running.control(), running.users().cloned());
+    let write_modes = running.write_modes().cloned();
+    let read_again = move || {
+        if let Some(users) = &users {
+            reload(users);
+        }
+        if let Some(modes) = &write_modes
+            && let Some(read) = read_mode()
+        {
+            match read {
+                Ok(mode) => modes.set(mode),
+                Err(error) => tracing::error!("the write mode stays as it is: {error:#}"),
+            }
+        }
+    };
+    if hung_up {
+        read_again();
+    }
     let act = move || {
         for signal in signals.forever() {
-            if signal != SIGHUP {
-                tracing::info!(signal, "asked to stop");
-                control.stop(Stop::Graceful);
+            if signal == SIGHUP {
+                read_again();
                 continue;
             }
-            if let Some(users) = &users {
-                reload(users);
-            }
+            tracing::info!(signal, "asked to stop");
+            control.stop(Stop::Graceful);
         }
     };
     let name = "signals".to_owned();
     std::thread::Builder::new().name(name).spawn(act).context("starting a thread")?;
     Ok(())
+}
+
+/// What the settings say now, of which only the file can have changed.
+fn write_mode(matches: &ArgMatches) -> Result<WriteMode> {
+    Ok(settings::effective(matches)?.config().write_mode)
 }
 
 fn reload(users: &Users) {

@@ -12,6 +12,9 @@ mod never_read;
 #[path = "abuse/requests.rs"]
 mod requests;
 
-use harness::server::Io;
+use harness::server::{Io, Serving};
 
-const IO: Io = Io::Epoll;
+/// Bytes of a large value: as many as are taken.
+const LARGE_BYTES: usize = harness::server::large_bytes(SERVING);
+
+const SERVING: Serving = Serving::from_memory(Io::Epoll);

@@ -181,7 +181,10 @@ pub enum Error {
         file: File,
     },
     /// One segment in two directories.
-    #[error("{first} and {second} are one segment")]
+    #[error(
+        "{first} and {second} are one segment: the one without records may be removed, which is \
+         left of a removal that has failed"
+    )]
     Twice {
         /// One.
         first: File,
@@ -209,6 +212,14 @@ pub enum Error {
     InUse {
         /// The directory.
         directory: PathBuf,
+    },
+    /// The log was made for something else.
+    #[error("this is {found}, and cannot be opened as {wanted}")]
+    Purpose {
+        /// What it was made for.
+        found: manifest::Purpose,
+        /// What it was to be opened for.
+        wanted: manifest::Purpose,
     },
     /// The log is being stopped.
     #[error("the log is being stopped")]

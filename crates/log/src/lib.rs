@@ -26,5 +26,8 @@ pub mod keys;
 pub mod plan;
 pub mod position;
 
-pub use blocking::{Compacting, Log, Options, Order, Records, Shown, random};
+pub use blocking::{
+    Compacting, Files, Kept, Log, OPEN_FILES_MAX, Options, Order, Records, Shown, failure,
+    forget_unflushed, lacks_descriptor, open, open_locked, random,
+};
 pub use format::cursor::Cursor;

@@ -18,7 +18,7 @@ use log::{
     error::Error,
     format::{
         LogId,
-        manifest::{IndexKind, Manifest},
+        manifest::{IndexKind, Manifest, Purpose},
     },
     index::{IndexLimits, Keyed},
     keys::{Keys as _, MakeKeys as _},
@@ -43,6 +43,7 @@ fn with_index(path: &Path, index: IndexKind, entry_bytes: u8, keys: u64) -> (Opt
     let manifest = Manifest {
         log: LogId(11),
         shape: options.shape,
+        purpose: Purpose::Keeps,
         run: 1,
         clean_sequence: 1 << 41,
         rows: Vec::new(),

@@ -16,6 +16,7 @@ use std::{
     fs,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -143,7 +144,7 @@ fn round(way: Way, depth: usize, path: &Path, blocks: u32, random: &mut Random) 
             Box::new(driver)
         }
     };
-    let file = files.open(fd).expect("there is room");
+    let file = files.open(Arc::new(fd)).expect("there is room");
     driven(&mut *driver, &files, &frames, file, blocks, random)
 }
 

@@ -67,6 +67,8 @@ pub(crate) struct State {
     pub(crate) hungry: bool,
     /// Lacks memory since this time.
     pub(crate) starved_since_ms: Option<u64>,
+    /// It was refused at this time: nothing more is read, and what is left is not sent for ever.
+    pub(crate) refused_ms: Option<u64>,
     /// When a byte last moved, in milliseconds.
     pub(crate) active_ms: u64,
 }
@@ -102,6 +104,7 @@ impl<S, E: External> Connection<S, E> {
             queued: false,
             hungry: false,
             starved_since_ms: None,
+            refused_ms: None,
             active_ms: now_ms,
         };
         Self {

@@ -87,6 +87,23 @@ pub trait Handler {
         let _ = control;
     }
 
+    /// When [`Handler::woken`] is to be called at the latest, on the loop's clock; asked each turn.
+    /// A time that has passed is at once, in the next turn and in every turn until it changes.
+    fn wake_at_ms(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// The time that [`Handler::wake_at_ms`] has named has come.
+    fn woken(&mut self, control: &mut Control<Self::Session>) {
+        let _ = control;
+    }
+
+    /// Whether the handler is going to start operations on files, so that a loop that drains or is
+    /// cut is not to end yet.
+    fn has_work(&self) -> bool {
+        false
+    }
+
     /// A connection is about to be closed for want of memory or of sense: the last chance to tell
     /// the peer.
     fn refused(
@@ -127,6 +144,7 @@ pub(crate) enum Request<S> {
     Adopt(OwnedFd, S),
     Rouse(ConnId),
     Drain,
+    Cut,
     Stop,
 }
 
@@ -160,9 +178,15 @@ impl<S> Control<S> {
     }
 
     /// Accepts nothing more, answers what has been received, sends the replies, closes, waits until
-    /// nothing is under way on files, and then stops the loop.
+    /// nothing is under way on files nor about to be, and then stops the loop.
     pub fn drain(&mut self) {
         self.requests.push(Request::Drain);
+    }
+
+    /// Closes all connections as they are, waits until nothing is under way on files, and then
+    /// stops the loop.
+    pub fn cut(&mut self) {
+        self.requests.push(Request::Cut);
     }
 
     /// Closes everything as it is and stops the loop. What is under way on files ends in some way,

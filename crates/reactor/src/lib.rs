@@ -64,7 +64,8 @@ pub use event_loop::{
     SPIN_US_MAX, STARVED_MAX_MS, Spin, TICK_MS,
 };
 pub use files::{
-    Carrier, Done, FILE_DEPTH_MAX, FILES_MAX, Failure, FileId, Files, Operation, Refusal, Refused,
+    Carrier, Done, FILE_DEPTH_MAX, FILES_MAX, Failure, FileId, Files, GUARDS_MAX, Operation,
+    Refusal, Refused,
 };
 pub use frames::{
     FRAME_HEAD_BYTES, FRAME_TAIL_BYTES, FRAMES_MAX, Frame, Frames, FramesStats, Shape,

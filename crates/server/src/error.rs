@@ -37,7 +37,7 @@ pub enum Error {
     /// Memory is too small.
     #[error(
         "memory {memory} is too small: {buffers} are for buffers of {threads} threads, {states} \
-         for {connections} connections, which leaves {left} for records; at least {least} are \
+         for {connections} connections{log}, which leaves {left} for records; at least {least} are \
          needed"
     )]
     Memory {
@@ -51,6 +51,8 @@ pub enum Error {
         states: ByteSize,
         /// Most connections.
         connections: usize,
+        /// What a log takes, in words, if there is one.
+        log: String,
         /// What is left.
         left: ByteSize,
         /// What must be left.
@@ -90,6 +92,51 @@ pub enum Error {
         what: &'static str,
         /// What the system said.
         source: io::Error,
+    },
+    /// The directory of a durable table cannot be made.
+    #[error("cannot make the directory {path}", path = path.display())]
+    DataDir {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The log of a durable table cannot be opened or stopped.
+    #[error("{doing} in {path}", path = path.display())]
+    Log {
+        /// What was tried.
+        doing: &'static str,
+        /// Its directory.
+        path: PathBuf,
+        /// What is wrong.
+        source: log::error::Error,
+    },
+    /// The ring of a table that spills cannot be served.
+    #[error("cannot serve the ring in {path}", path = path.display())]
+    Ring {
+        /// Its directory.
+        path: PathBuf,
+        /// What is wrong.
+        source: store::Error,
+    },
+    /// A thread has ended while the log had something under way.
+    #[error(
+        "the log in {path} was not stopped in order: what was acknowledged and not flushed by then \
+         may be lost, as by a crash",
+        path = path.display()
+    )]
+    LogLeft {
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// The log in a directory is one that cannot be served.
+    #[error(
+        "the log in {path} has integers for keys: this server serves strings",
+        path = path.display()
+    )]
+    LogOfIntegers {
+        /// Its directory.
+        path: PathBuf,
     },
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {what}")]

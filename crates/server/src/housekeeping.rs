@@ -1,5 +1,5 @@
 //! The housekeeping thread: takes back what expired, and makes memory fit its limit, a little at a
-//! time.
+//! time. With a log, that limit is what its index leaves.
 
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError},
@@ -8,7 +8,7 @@ use std::{
 
 use cache::Cache;
 
-use crate::{Error, ready::Ready, stats::ServerStats};
+use crate::{Error, durable::IndexShare, ready::Ready, stats::ServerStats};
 
 /// The thread's name.
 pub(crate) const NAME: &str = "housekeeping";
@@ -28,6 +28,7 @@ const STEP_INTERVAL: Duration = Duration::from_millis(2);
 pub(crate) fn run(
     cache: &Cache,
     stats: &ServerStats,
+    mut share: Option<IndexShare>,
     stop: &Receiver<()>,
     ready: Ready,
 ) -> Result<(), Error> {
@@ -38,6 +39,11 @@ pub(crate) fn run(
         match worker.offline(|| stop.recv_timeout(pause)) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+        if pause == ROUND_INTERVAL
+            && let Some(share) = &mut share
+        {
+            share.fit(cache);
         }
         let sweeps = worker.sweep(BLOCKS_PER_STEP);
         stats.note_crawl(sweeps);

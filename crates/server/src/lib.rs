@@ -16,6 +16,7 @@ pub mod config;
 mod cpus;
 mod datagrams;
 mod descriptors;
+mod durable;
 mod error;
 mod housekeeping;
 mod io;
@@ -32,6 +33,7 @@ pub mod watch;
 
 pub use abort::abort_on_panic;
 pub use descriptors::provide_for as provide_descriptors;
+pub use durable::WriteModes;
 pub use error::Error;
 pub use listener::Listener;
 pub use running::{Running, Stop, StopControl};

@@ -35,6 +35,7 @@ mod context;
 mod deadline;
 mod dialect;
 mod dump;
+pub(crate) mod durable;
 mod execute;
 mod group;
 mod large;

@@ -30,9 +30,10 @@ pub(crate) fn cache(
             memory_max_bytes,
             policy: config.policy,
             evicts: config.evictions,
-            value_size_max: config.value_size_max.0,
+            value_size_max: copy_bytes_max(config, budget),
             value_share_divisor: VALUE_SHARE_DIVISOR,
             writers: threads,
+            victim_bytes: usize::try_from(Budget::victim_bytes(config)).unwrap_or(usize::MAX),
             ..CacheConfig::new(budget.record_bytes)
         };
         Cache::new(cache, clock.clone())
@@ -46,6 +47,15 @@ pub(crate) fn cache(
         }
         built => Ok(built?),
     }
+}
+
+/// Longest value in memory. Of a durable table longer ones are on the disk only.
+fn copy_bytes_max(config: &Config, budget: &Budget) -> u64 {
+    let size = config.value_size_max.0;
+    if config.data_dir.is_none() || config.spills() {
+        return size;
+    }
+    size.min(log::format::PART_BYTES_MAX as u64).min(budget.record_bytes / VALUE_SHARE_DIVISOR)
 }
 
 /// Bytes of memory that the machine has; 0 if that cannot be found out.

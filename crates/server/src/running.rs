@@ -7,12 +7,14 @@
 //! Thread safety: [`StopControl`] may be used from any thread; the rest belongs to one.
 
 mod door;
+mod ending;
 mod settings;
+mod table;
 
 use std::{
     net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
+    path::PathBuf,
+    sync::mpsc::{self, Receiver, SyncSender},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -20,10 +22,7 @@ use std::{
 use base::{
     clock::Clock,
     size::ByteSize,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
 use cache::Cache;
 use reactor::{Sender, mailbox};
@@ -34,12 +33,14 @@ use crate::{
     config::{Budget, Config},
     cpus,
     datagrams::{self, DatagramSocket, Datagrams},
-    descriptors, housekeeping, io,
+    descriptors,
+    durable::{Durable, WriteModes, peers::Peers},
+    housekeeping, io,
     listener::Listener,
     memcached::{Access, Control},
     memory,
     ready::Ready,
-    restart::{self, Claim, Loading},
+    restart::{self, Loading},
     stats::ServerStats,
     thread::{DataThread, Load, Order},
     users::Users,
@@ -47,10 +48,11 @@ use crate::{
 };
 use door::Door;
 use settings::settings;
+use table::{Keeper, Opened};
 
-/// Orders that may wait for a data thread beside new connections: a drain, a stop, and one to wake
-/// each watcher.
-const ORDERS_BESIDE_CONNECTIONS: usize = 2 + WATCHERS_MAX;
+/// Orders that may wait for a data thread beside new connections: a drain, a stop, a call of
+/// another thread, and one to wake each watcher.
+const ORDERS_BESIDE_CONNECTIONS: usize = 3 + WATCHERS_MAX;
 
 /// Requests to stop that may wait: a first and a second signal, the end of a thread, and a
 /// client's command. More of them say nothing new and are dropped.
@@ -68,9 +70,6 @@ pub enum Stop {
     /// A thread has ended that should not have.
     ThreadEnded,
 }
-
-/// How often the end of the data threads is looked for while they drain.
-const DRAIN_POLL: Duration = Duration::from_millis(20);
 
 /// Asks a server to stop.
 #[derive(Clone, Debug)]
@@ -100,6 +99,8 @@ pub struct Running {
     control: StopControl,
     stops: Receiver<Stop>,
     drain_timeout: Duration,
+    /// Connections at a time: fewer than configured where descriptors do not suffice.
+    connections_max: usize,
     acceptor: Option<(Sender<End>, Thread)>,
     data: Vec<(Sender<Order>, Thread)>,
     datagrams: Option<(Sender<datagrams::End>, Thread)>,
@@ -108,6 +109,10 @@ pub struct Running {
     ends: Arc<AtomicBool>,
     /// Where records go at the end, and where they are until then.
     keeps: Option<(PathBuf, Cache)>,
+    /// The durable table, if there is one, and its thread.
+    durable: Option<Durable>,
+    write_modes: Option<WriteModes>,
+    keeper: Option<Keeper>,
 }
 
 impl Running {
@@ -128,36 +133,40 @@ impl Running {
     pub fn start_unless(
         config: &Config,
         clock: &Clock,
-        stops: impl FnMut() -> bool,
+        mut stops: impl FnMut() -> bool,
     ) -> Result<Option<Self>, Error> {
         let threads = config.threads();
         let budget = Budget::new(config, threads)?;
         cpus::check(&config.cpus)?;
-        descriptors::provide_for(config);
+        let shares = descriptors::provide(config);
         let users = config.users.as_deref().map(Users::load).transpose()?.map(Arc::new);
         let listeners = Listener::open_all(config)?;
         let sockets = DatagramSocket::open_all(&config.listen_udp)?;
         let cache = memory::cache(config, &budget, threads, clock)?;
         // Whoever cannot listen must not use the file up; clients wait as long as it is read.
         if let Some(path) = &config.restart_file
-            && restart::load(path, &cache, config.cas_tokens, stops)? == Loading::Stopped
+            && restart::load(path, &cache, config.cas_tokens, &mut stops)? == Loading::Stopped
         {
             tracing::info!("stopped");
             return Ok(None);
         }
+        let Opened::Table(durable) = table::open(config, &cache, clock, shares, &mut stops)? else {
+            tracing::info!("stopped while the log was opened");
+            return Ok(None);
+        };
+        if let Some(durable) = &durable
+            && stops()
+        {
+            tracing::info!("stopped");
+            return durable.close().map(|()| None);
+        }
         let udp_addresses: Vec<_> = sockets.iter().map(DatagramSocket::address).collect();
         let mut settings = settings(config, &listeners, &budget, threads);
+        settings.connections_max = shares.connections as u64;
         settings.exposed |= sockets.iter().any(DatagramSocket::is_exposed);
         settings.udp_port = udp_addresses.first().map_or(0, SocketAddr::port);
         let stats = ServerStats::new(settings, clock.clone());
-        tracing::info!(
-            memory = %config.memory,
-            records = %ByteSize(budget.record_bytes),
-            buffers = %ByteSize(budget.buffer_bytes),
-            connections = %ByteSize(budget.connection_bytes),
-            threads,
-            "starting"
-        );
+        announce(config, &budget, threads);
         let is_open = users.is_none();
         let doors: Vec<_> = listeners.iter().map(|listener| Door::of(listener, is_open)).collect();
         let (sender, stops) = mpsc::sync_channel(STOPS_WAITING_MAX);
@@ -169,12 +178,16 @@ impl Running {
             control: StopControl(sender),
             stops,
             drain_timeout: Duration::from_millis(config.drain_timeout.0),
+            connections_max: shares.connections,
             acceptor: None,
             data: Vec::new(),
             datagrams: None,
             housekeeping: None,
             ends: Arc::default(),
             keeps: config.restart_file.clone().map(|path| (path, cache.clone())),
+            durable,
+            write_modes: None,
+            keeper: None,
         };
         let started = running
             .start_threads(config, &cache, &budget, threads, listeners)
@@ -184,15 +197,7 @@ impl Running {
                 doors.iter().for_each(Door::announce);
                 Ok(Some(running))
             }
-            Err(error) => {
-                // What was read is not in the file any more.
-                let keeps = running.keeps.take();
-                let ended = running.end(Stop::Now);
-                if let Some((path, cache)) = keeps {
-                    restart::save(&path, &cache, claim(&path)?)?;
-                }
-                ended.and(Err(error))
-            }
+            Err(error) => running.give_up(error),
         }
     }
 
@@ -206,11 +211,16 @@ impl Running {
     ) -> Result<(), Error> {
         let unix_only = listeners.iter().all(|listener| listener.address().is_none());
         let mut recipients = Vec::new();
-        for number in 0..threads {
-            let name = format!("data-{number}");
+        let boxes = (0..threads).map(|number| {
             let limit = config.max_connections + ORDERS_BESIDE_CONNECTIONS;
-            let (orders, inbox) =
-                mailbox(limit).map_err(|source| Error::Loop { thread: name.clone(), source })?;
+            let thread = format!("data-{number}");
+            mailbox(limit).map_err(|source| Error::Loop { thread, source })
+        });
+        let boxes = boxes.collect::<Result<Vec<_>, Error>>()?;
+        let peers = Peers::new(boxes.iter().map(|(orders, _)| orders.clone()));
+        self.start_keeper(&peers, threads)?;
+        for (number, (orders, inbox)) in boxes.into_iter().enumerate() {
+            let name = format!("data-{number}");
             let load = Arc::new(Load::default());
             let thread = DataThread {
                 name: name.clone(),
@@ -227,6 +237,7 @@ impl Running {
                 idle_timeout_ms: config.idle_timeout.0,
                 io: io::Wish { mode: config.io, unix_only },
                 spin: config.spin.0,
+                seat: self.seat(number, &peers),
             };
             let handle = self.spawn(&name, |ready| thread.run(ready))?;
             self.data.push((orders.clone(), handle));
@@ -234,8 +245,9 @@ impl Running {
         }
         let (stop, stopped) = mpsc::sync_channel(0);
         let (their_cache, stats) = (cache.clone(), Arc::clone(&self.stats));
+        let share = self.share_of_index(config);
         let handle = self.spawn(housekeeping::NAME, move |ready| {
-            housekeeping::run(&their_cache, &stats, &stopped, ready)
+            housekeeping::run(&their_cache, &stats, share, &stopped, ready)
         })?;
         self.housekeeping = Some((stop, handle));
         let (end, inbox) = mailbox(1)
@@ -245,7 +257,7 @@ impl Running {
             recipients,
             stats: Arc::clone(&self.stats),
             // Sockets for datagrams are listed as connections and take nobody's place.
-            connections_max: (config.max_connections + self.udp_addresses.len()) as u64,
+            connections_max: (self.connections_max + self.udp_addresses.len()) as u64,
             connections_wait: config.connections_wait,
             ends: Arc::clone(&self.ends),
             mailbox: inbox,
@@ -320,6 +332,12 @@ impl Running {
         self.access.users.as_ref()
     }
 
+    /// What changes the write mode of the durable table; `None` if there is no table.
+    #[must_use]
+    pub fn write_modes(&self) -> Option<&WriteModes> {
+        self.write_modes.as_ref()
+    }
+
     /// The statistics.
     #[must_use]
     pub fn stats(&self) -> &Arc<ServerStats> {
@@ -340,74 +358,6 @@ impl Running {
         let how = self.stops.recv().unwrap_or(Stop::Now);
         self.end(how)
     }
-
-    fn end(mut self, how: Stop) -> Result<(), Error> {
-        // Before another server can listen there, so that it waits for the records.
-        let keeps = self.keeps.take().filter(|_| how == Stop::Graceful);
-        let claim = keeps.as_ref().map(|(path, _)| claim(path));
-        let mut outcome = Ok(());
-        if let Some((end, handle)) = self.acceptor.take() {
-            self.ends.store(true, Ordering::Relaxed);
-            // It fails if the acceptor has ended.
-            let _ = end.send(End);
-            outcome = outcome.and(join(handle));
-        }
-        if let Some((end, handle)) = self.datagrams.take() {
-            // As above.
-            let _ = end.send(datagrams::End);
-            outcome = outcome.and(join(handle));
-        }
-        if how == Stop::Graceful {
-            tracing::info!(timeout = ?self.drain_timeout, "stopping when clients are answered");
-            self.order_all(|| Order::Drain);
-            self.await_drain();
-        }
-        self.order_all(|| Order::Stop);
-        for (_, handle) in self.data.drain(..) {
-            outcome = outcome.and(join(handle));
-        }
-        if let Some((stop, handle)) = self.housekeeping.take() {
-            drop(stop);
-            outcome = outcome.and(join(handle));
-        }
-        if let Some(((path, cache), claim)) = keeps.zip(claim) {
-            let saved = claim.and_then(|claim| restart::save(&path, &cache, claim));
-            outcome = outcome.and(saved);
-        }
-        tracing::info!("stopped");
-        outcome
-    }
-
-    fn order_all(&self, order: impl Fn() -> Order) {
-        for (orders, _) in &self.data {
-            // It fails if the thread has ended.
-            let _ = orders.send(order());
-        }
-    }
-
-    /// Waits until all data threads have drained, at most as long as configured, or until asked
-    /// again.
-    fn await_drain(&self) {
-        let deadline_ms = self.stats.clock().now_ms().saturating_add(millis(self.drain_timeout));
-        while !self.data.iter().all(|(_, handle)| handle.is_finished()) {
-            match self.stops.recv_timeout(DRAIN_POLL) {
-                Ok(Stop::ThreadEnded) => {}
-                Ok(Stop::Graceful | Stop::Now) | Err(RecvTimeoutError::Disconnected) => {
-                    tracing::warn!("asked again: not waiting for clients any longer");
-                    return;
-                }
-                Err(RecvTimeoutError::Timeout) if self.stats.clock().now_ms() < deadline_ms => {}
-                Err(RecvTimeoutError::Timeout) => {
-                    let (open, _, _) = self.stats.connection_counts();
-                    tracing::warn!(
-                        connections = open,
-                        "clients did not take their replies in time"
-                    );
-                    return;
-                }
-            }
-        }
-    }
 }
 
 /// Says that a thread has ended, however it did.
@@ -420,17 +370,21 @@ impl Drop for LastWill {
     }
 }
 
-/// The right to write the restart file.
-fn claim(path: &Path) -> Result<Claim, Error> {
-    let failed = |source| Error::Restart { path: path.to_owned(), what: "writing", source };
-    Claim::new(path).map_err(failed)
+/// Says how memory is divided.
+fn announce(config: &Config, budget: &Budget, threads: usize) {
+    tracing::info!(
+        memory = %config.memory,
+        records = %ByteSize(budget.record_bytes),
+        buffers = %ByteSize(budget.buffer_bytes),
+        connections = %ByteSize(budget.connection_bytes),
+        log = %ByteSize(budget.log_bytes),
+        large = %ByteSize(2 * budget.large_bytes),
+        threads,
+        "starting"
+    );
 }
 
 fn join(handle: Thread) -> Result<(), Error> {
     let thread = handle.thread().name().unwrap_or_default().to_owned();
     handle.join().unwrap_or(Err(Error::Panicked { thread }))
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -8,7 +8,7 @@
 use base::{
     clock::Clock,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
         lock,
     },
@@ -21,6 +21,7 @@ mod connections;
 mod counters;
 mod crawler;
 mod prefixes;
+mod records;
 mod settings;
 mod verbosity;
 
@@ -29,6 +30,7 @@ use connections::Connections;
 pub use connections::{Connection, OpenConnection};
 pub use counters::{Counter, Counters, Totals};
 pub use prefixes::{PREFIXES_MAX, PrefixCounts, PrefixTable};
+pub use records::RecordMemory;
 pub use settings::Settings;
 
 /// The statistics of a server. Shared by all its threads.
@@ -38,6 +40,7 @@ pub struct ServerStats {
     started_ms: u64,
     settings: Settings,
     memory_bytes: AtomicU64,
+    records: Mutex<RecordMemory>,
     threads: Mutex<Vec<Arc<Counters>>>,
     at_reset: Mutex<Totals>,
     connections: Mutex<Connections>,
@@ -54,6 +57,13 @@ pub struct ServerStats {
     own_names: AtomicBool,
     sizes: AtomicBool,
     io: Mutex<Vec<IoChoice>>,
+    table: Mutex<Option<Arc<dyn TableReport>>>,
+}
+
+/// What is told of a durable table: names and values.
+pub trait TableReport: std::fmt::Debug + Send + Sync {
+    /// As of now.
+    fn lines(&self) -> Vec<(&'static str, String)>;
 }
 
 impl ServerStats {
@@ -64,6 +74,7 @@ impl ServerStats {
             started_ms: clock.now_ms(),
             clock,
             memory_bytes: AtomicU64::new(settings.memory_bytes),
+            records: Mutex::new(RecordMemory::of(&settings)),
             prefixes: PrefixTable::new(settings.prefix_delimiter),
             settings,
             threads: Mutex::default(),
@@ -80,6 +91,7 @@ impl ServerStats {
             own_names: AtomicBool::new(true),
             sizes: AtomicBool::new(false),
             io: Mutex::default(),
+            table: Mutex::default(),
         })
     }
 
@@ -167,6 +179,11 @@ impl ServerStats {
         self.memory_bytes.store(memory_bytes, Ordering::Relaxed);
     }
 
+    /// What records have of the memory. Whoever changes that of the cache has it meanwhile.
+    pub fn records(&self) -> MutexGuard<'_, RecordMemory> {
+        lock(&self.records)
+    }
+
     /// The server's clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {
@@ -229,13 +246,26 @@ impl ServerStats {
         lock(&self.io).clone()
     }
 
+    /// Has reports tell of a durable table, too.
+    pub fn set_table(&self, table: Arc<dyn TableReport>) {
+        *lock(&self.table) = Some(table);
+    }
+
+    /// What is told of a durable table, if there is one.
+    #[must_use]
+    pub fn table(&self) -> Vec<(&'static str, String)> {
+        let table = lock(&self.table).clone();
+        table.map_or_else(Vec::new, |table| table.lines())
+    }
+
     /// Counts by key prefix.
     #[must_use]
     pub fn prefixes(&self) -> &PrefixTable {
         &self.prefixes
     }
 
-    fn sum(&self) -> Totals {
+    /// The sums of all threads since the start.
+    pub(crate) fn sum(&self) -> Totals {
         let mut totals = Totals::default();
         for counters in lock(&self.threads).iter() {
             totals.add(counters);

@@ -14,23 +14,32 @@ use base::sync::{
 };
 use cache::Cache;
 use reactor::{
-    Burst, CloseReason, ConnId, Connection, Control, Handler, Loop, LoopConfig, Mailbox, Next,
-    Sender, Spin,
+    Burst, CloseReason, ConnId, Connection, Control, FILE_DEPTH_MAX, Files, Frames, Handler, Loop,
+    LoopConfig, Mailbox, Next, Pool, Sender, Shape, Spin,
 };
+use store::limits::{READ_BYTES_KEPT, READS_MAX};
 
 use crate::{
     Error,
     config::Protocol,
     cpus,
+    durable::{
+        Durable,
+        carriage::Carriage,
+        thread::{Seat, TableServer},
+    },
     io::{self, Driver},
-    memcached::{self, Access, Context, LargeValue, Session},
+    memcached::{
+        self, Access, Context, LargeValue, Session,
+        durable::{Desk, Table},
+    },
     ready::Ready,
     stats::{BufferGauges, OpenConnection, ServerStats},
     watch::Rouse,
 };
 
 /// What a client hears that sent half a request and found no memory for the rest.
-const OUT_OF_MEMORY_REQUEST: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
+pub(crate) const OUT_OF_MEMORY_REQUEST: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
 
 /// What a data thread can be told.
 #[derive(Debug)]
@@ -39,9 +48,11 @@ pub(crate) enum Order {
     Serve(OwnedFd, OpenConnection, Option<Protocol>),
     /// Serve a session for which nothing has come.
     Rouse(ConnId),
+    /// Look whether there are answers, or something to do, of a durable table.
+    Look,
     /// Answer what has been received, and end.
     Drain,
-    /// End.
+    /// End without waiting for clients.
     Stop,
 }
 
@@ -80,41 +91,103 @@ pub(crate) struct DataThread {
     pub(crate) idle_timeout_ms: u64,
     pub(crate) io: io::Wish,
     pub(crate) spin: Spin,
+    /// What it needs to serve a durable table, if that is what it does.
+    pub(crate) seat: Option<Seat>,
 }
 
 impl DataThread {
     /// Serves until told to end.
-    pub(crate) fn run(self, ready: Ready) -> Result<(), Error> {
+    pub(crate) fn run(mut self, ready: Ready) -> Result<(), Error> {
         if let Some(cpu) = self.cpu {
             cpus::pin(&self.name, cpu)?;
         }
         let waker = self.mailbox.waker();
-        let (driver, pool, choice) = io::choose(self.io, &self.name, self.buffer_bytes, waker)?;
+        let (mut driver, pool, choice) = io::choose(self.io, &self.name, self.buffer_bytes, waker)?;
         tracing::info!(thread = self.name, driver = choice.driver, reason = choice.reason, "I/O");
         self.stats.set_io(choice);
-        let mut worker = self.cache.worker()?;
-        let clock = self.cache.clock().clone();
-        worker.quiesce();
-        let server = Server {
-            context: Context::new(worker, &self.stats, self.control)
-                .with_access(self.access)
-                .with_rouse(Arc::new(Rouser(self.orders))),
-            load: self.load,
-            buffers: self.stats.thread_buffers(),
-        };
         let config = LoopConfig { idle_timeout_ms: self.idle_timeout_ms, spin: self.spin };
-        let name = self.name;
-        ready.tell();
-        let mailbox = self.mailbox;
-        let outcome = match driver {
+        match self.seat.take() {
+            Some(seat) => {
+                let server = self.table_server(seat, &mut driver)?;
+                ready.tell();
+                self.turn(config, driver, server, pool)
+            }
+            None => {
+                let server = self.cache_server()?;
+                ready.tell();
+                self.turn(config, driver, server, pool)
+            }
+        }
+    }
+
+    /// What serves records of the cache.
+    fn cache_server(&self) -> Result<Server, Error> {
+        let mut worker = self.cache.worker()?;
+        worker.quiesce();
+        let control = Arc::clone(&self.control) as Arc<dyn memcached::Control>;
+        Ok(Server {
+            context: Context::new(worker, &self.stats, control)
+                .with_access(self.access.clone())
+                .with_rouse(Arc::new(Rouser(self.orders.clone()))),
+            load: Arc::clone(&self.load),
+            buffers: self.stats.thread_buffers(),
+        })
+    }
+
+    /// What serves records of a durable table.
+    fn table_server(&self, seat: Seat, driver: &mut Driver) -> Result<TableServer, Error> {
+        let files = Files::new(FILE_DEPTH_MAX);
+        let frames = Frames::new(&[Shape { bytes: READ_BYTES_KEPT, count: READS_MAX }]);
+        seat.durable.files.locks().for_each(|lock| files.guard(lock));
+        let failed = |source| Error::Loop { thread: self.name.clone(), source };
+        let carried = match driver {
             Driver::Epoll(driver) => {
-                Loop::new(config, driver, server, mailbox, pool, clock).run().map(drop)
+                driver.carry_files(&files).map_err(failed)?;
+                "files by threads".to_owned()
             }
             Driver::Uring(driver) => {
-                Loop::new(config, *driver, server, mailbox, pool, clock).run().map(drop)
+                driver.carry_files(&files, &frames).map_err(failed)?.to_string()
             }
         };
-        outcome.map_err(|source| Error::Loop { thread: name, source })
+        tracing::info!(thread = self.name, carried, "files");
+        let Durable { store, files: log_files, gauges, flush_time, .. } = &seat.durable;
+        gauges.note_carrier(carried);
+        let value_bytes_max = seat.durable.value_bytes_max();
+        let control = Arc::clone(&self.control) as Arc<dyn memcached::Control>;
+        let access = self.access.clone();
+        let desk = Desk::new(self.cache.clone(), &self.stats, control, access, value_bytes_max);
+        let mut worker = store.worker(seat.number)?;
+        // All of them, and for good: what is read is copied, so that they come back at once.
+        while let Some(frame) = frames.take(READ_BYTES_KEPT) {
+            worker.lend(frame.into_buffer());
+        }
+        let table = Table::new(worker, desk).flushed_at(flush_time);
+        let carriage = Carriage::new(files, Arc::clone(log_files), seat.durable.kept_max);
+        let load = Arc::clone(&self.load);
+        Ok(TableServer::new(table, carriage, seat, load, self.stats.thread_buffers()))
+    }
+
+    /// Takes turns to the end.
+    fn turn<H>(
+        self,
+        config: LoopConfig,
+        driver: Driver,
+        handler: H,
+        pool: Pool,
+    ) -> Result<(), Error>
+    where
+        H: Handler<External = LargeValue, Message = Order>,
+    {
+        let (mailbox, clock) = (self.mailbox, self.cache.clock().clone());
+        let outcome = match driver {
+            Driver::Epoll(driver) => {
+                Loop::new(config, driver, handler, mailbox, pool, clock).run().map(drop)
+            }
+            Driver::Uring(driver) => {
+                Loop::new(config, *driver, handler, mailbox, pool, clock).run().map(drop)
+            }
+        };
+        outcome.map_err(|source| Error::Loop { thread: self.name, source })
     }
 }
 
@@ -156,6 +229,7 @@ impl Handler for Server {
                 control.adopt(socket, Session::new(open).speaking(protocol));
             }
             Order::Rouse(connection) => control.rouse(connection),
+            Order::Look => {}
             Order::Drain => control.drain(),
             Order::Stop => control.stop(),
         }

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use cache::{Meta, Pinned};
 
-use crate::Error;
+use crate::{Error, Large};
 
 /// A record that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Its fields.
     pub meta: Meta,
-    /// Its value. Whoever waited for one read shares it.
+    /// Its value. Whoever waited for one read shares it. Of a large one nothing.
     pub value: Arc<[u8]>,
+    /// Of a large value: where its parts are.
+    pub large: Option<Large>,
 }
 
 /// The answer to a get or a command.
@@ -41,7 +43,9 @@ impl<V> Answer<V> {
     /// Bytes of the value that it has.
     pub(crate) fn value_bytes(&self) -> usize {
         match self {
-            Self::Value(found) | Self::Done { found: Some(found), .. } => found.value.len(),
+            Self::Value(found) | Self::Done { found: Some(found), .. } => {
+                found.value.len() + found.large.as_ref().map_or(0, Large::bytes)
+            }
             Self::Miss | Self::Done { found: None, .. } | Self::Failed(_) => 0,
         }
     }

@@ -2,6 +2,8 @@
 
 use cache::{Change, Meta};
 
+use crate::Large;
+
 /// What a command has to know before it decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Needs {
@@ -18,6 +20,7 @@ pub enum Needs {
 pub struct Present<'r> {
     pub(crate) meta: Meta,
     pub(crate) value: &'r [u8],
+    pub(crate) large: Option<&'r Large>,
 }
 
 impl<'r> Present<'r> {
@@ -27,10 +30,17 @@ impl<'r> Present<'r> {
         self.meta
     }
 
-    /// Its value; perhaps nothing, if the command needs but [`Needs::Fields`].
+    /// Its value; perhaps nothing, if the command needs but [`Needs::Fields`], and of one in parts
+    /// nothing.
     #[must_use]
     pub fn value(&self) -> &'r [u8] {
         self.value
+    }
+
+    /// Whether the value lies in parts: then it is no number.
+    #[must_use]
+    pub fn is_in_parts(&self) -> bool {
+        self.large.is_some()
     }
 }
 
@@ -55,6 +65,7 @@ pub trait Command: Send {
     }
 
     /// What becomes of the record; `None` where there is no live one, and always for
-    /// [`Needs::Nothing`]. Of [`cache::Value`] what is uploaded is not possible.
+    /// [`Needs::Nothing`]. [`cache::Value::Uploaded`] is possible where the command came with an
+    /// upload, [`cache::Value::AppendUploaded`] and [`cache::Value::PrependUploaded`] fail.
     fn decide<'s>(&'s self, present: Option<&Present<'s>>) -> (Change<'s>, Self::Verdict);
 }

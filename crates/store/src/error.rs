@@ -27,7 +27,34 @@ pub enum Error {
         /// Its bytes.
         got: usize,
     },
-    /// The log has a value in parts, which this store does not read.
-    #[error("the value lies in parts")]
+    /// Memory has no room for the record of a table that spills.
+    #[error("there is no memory for the record")]
+    NoMemory,
+    /// The table cannot be flushed: a crash would bring back what it had.
+    #[error("this table cannot be flushed")]
+    NoFlush,
+    /// A ring that every run begins empty has records: of another run.
+    #[error("the ring has records of another run, which may be out of date")]
+    NotEmpty,
+    /// Of a ring something is damaged: what was overwritten could come back.
+    #[error("the ring is damaged: what was overwritten could come back")]
+    Damaged,
+    /// The value lies in parts, or would have to: nothing can be put before or behind it.
+    #[error("a value in parts is not changed in place")]
     InParts,
+    /// Parts of the value could not be flushed. Nothing was stored.
+    #[error("parts of the value could not be made durable")]
+    PartsLost,
+    /// Too little came for a value in parts, or was taken of one, for too long.
+    #[error("too slow for a value of this length")]
+    Slow,
+    /// So many large values arrive, or leave, already.
+    #[error("{max} large values are on their way already")]
+    TooMany {
+        /// The most.
+        max: usize,
+    },
+    /// There is no such upload or reader any more.
+    #[error("the transfer has ended")]
+    Ended,
 }

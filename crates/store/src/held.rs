@@ -56,6 +56,8 @@ pub(crate) struct Polled<V> {
     pub(crate) tries: bool,
     /// Answers that may be given.
     pub(crate) given: Vec<Envelope<V>>,
+    /// Keys with a command whose parts are flushed, or lost.
+    pub(crate) due: Vec<(usize, u64)>,
 }
 
 /// What nobody reports: how many records were written again, what is left to be, how many flushes
@@ -66,10 +68,17 @@ type Changes = (u64, (usize, u32), u64);
 #[derive(Debug)]
 pub(crate) struct Core<K, V> {
     pub(crate) engine: Engine<K>,
+    /// Records of the log below this sequence are dead: the table was flushed.
+    pub(crate) dead_below: u64,
+    /// Flushes of the table that have begun and not ended. Meanwhile nothing is spilled.
+    pub(crate) flushing: u32,
     held: Vec<Held<V>>,
     /// Keys whose commands wait for room or for a rewrite: their lock, and the number there. In the
     /// order in which they came.
     stalled: VecDeque<(usize, u64)>,
+    /// Keys with a command that waits for the flush of parts: their lock, the number there, and
+    /// the last part.
+    parted: Vec<(usize, u64, Mark)>,
     /// A worker tries them, and has the list.
     is_trying: bool,
     /// They are to be tried once more: something may have come that they wait for, after they were
@@ -90,8 +99,11 @@ impl<K: Keys, V> Core<K, V> {
         Self {
             told: engine.durable_to(),
             engine,
+            dead_below: 0,
+            flushing: 0,
             held: Vec::new(),
             stalled: VecDeque::new(),
+            parted: Vec::new(),
             is_trying: false,
             again: false,
             taken: 0,
@@ -192,7 +204,7 @@ impl<K: Keys, V> Core<K, V> {
         let tries = is_due && !self.is_trying && !self.stalled.is_empty();
         // What is written again after a failure, or cannot be, nobody reports.
         let given = if self.has_failed { self.settle(unflushed) } else { Vec::new() };
-        Polled { plan, goes_on, tries, given }
+        Polled { plan, goes_on, tries, given, due: self.take_parted() }
     }
 
     /// The keys that are stalled are tried now, as time has passed.
@@ -205,6 +217,18 @@ impl<K: Keys, V> Core<K, V> {
     pub(crate) fn stall(&mut self, lock: usize, id: u64) {
         self.stalled.push_back((lock, id));
         self.again = true;
+    }
+
+    /// A command of a key begins to wait for parts.
+    pub(crate) fn wait_for_parts(&mut self, lock: usize, id: u64, last: Mark) {
+        self.parted.push((lock, id, last));
+    }
+
+    /// Keys with a command that need not wait for its parts any more.
+    pub(crate) fn take_parted(&mut self) -> Vec<(usize, u64)> {
+        let engine = &self.engine;
+        let is_due = |it: &mut (usize, u64, Mark)| engine.durable(it.2) != Settled::Pending;
+        self.parted.extract_if(.., is_due).map(|(lock, id, _)| (lock, id)).collect()
     }
 
     /// The keys that are stalled, to be tried. `None` when another worker tries them: they are
@@ -232,9 +256,9 @@ impl<K: Keys, V> Core<K, V> {
         (engine.counts().rewritten, engine.setbacks(), engine.unreported().ends)
     }
 
-    /// Answers that wait.
+    /// Answers that wait, and commands that wait for parts.
     pub(crate) fn held(&self) -> usize {
-        self.held.len()
+        self.held.len() + self.parted.len()
     }
 }
 

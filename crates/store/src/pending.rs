@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use log::engine::Reading;
+use log::engine::{Reading, Upload};
 
 /// What is to be done when the record is known.
 #[derive(Debug)]
@@ -23,9 +23,16 @@ pub(crate) struct Waiter<C> {
     /// When it came.
     pub(crate) asked_ms: u64,
     pub(crate) task: Task<C>,
+    /// The parts of the value that the command may store.
+    pub(crate) upload: Option<Box<Upload>>,
 }
 
 impl<C> Waiter<C> {
+    /// The same, with the parts of the value that the command may store.
+    pub(crate) fn with(self, upload: Option<Box<Upload>>) -> Self {
+        Self { upload, ..self }
+    }
+
     fn is_command(&self) -> bool {
         matches!(self.task, Task::Command(_))
     }
@@ -40,7 +47,7 @@ pub(crate) struct Pending<C> {
     queue: VecDeque<Waiter<C>>,
     /// How many of them are commands.
     commands: usize,
-    /// The read that is under way; without one, the log has no room.
+    /// The read that is under way; without one, the log has no room, or parts are not flushed.
     pub(crate) reading: Option<Reading>,
     /// How often the record was looked up, and then elsewhere when it was read.
     pub(crate) looks: u32,
@@ -64,6 +71,11 @@ impl<C> Pending<C> {
         let waiter = self.queue.pop_front()?;
         self.commands -= usize::from(waiter.is_command());
         Some(waiter)
+    }
+
+    /// How many wait.
+    pub(crate) fn waiters(&self) -> usize {
+        self.queue.len()
     }
 
     /// Bytes that the value may have, as far as that is known.
@@ -117,7 +129,8 @@ impl<C> Place<C> {
     pub(crate) fn begin(&mut self, key: &[u8], reading: Option<Reading>, waiter: Waiter<C>) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let (key, queue) = (key.into(), VecDeque::new());
+        // Mostly nobody else comes.
+        let (key, queue) = (key.into(), VecDeque::with_capacity(1));
         let mut pending = Pending { id, key, queue, commands: 0, reading, looks: 1 };
         pending.push(waiter);
         self.pending.push(pending);
@@ -140,7 +153,8 @@ mod tests {
 
     #[test]
     fn a_queue_is_ordered_as_long_as_it_has_commands_or_no_read() {
-        let waiter = |task| Waiter { worker: 0, caller: 0, bytes: 0, asked_ms: 0, task };
+        let waiter =
+            |task| Waiter { worker: 0, caller: 0, bytes: 0, asked_ms: 0, task, upload: None };
         let mut place = Place::<u8>::default();
         let id = place.begin(b"k", None, waiter(Task::Command(1)));
         assert!(place.ordered(b"k").is_some() && place.ordered(b"other").is_none());

@@ -2,30 +2,39 @@
 //!
 //! Thread safety: a plain value of the worker's thread.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
+use base::hash::Numbered;
 use log::{
     engine::Reading,
     plan::{Buffer, Failure, Outcome, Plan, Token},
 };
 
-use crate::limits::{READS_MAX, SHORT_READS_MAX};
+use crate::limits::{PART_READS_MAX, READ_BYTES_KEPT, READS_MAX, SHORT_READS_MAX};
 
 /// Tokens of reads begin here, those of the log's own actions do not get so far. Behind it the
 /// worker's number, and 48 bits that are the worker's own.
 const FIRST_TOKEN: u64 = 1 << 63;
 const OWN_BITS: u32 = 48;
 
-/// Bytes of a buffer that is kept: for records of up to 8 KiB, wherever in a block they begin.
-const KEPT_BYTES: usize = 16 << 10;
+/// Whom a read is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// Those who wait at a key: its lock, and the entry there.
+    Key { at: usize, id: u64 },
+    /// Who reads a large value: which part it is.
+    Reader { id: u64, part: usize },
+}
 
-/// A read for those who wait at a key.
+impl Whom {
+    fn is_part(self) -> bool {
+        matches!(self, Self::Reader { .. })
+    }
+}
+
 #[derive(Debug)]
 struct Read {
-    /// The key's lock.
-    at: usize,
-    /// The entry there.
-    id: u64,
+    whom: Whom,
     reading: Reading,
     /// How often it was short.
     tries: u32,
@@ -36,8 +45,7 @@ struct Read {
 /// A read that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    pub(crate) at: usize,
-    pub(crate) id: u64,
+    pub(crate) whom: Whom,
     pub(crate) reading: Reading,
     pub(crate) result: Result<(Buffer, usize), Failure>,
 }
@@ -45,8 +53,13 @@ pub(crate) struct Ended {
 /// All reads of a worker.
 #[derive(Debug)]
 pub(crate) struct Reads {
-    out: BTreeMap<Token, Read>,
+    out: Numbered<Token, Read>,
+    /// Of these, parts of large values.
+    parts_out: usize,
+    /// Of keys.
     waiting: VecDeque<Read>,
+    /// Of parts of large values, which take longer: each would be a hundred others' time.
+    parts: VecDeque<Read>,
     buffers: Vec<Buffer>,
     next: u64,
 }
@@ -54,7 +67,9 @@ pub(crate) struct Reads {
 impl Reads {
     pub(crate) fn new(worker: usize) -> Self {
         let next = FIRST_TOKEN | (worker as u64) << OWN_BITS;
-        Self { out: BTreeMap::new(), waiting: VecDeque::new(), buffers: Vec::new(), next }
+        let (out, buffers) = (Numbered::default(), Vec::new());
+        let (waiting, parts) = (VecDeque::new(), VecDeque::new());
+        Self { out, parts_out: 0, waiting, parts, buffers, next }
     }
 
     /// Whether an outcome under this token is one of a read.
@@ -62,8 +77,34 @@ impl Reads {
         token.0 >= FIRST_TOKEN
     }
 
-    pub(crate) fn begin(&mut self, at: usize, id: u64, reading: Reading) {
-        self.waiting.push_back(Read { at, id, reading, tries: 0, buffer: None });
+    pub(crate) fn begin(&mut self, whom: Whom, reading: Reading) {
+        self.queue_of(whom).push_back(Read { whom, reading, tries: 0, buffer: None });
+    }
+
+    /// Whether there are some that wait their turn.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty() || !self.parts.is_empty()
+    }
+
+    fn queue_of(&mut self, whom: Whom) -> &mut VecDeque<Read> {
+        if whom.is_part() && !base::mutant!("store_parts_before_keys") {
+            &mut self.parts
+        } else {
+            &mut self.waiting
+        }
+    }
+
+    /// Who is next: a key, but one part is always under way.
+    fn pop(&mut self) -> Option<Read> {
+        if self.parts_out == 0
+            && let Some(part) = self.parts.pop_front()
+        {
+            return Some(part);
+        }
+        self.waiting.pop_front().or_else(|| {
+            let has_room = self.parts_out < PART_READS_MAX;
+            if has_room { self.parts.pop_front() } else { None }
+        })
     }
 
     /// The next read to be performed.
@@ -71,10 +112,13 @@ impl Reads {
         if self.out.len() >= READS_MAX {
             return None;
         }
-        let mut read = self.waiting.pop_front()?;
+        let mut read = self.pop()?;
+        self.parts_out += usize::from(read.whom.is_part());
         let bytes = read.reading.bytes();
-        let buffer = read.buffer.take().unwrap_or_else(|| match bytes <= KEPT_BYTES {
-            true => self.buffers.pop().unwrap_or_else(|| Buffer::new(KEPT_BYTES)),
+        // A part is with its reader for long, and what is lent is to come back at once.
+        let is_kept = bytes <= READ_BYTES_KEPT && !read.whom.is_part();
+        let buffer = read.buffer.take().unwrap_or_else(|| match is_kept {
+            true => self.buffers.pop().unwrap_or_else(|| Buffer::new(READ_BYTES_KEPT)),
             false => Buffer::new(bytes),
         });
         let token = Token(self.next);
@@ -90,12 +134,13 @@ impl Reads {
     /// When no read is out under `token`.
     pub(crate) fn complete(&mut self, token: Token, outcome: Outcome) -> Option<Ended> {
         let mut read = self.out.remove(&token).expect("invariant: each token is reported once");
+        self.parts_out -= usize::from(read.whom.is_part());
         let result = match outcome {
             Outcome::Read(buffer, bytes) => {
                 let is_short = bytes < read.reading.bytes();
                 if is_short && read.tries < SHORT_READS_MAX {
                     (read.tries, read.buffer) = (read.tries + 1, Some(buffer));
-                    self.waiting.push_front(read);
+                    self.queue_of(read.whom).push_front(read);
                     return None;
                 }
                 Ok((buffer, bytes))
@@ -106,12 +151,12 @@ impl Reads {
             }
             _ => unreachable!("a read ends as one"),
         };
-        let Read { at, id, reading, .. } = read;
-        Some(Ended { at, id, reading, result })
+        let Read { whom, reading, .. } = read;
+        Some(Ended { whom, reading, result })
     }
 
     pub(crate) fn give_back(&mut self, buffer: Buffer) {
-        if buffer.as_slice().len() == KEPT_BYTES && self.buffers.len() < READS_MAX {
+        if buffer.as_slice().len() == READ_BYTES_KEPT && self.buffers.len() < READS_MAX {
             self.buffers.push(buffer);
         }
     }

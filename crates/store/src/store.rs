@@ -15,10 +15,12 @@ use log::{
 };
 
 use crate::{
-    Answered, Command, Worker,
+    Answered, Command, Error, Worker,
+    budget::Budget,
     held::{Core, Envelope},
-    limits::{KEY_LOCKS, PENDING_BYTES_MAX, PENDING_MAX},
+    limits::{KEY_LOCKS, LARGE_BYTES, PENDING_BYTES_MAX, PENDING_MAX},
     pending::Place,
+    spill::{Admission, Spill},
     unflushed::Unflushed,
 };
 
@@ -99,16 +101,24 @@ impl<V> Inbox<V> {
 /// All there is of a table but its workers.
 ///
 /// Lock order: a key's lock -> the engine's; a key's lock -> locks of the cache. Leaves: inboxes.
-/// No lock is held across I/O, nor the engine's across a call of the cache.
+/// No lock is held across I/O, nor the engine's across a call of the cache, but for a look at what
+/// was evicted, whose lock is a leaf.
 #[derive(Debug)]
 pub(crate) struct Shared<K, C: Command> {
     pub(crate) cache: Cache,
     /// Longest value of a record.
     pub(crate) value_bytes_max: usize,
+    /// Set where memory has what is newest, and not the log.
+    pub(crate) spill: Option<Spill>,
+    /// The ring may have something.
+    pub(crate) has_spilled: AtomicBool,
     pub(crate) unflushed: Unflushed,
     locks: Box<[KeyLock<C>]>,
     core: Mutex<Core<K, C::Verdict>>,
     pub(crate) inboxes: Box<[Inbox<C::Verdict>]>,
+    /// Memory for parts that arrive, and for parts that leave.
+    pub(crate) arriving: Budget,
+    pub(crate) leaving: Budget,
 }
 
 impl<K: Keys, C: Command> Shared<K, C> {
@@ -126,7 +136,8 @@ impl<K: Keys, C: Command> Shared<K, C> {
     }
 }
 
-/// A durable table: the log is the truth, memory has copies.
+/// A table. A durable one: the log is the truth, memory has copies. One that spills: memory is the
+/// truth, and the log has what memory has had no room for.
 #[derive(Debug)]
 pub struct Store<K, C: Command> {
     pub(crate) shared: Arc<Shared<K, C>>,
@@ -139,18 +150,61 @@ impl<K, C: Command> Clone for Store<K, C> {
 }
 
 impl<K: Keys, C: Command> Store<K, C> {
-    /// A table over an open log, with an empty cache that nobody flushes. `workers` is how many
-    /// there will be.
+    /// A durable table over an open log, with an empty cache that nobody flushes. `workers` is how
+    /// many there will be.
     #[must_use]
     pub fn new(engine: Engine<K>, cache: Cache, workers: usize) -> Self {
         let value_bytes_max = engine.manifest().shape.part_bytes as usize;
+        Self::of(engine, cache, workers, None, value_bytes_max)
+    }
+
+    /// A table that spills into a ring, with an empty cache that has
+    /// [`cache::CacheConfig::victim_bytes`] and that nobody else flushes.
+    ///
+    /// # Errors
+    /// [`Error::NotEmpty`] when a ring that does not recover has records, whatever ended before,
+    /// and [`Error::Damaged`] when in one that does damage was found.
+    ///
+    /// # Panics
+    /// When the log is no ring.
+    pub fn spilling(
+        engine: Engine<K>,
+        cache: Cache,
+        workers: usize,
+        admission: Admission,
+    ) -> Result<Self, Error> {
+        let spill = Spill::of(&engine, admission);
+        if !spill.recovers && engine.has_records() {
+            return Err(Error::NotEmpty);
+        }
+        if spill.recovers && !engine.is_whole() {
+            return Err(Error::Damaged);
+        }
+        // A token of an earlier run must not be given anew.
+        cache.continue_after(engine.run_begins());
+        cache.limit_victims(spill.value_bytes_max);
+        let value_bytes_max = cache.value_size_max();
+        Ok(Self::of(engine, cache, workers, Some(spill), value_bytes_max))
+    }
+
+    fn of(
+        engine: Engine<K>,
+        cache: Cache,
+        workers: usize,
+        spill: Option<Spill>,
+        value_bytes_max: usize,
+    ) -> Self {
         let shared = Shared {
             cache,
             value_bytes_max,
+            spill,
+            has_spilled: AtomicBool::new(spill.is_some_and(|spill| spill.recovers)),
             unflushed: Unflushed::new(),
             locks: (0..KEY_LOCKS).map(|_| KeyLock(Mutex::new(Place::default()))).collect(),
             core: Mutex::new(Core::new(engine)),
             inboxes: (0..workers).map(|_| Inbox::new()).collect(),
+            arriving: Budget::new(LARGE_BYTES),
+            leaving: Budget::new(LARGE_BYTES),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -193,6 +247,26 @@ impl<K: Keys, C: Command> Store<K, C> {
     /// may be waited for.
     pub fn with_log<R>(&self, ask: impl FnOnce(&mut Engine<K>) -> R) -> R {
         ask(&mut self.shared.core().engine)
+    }
+
+    /// How many bytes of parts of large values may be in memory, those that arrive and those that
+    /// leave each, with what tells where the latter lie; the oldest of either may have one part in
+    /// any case.
+    pub fn set_large_bytes(&self, bytes: usize) {
+        self.shared.arriving.set_max(bytes);
+        self.shared.leaving.set_max(bytes);
+    }
+
+    /// Bytes of parts that are in memory: those that arrive, and those that leave.
+    #[must_use]
+    pub fn large_bytes(&self) -> (usize, usize) {
+        (self.shared.arriving.bytes(), self.shared.leaving.bytes())
+    }
+
+    /// Large values that arrive, and that leave.
+    #[must_use]
+    pub fn large_values(&self) -> (usize, usize) {
+        (self.shared.arriving.there(), self.shared.leaving.there())
     }
 
     /// Changes when writes are answered. To `Safe`: confirmed when a drain that begins now is done.

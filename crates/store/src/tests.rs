@@ -2,16 +2,19 @@
 
 mod bounds;
 mod ends;
+mod large;
 mod memory_disk;
 mod mends;
 mod mode;
+mod spill;
+mod spill_races;
 mod threads;
 mod waking;
 
 use base::clock::Clock;
 use cache::{Cache, CacheConfig, Change, Edit, Put, Value};
 use log::{
-    engine::{Engine, Mode, New, Opening, Settings},
+    engine::{Engine, Mode, New, Opening, Ring, Settings},
     format::{
         LogId,
         manifest::{IndexKind, Shape},
@@ -21,7 +24,9 @@ use log::{
 };
 
 use self::memory_disk::MemoryDisk;
-use crate::{Answer, Answered, Asked, Command, Error, Got, Needs, Present, Store, Worker};
+use crate::{
+    Admission, Answer, Answered, Asked, Command, Error, Got, Needs, Present, Store, Worker,
+};
 
 /// What tests ask for.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +36,8 @@ enum Ask {
     Append(&'static [u8]),
     Touch(u64),
     Delete,
+    Uploaded,
+    AddUploaded,
 }
 
 impl Command for Ask {
@@ -38,8 +45,8 @@ impl Command for Ask {
 
     fn needs(&self) -> Needs {
         match self {
-            Self::Set(..) | Self::Delete => Needs::Nothing,
-            Self::Add(_) => Needs::Fields,
+            Self::Set(..) | Self::Delete | Self::Uploaded => Needs::Nothing,
+            Self::Add(_) | Self::AddUploaded => Needs::Fields,
             Self::Append(_) | Self::Touch(_) => Needs::Value,
         }
     }
@@ -60,7 +67,12 @@ impl Command for Ask {
                 (Change::Edit(Edit { expiry_ms: Some(*expiry_ms), ..Edit::default() }), true)
             }
             (Self::Delete, _) => (Change::Remove, true),
-            (Self::Add(_) | Self::Append(_) | Self::Touch(_), _) => (Change::Keep, false),
+            (Self::Uploaded, _) | (Self::AddUploaded, None) => {
+                (Change::Put(Put::new(Value::Uploaded)), true)
+            }
+            (Self::AddUploaded | Self::Add(_) | Self::Append(_) | Self::Touch(_), _) => {
+                (Change::Keep, false)
+            }
         }
     }
 }
@@ -81,8 +93,35 @@ impl Table {
         Self::with(MemoryDisk::default(), Mode::Safe)
     }
 
-    fn with(mut files: MemoryDisk, mode: Mode) -> Self {
+    fn with(files: MemoryDisk, mode: Mode) -> Self {
+        Self::made(files, mode, None)
+    }
+
+    fn made(mut files: MemoryDisk, mode: Mode, spill: Option<(Ring, Admission)>) -> Self {
         let clock = Clock::manual(START_MS);
+        let ring = spill.map(|(ring, _)| ring);
+        let (engine, cache) = Self::made_of(&mut files, mode, ring, clock.clone());
+        let evictor = cache.worker().expect("a place");
+        let store = match spill {
+            None => Store::new(engine, cache, 2),
+            Some((_, admission)) => {
+                Store::spilling(engine, cache, 2, admission).expect("an empty ring")
+            }
+        };
+        let workers = (0..2).map(|number| store.worker(number).expect("a place")).collect();
+        let mut table = Self { files, clock, cache: evictor, workers, store };
+        // The first segment is made.
+        table.run();
+        table
+    }
+
+    /// What a table is made of.
+    fn made_of(
+        files: &mut MemoryDisk,
+        mode: Mode,
+        ring: Option<Ring>,
+        clock: Clock,
+    ) -> (Engine<MapKeys>, Cache) {
         let shape = Shape {
             segment_bytes: 1 << 20,
             block_bytes: 4096,
@@ -91,6 +130,7 @@ impl Table {
             index: IndexKind::Hash { seeds: [7; 128] },
         };
         let settings = Settings { mode, chunk_bytes: 1 << 18, chunks: 4, ..Settings::default() };
+        let settings = Settings { ring, ..settings };
         let opening = Opening {
             directories: 1,
             new: New { log: LogId(1), shape },
@@ -99,17 +139,11 @@ impl Table {
             progress: &mut |_| {},
         };
         let make = |_: &_| Ok(MapKeys::new(1 << 38));
-        let (engine, _) = Engine::open(&mut files, opening, make).expect("a log");
+        let (engine, _) = Engine::open(files, opening, make).expect("a log");
         let config = CacheConfig { writers: 1, ..CacheConfig::new(4 << 20) };
-        let config = CacheConfig { value_size_max: 50_000, ..config };
-        let cache = Cache::new(config, clock.clone()).expect("a cache");
-        let evictor = cache.worker().expect("a place");
-        let store = Store::new(engine, cache, 2);
-        let workers = (0..2).map(|number| store.worker(number).expect("a place")).collect();
-        let mut table = Self { files, clock, cache: evictor, workers, store };
-        // The first segment is made.
-        table.run();
-        table
+        let victim_bytes = if ring.is_some() { 1 << 20 } else { 0 };
+        let config = CacheConfig { value_size_max: 50_000, victim_bytes, ..config };
+        (engine, Cache::new(config, clock).expect("a cache"))
     }
 
     fn ask(&mut self, worker: usize, caller: u64, key: &[u8], ask: Ask) -> Asked<bool> {

@@ -4,9 +4,9 @@
 mod cell;
 mod chart;
 mod churn;
-mod device;
+pub(crate) mod device;
 mod engine;
-mod fio;
+pub(crate) mod fio;
 mod latency;
 mod load;
 mod options;
@@ -35,6 +35,9 @@ use crate::machine::Machine;
 /// Records that the puts of `safe` range over: more than there are.
 const SAFE_RECORDS: u32 = 1 << 20;
 
+/// Threads that read everything for a store that keeps in memory what was read.
+const FILLERS: u32 = 16;
+
 /// How long the device's flush is looked at before a window of `safe`, and again behind it.
 const PROBE_TIME: Duration = Duration::from_millis(50);
 
@@ -62,7 +65,9 @@ pub(crate) fn run(options: &DiskOptions) -> io::Result<()> {
         add(&mut report, bench.safe(*cell)?, options)?;
     }
     for size in Size::ALL {
-        let gets = |cell: &&Cell| cell.size == size && matches!(cell.work, Work::Cold | Work::Warm);
+        let gets = |cell: &&Cell| {
+            cell.size == size && matches!(cell.work, Work::Cold | Work::Warm | Work::Batch)
+        };
         let cells: Vec<Cell> = options.cells.iter().filter(gets).copied().collect();
         if cells.is_empty() {
             continue;
@@ -97,7 +102,7 @@ impl Bench<'_> {
             let (stores, records) = match cell.work {
                 Work::Put => (1, cell.size.records(self.options.records).into()),
                 Work::Safe => (all, windows_ms * SAFE_PUTS_PER_MS_MAX),
-                Work::Cold | Work::Warm => {
+                Work::Cold | Work::Warm | Work::Batch => {
                     (all + 1, cell.size.records(self.options.records).into())
                 }
             };
@@ -206,10 +211,18 @@ impl Bench<'_> {
         }
         let engine = open(kind, load, place, false)?;
         let window = self.window(load, round);
-        if cell.work == Work::Warm {
-            work::run(&*engine, load, Operation::Get, cell.threads, window)?;
+        let operation = match cell.work {
+            Work::Batch => Operation::GetBatch,
+            _ => Operation::Get,
+        };
+        if cell.work != Work::Cold && kind.keeps_reads {
+            let all = Extent { flushes: false, ..Extent::all(load) };
+            work::run(&*engine, load, Operation::Get, FILLERS, all)?;
         }
-        let sample = self.measured(&*engine, load, Operation::Get, (cell, window))?;
+        if cell.work != Work::Cold {
+            work::run(&*engine, load, operation, cell.threads, window)?;
+        }
+        let sample = self.measured(&*engine, load, operation, (cell, window))?;
         self.say(row, round, cell, &sample);
         row.add(&*engine, sample);
         engine.close()
@@ -294,7 +307,7 @@ fn turns(engines: &[Kind], round: u32) -> impl Iterator<Item = (usize, Kind)> + 
 }
 
 fn open(kind: Kind, load: &Load, path: &Path, is_safe: bool) -> io::Result<Box<dyn Engine>> {
-    let setup = Setup { is_safe, ..Setup::new(path, load.records()) };
+    let setup = Setup { is_safe, ..Setup::new(path, load.records(), load.value_bytes()) };
     (kind.open)(&setup)
 }
 

@@ -1,6 +1,6 @@
 //! Kelvin beside others: the DRAM tier beside bounded caches (speed in one interleaved run, bytes a
-//! record), the log beside other stores, and a server that does nothing but answer, which shows the
-//! machine's limit.
+//! record), the log beside other stores, the server beside other servers, and a server that does
+//! nothing but answer, which shows the machine's limit.
 //!
 //! `README.md` says what is compared, how, and what is fair about it.
 
@@ -17,6 +17,7 @@ mod random;
 mod report;
 mod server;
 mod speed;
+mod tiers;
 mod wire;
 mod workload;
 
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Ok(Command::Disk(options)) => disk::run(&options),
         Ok(Command::Tables(options)) => disk::run_tables(&options),
         Ok(Command::Churn(options)) => disk::run_churn(&options),
+        Ok(Command::Tiers(options)) => tiers::run(&options),
         Ok(Command::Bare(options)) => bare::run(&options),
         Ok(Command::Help) => {
             print!("{USAGE}");

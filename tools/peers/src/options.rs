@@ -6,6 +6,7 @@ use crate::{
     contestant::ENGINES,
     disk::{self, ChurnOptions, DiskOptions, TablesOptions},
     load::BURST,
+    tiers::{self, TiersOptions},
     wire::{BLOCKS, Block},
     workload::Workload,
 };
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Tables(TablesOptions),
     /// Overwrite what stores have, again and again.
     Churn(ChurnOptions),
+    /// Compare servers that keep more than memory holds.
+    Tiers(TiersOptions),
     /// Print the usage.
     Help,
 }
@@ -175,6 +178,7 @@ pub(crate) fn parse(args: &[String]) -> Result<Command, String> {
         "disk" => disk::parse(&pairs).map(Command::Disk),
         "tables" => disk::parse_tables(&pairs).map(Command::Tables),
         "churn" => disk::parse_churn(&pairs).map(Command::Churn),
+        "tiers" => tiers::parse(&pairs).map(Command::Tiers),
         "trace" => hits(&pairs).map(Command::Hits),
         "wire" => wire(&pairs).map(Command::Wire),
         "bare" => bare(&pairs).map(Command::Bare),

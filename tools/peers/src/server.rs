@@ -139,6 +139,11 @@ pub(crate) struct Setup {
     pub(crate) cpus: Vec<usize>,
 }
 
+/// A port of loopback that nobody has.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
 /// Where a server listens.
 #[derive(Clone, Debug)]
 enum At {
@@ -152,8 +157,7 @@ impl At {
         if setup.is_unix {
             return Ok(Self::Unix(directory.join(program.kind.name())));
         }
-        let listener = TcpListener::bind(("127.0.0.1", 0))?;
-        Ok(Self::Tcp(listener.local_addr()?.port()))
+        Ok(Self::Tcp(free_port()?))
     }
 
     fn accepts(&self) -> bool {
@@ -167,6 +171,11 @@ impl At {
 /// A server that accepts connections.
 pub(crate) struct Server {
     pub(crate) kind: Kind,
+    served: Served,
+}
+
+/// A process that accepts connections.
+pub(crate) struct Served {
     at: At,
     child: Child,
 }
@@ -180,14 +189,45 @@ impl Server {
         let at = At::free(program, setup, directory)?;
         let mut command = Command::new(&program.path);
         command.args(program.kind.arguments(&at, setup));
+        let served = Served::start(program.kind.name(), command, at, &setup.cpus)?;
+        Ok(Self { kind: program.kind, served })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.served.pid()
+    }
+
+    /// As `kelvin bench` reads it.
+    pub(crate) fn address(&self) -> String {
+        self.served.address()
+    }
+}
+
+impl Served {
+    /// Starts a program on a port of loopback that nobody has; `arguments` are what it is told.
+    ///
+    /// # Errors
+    /// When it cannot be started, or ends, or does not listen.
+    pub(crate) fn on_loopback(
+        name: &str,
+        path: &Path,
+        arguments: impl FnOnce(u16) -> Vec<String>,
+        cpus: &[usize],
+    ) -> io::Result<Self> {
+        let port = free_port()?;
+        let mut command = Command::new(path);
+        command.args(arguments(port));
+        Self::start(name, command, At::Tcp(port), cpus)
+    }
+
+    fn start(name: &str, mut command: Command, at: At, cpus: &[usize]) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // A process runs where the thread does that starts it.
         let started = thread::scope(|scope| {
-            let start = || machine::pin(&setup.cpus).and_then(|()| command.spawn());
+            let start = || machine::pin(cpus).and_then(|()| command.spawn());
             scope.spawn(start).join().expect("starting does not panic")
         });
-        let mut server = Self { kind: program.kind, at, child: started? };
-        let name = program.kind.name();
+        let mut server = Self { at, child: started? };
         let begun = Instant::now();
         while !server.at.accepts() {
             if begun.elapsed() > START_TIMEOUT {
@@ -215,7 +255,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for Served {
     fn drop(&mut self) {
         // Both fail only if it has ended already.
         let _ = self.child.kill();

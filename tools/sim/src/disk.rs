@@ -61,6 +61,10 @@ pub struct Disk {
     capacities_bytes: Vec<usize>,
     /// Whether a directory has no room for any write, also of what takes no more than it did.
     refuses_writes: Vec<bool>,
+    /// Whether no file can be removed.
+    refuses_removals: bool,
+    /// The flush of something that fails, counted from now.
+    failing_flush: Option<u32>,
     /// What a request that ends early has done a multiple of.
     block_bytes: usize,
 }
@@ -78,6 +82,8 @@ impl Disk {
             directories: vec![Directory::default(); directories],
             capacities_bytes: vec![capacity_bytes; directories],
             refuses_writes: vec![false; directories],
+            refuses_removals: false,
+            failing_flush: None,
             block_bytes: SECTOR_BYTES,
         }
     }
@@ -85,6 +91,26 @@ impl Disk {
     /// From now on faults strike so often.
     pub fn set_rates(&mut self, rates: Rates) {
         self.rates = rates;
+    }
+
+    /// From now on no segment's file can be removed, or each can be again.
+    pub fn refuse_removals(&mut self, refuses: bool) {
+        self.refuses_removals = refuses;
+    }
+
+    /// One flush fails, of those of something: that after so many others, or none.
+    pub fn fail_flush_after(&mut self, others: Option<u32>) {
+        self.failing_flush = others;
+    }
+
+    /// Whether this one does.
+    fn is_failing_flush(&mut self) -> bool {
+        let fails = self.failing_flush == Some(0);
+        self.failing_flush = self.failing_flush.and_then(|others| others.checked_sub(1));
+        if fails {
+            self.counts.add(Kind::FlushError);
+        }
+        fails
     }
 
     /// From now on a directory has so much room; what is there already stays.
@@ -183,9 +209,16 @@ impl Disk {
     /// Takes a name away.
     ///
     /// # Errors
-    /// [`Refusal::NotFound`].
+    /// [`Refusal::NotFound`], [`Refusal::Io`].
     pub fn remove(&mut self, directory: DirectoryId, name: &str) -> Result<(), Refusal> {
         self.open(directory, name)?;
+        let is_kept = self.refuses_removals && name.ends_with(".segment");
+        if is_kept {
+            self.counts.add(Kind::RemoveError);
+        }
+        if is_kept || self.strikes(Kind::RemoveError) {
+            return Err(Refusal::Io);
+        }
         self.directories[directory.0].unlink(name);
         self.forget_nameless();
         Ok(())
@@ -333,7 +366,8 @@ impl Disk {
     /// # Errors
     /// As [`Self::flush`].
     pub fn flush_since(&mut self, file: FileId, since: Moment) -> Result<(), Refusal> {
-        if self.file(file).is_dirty() && self.strikes(Kind::FlushError) {
+        if self.file(file).is_dirty() && (self.is_failing_flush() || self.strikes(Kind::FlushError))
+        {
             let found = self.files[file.0].as_mut().expect("invariant: an open file is there");
             found.fail_flush(since, &mut self.random, &mut self.counts);
             return Err(Refusal::Io);

@@ -56,6 +56,8 @@ pub enum Kind {
     PageStale,
     /// A directory's flush failed; its changes may be lost.
     DirectoryFlushError,
+    /// A file could not be removed.
+    RemoveError,
     /// There was no room.
     NoSpace,
     /// An allocation that found no room kept a part of what it had got.
@@ -99,6 +101,7 @@ impl Kind {
         Self::PageDropped,
         Self::PageStale,
         Self::DirectoryFlushError,
+        Self::RemoveError,
         Self::NoSpace,
         Self::AllocationCut,
         Self::Flip,

@@ -110,6 +110,7 @@ fn settings(mode: Mode) -> Settings {
         at_risk_bytes_max: 64 << 10,
         at_risk_ms_max: 20,
         space_target_percent: SPACE_TARGET_PERCENT,
+        ring: None,
     }
 }
 
@@ -123,6 +124,9 @@ fn open(directory: &Path, mode: Mode) -> Result<Log<Keyed>, String> {
     let (log, report) = opened.map_err(|error| format!("the log cannot be opened: {error}"))?;
     if !report.damages.is_empty() {
         return Err(format!("damage is named where there is none: {:?}", report.damages));
+    }
+    if !report.foreign.is_empty() {
+        return Err(format!("files of the log are taken for others: {:?}", report.foreign));
     }
     Ok(log)
 }

@@ -7,20 +7,22 @@ use disk_sim::{
     kill::{self, Disk, Told},
     run::{Run, Summary},
     scenario::Scenario,
-    store,
+    store::{self, spilling},
 };
 
 const USAGE: &str = "\
 usage: disk-sim --seed N [--count M] [--trace]
        disk-sim store --seed N [--count M] [--trace]
+       disk-sim spill --seed N [--count M] [--trace]
        disk-sim kill --seed N --count M [--held]
 
 The first form runs a log on a simulated disk:
   --seed N    the first run
   --count M   how many runs, each with the seed after the one before; 1
   --trace     tell what happens
-The second one runs a store on one, memory and disk together.
-The third one starts a program that writes to a log in files, kills it and looks at the files:
+The second one runs a durable table on one, memory and disk together, and the third one a table that
+spills into a ring.
+The last one starts a program that writes to a log in files, kills it and looks at the files:
   --seed N    what it writes, and when it is killed
   --count M   how many times
   --held      on a file system that loses what was not flushed (as root of a mount namespace of
@@ -45,7 +47,11 @@ fn main() -> ExitCode {
             _ => return usage(),
         },
         ["store", rest @ ..] => match parse(rest) {
-            Some(arguments) => store_all(&arguments),
+            Some(arguments) => store_all(&arguments, store::OPERATIONS, store::Run::new),
+            None => return usage(),
+        },
+        ["spill", rest @ ..] => match parse(rest) {
+            Some(arguments) => store_all(&arguments, spilling::OPERATIONS, store::Run::spilling),
             None => return usage(),
         },
         ["kill", rest @ ..] => match parse(rest) {
@@ -109,12 +115,16 @@ fn run_all(arguments: &Arguments) -> Result<(), String> {
     if failed == 0 { Ok(()) } else { Err(format!("{failed} runs failed")) }
 }
 
-fn store_all(arguments: &Arguments) -> Result<(), String> {
+fn store_all(
+    arguments: &Arguments,
+    operations: u32,
+    make: impl Fn(u64) -> store::Run,
+) -> Result<(), String> {
     let mut all = store::Summary::default();
     for seed in arguments.seed..arguments.seed.saturating_add(arguments.count) {
-        let run = store::Run::new(seed);
+        let run = make(seed);
         let run = if arguments.trace { run.traced() } else { run };
-        all.merge(&run.run(store::OPERATIONS)?);
+        all.merge(&run.run(operations)?);
     }
     all.0.iter().for_each(|(what, count)| println!("{count:10} {what}"));
     Ok(())

@@ -213,15 +213,21 @@ impl Promises {
             Some(Loss { version: entry.version, acknowledged_ms })
         });
         let lost = lost.collect();
-        let mut found_all = history.iter().filter(|entry| fits(entry));
-        let has_value = history[found].version.value_len.is_some();
-        let is_either = found_all
-            .any(|entry| entry.is_either || entry.version.value_len.is_some() != has_value);
+        let is_either = is_either(history, &history[found], fits);
         let mut kept = history[found];
         (kept.acknowledged_ms, kept.is_either) = (None, is_either);
         *history = vec![kept];
         self.forget_seen(key);
         Ok(lost)
+    }
+
+    /// As far as it can be read after a crash a key shows what its newest version does: when that
+    /// is nothing, another one may do so as well.
+    pub fn recover_in_part(&mut self, key: u64, seen: Option<&[u8]>, times: (u64, u64)) {
+        let history = self.history(key);
+        let fits = |entry: &Entry| entry.version.may_look_like(seen, times);
+        let is_either = history.last().is_some_and(|newest| is_either(history, newest, fits));
+        history.last_mut().into_iter().for_each(|newest| newest.is_either = is_either);
     }
 
     /// After a crash a key cannot be read, and the store says why: it is as any version of its
@@ -276,6 +282,13 @@ impl Promises {
         });
         Wrong { key, seen, allowed: history.iter().map(|entry| entry.version).collect() }
     }
+}
+
+/// Whether of those that fit some have a value, which has expired, and others have none.
+fn is_either(history: &[Entry], found: &Entry, fits: impl Fn(&Entry) -> bool) -> bool {
+    let has_value = found.version.value_len.is_some();
+    let mut found_all = history.iter().filter(|entry| fits(entry));
+    found_all.any(|entry| entry.is_either || entry.version.value_len.is_some() != has_value)
 }
 
 /// A key shows what it may not.

@@ -123,6 +123,8 @@ pub struct Run {
     moves: BTreeMap<Number, u64>,
     /// Segments that are used anew since: no version is there any more.
     used_anew: Vec<SegmentId>,
+    /// The generation that the log has begun in each since it was opened.
+    generations: BTreeMap<u32, u64>,
     /// Every key is being looked at: what was promised may have been where it is named.
     is_checking: bool,
     deeds: BTreeMap<&'static str, u64>,
@@ -140,6 +142,9 @@ const OPERATIONS_DONE: &str = "operations";
 
 /// After one in so many recoveries the next crash comes at once.
 const CRASHES_AGAIN_ONE_IN: u32 = 3;
+
+/// From one in so many crashes to the next no file of a failing disk can be removed.
+const REMOVALS_REFUSED_ONE_IN: u32 = 3;
 
 /// I/O and waiting that are enough for anything that can end at all.
 const TURNS_MAX: u32 = 20_000;
@@ -178,6 +183,7 @@ impl Run {
             places: BTreeMap::new(),
             moves: BTreeMap::new(),
             used_anew: Vec::new(),
+            generations: BTreeMap::new(),
             is_checking: false,
             deeds: BTreeMap::new(),
             trace: false,
@@ -256,7 +262,12 @@ impl Run {
         let before = log.counts();
         log.tell_wall_ms(self.now_ms);
         while let Some(plan) = log.poll(self.now_ms) {
-            self.used_anew.extend(loss::used_anew(&plan.action, self.scenario.block_bytes));
+            let used_anew = loss::used_anew(&plan.action, self.scenario.block_bytes);
+            if let Some((segment, generation)) = used_anew {
+                self.used_anew.push(segment);
+                let begun = self.generations.entry(segment.0).or_default();
+                *begun = generation.max(*begun);
+            }
             self.machine.submit(plan);
         }
         let rewritten = log.counts().rewritten - before.rewritten;
@@ -318,6 +329,10 @@ impl Run {
         self.waiting.clear();
         self.fetches.clear();
         self.machine.crash(how);
+        if self.scenario.class == Class::Failing {
+            let refuses = self.random.below(REMOVALS_REFUSED_ONE_IN) == 0;
+            self.machine.disk().refuse_removals(refuses);
+        }
         self.count("crashes");
     }
 

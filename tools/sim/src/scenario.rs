@@ -83,6 +83,7 @@ impl Scenario {
             at_risk_bytes_max: pick(&[4096, 16384, 65536]).into(),
             at_risk_ms_max: pick(&[20, 200]).into(),
             space_target_percent: 0,
+            ring: None,
         };
         let segment_bytes = u64::from(segment_blocks * block_bytes);
         let directories = pick(&[1, 1, 2, 3]);
@@ -137,7 +138,8 @@ fn rates(class: Class, pick: &mut impl FnMut(&[u32]) -> u32) -> Rates {
             .with(Kind::ReadError, pick(&[0, 2000, 20_000]))
             .with(Kind::WriteError, pick(&[0, 1000, 5000]))
             .with(Kind::FlushError, pick(&[0, 2000, 10_000]))
-            .with(Kind::DirectoryFlushError, pick(&[0, 20_000])),
+            .with(Kind::DirectoryFlushError, pick(&[0, 20_000]))
+            .with(Kind::RemoveError, 20_000),
         Class::Full => honest
             .with(Kind::NoSpace, pick(&[0, 5000, 50_000]))
             .with(Kind::FlushError, pick(&[0, 0, 2000])),

@@ -12,7 +12,7 @@ mod player;
 mod specimen;
 
 use log::{
-    engine::{Engine, Mode, Settings},
+    engine::{Engine, Mode, Report, Settings},
     index::Keyed,
 };
 
@@ -48,6 +48,7 @@ fn scenario(seed: u64) -> Scenario {
         chunk_bytes: 1024,
         chunks: 4,
         space_target_percent: 0,
+        ring: None,
         ..Settings::default()
     };
     Scenario {
@@ -203,12 +204,13 @@ pub fn every_crash(script: Script, seed: u64, actions: u64, skipped: usize) -> R
     for recovery in (0_u64..).step_by(1 + skipped) {
         player.machine.stop_after(recovery);
         let opened = player.open()?;
-        if opened.is_some_and(|report| report.damages.is_empty()) {
+        let names_nothing = |report: Report| report.damages.is_empty() && report.foreign.is_empty();
+        if opened.is_some_and(names_nothing) {
             player.machine.stop_after(u64::MAX);
             return player.check();
         }
         if !player.machine.has_stopped() {
-            return Err("damage is named where there is none".to_owned());
+            return Err("damage, or what is not the log's, is named where there is none".to_owned());
         }
         player.log = None;
         player.machine.crash(Crash::Machine);

@@ -24,7 +24,12 @@ pub(crate) enum Suite {
     Shuttle,
     /// The interpreter that finds undefined behaviour; nightly only.
     Miri,
+    /// Clients of a server that is the program itself: a test binary, not a library's tests.
+    Wire,
 }
+
+/// The test binary of the suite `Wire`.
+const WIRE: &str = "linear";
 
 /// Seeds of miri's scheduler and allocator that each test is run with.
 pub(crate) const MIRI_SEEDS: u32 = 16;
@@ -56,20 +61,22 @@ impl Suite {
             Self::Shuttle => &["cache", "kelvin-log"],
             // The crates with unsafe code.
             Self::Miri => &["cache", "reactor"],
+            Self::Wire => &["kelvin"],
         }
     }
 
     /// What the path of each of its tests contains.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
-            Self::Test => "",
+            Self::Test | Self::Wire => "",
             Self::Loom => "loom_",
             Self::Shuttle => "shuttle_",
             Self::Miri => "miri_",
         }
     }
 
-    /// The command that builds a package's library tests and runs those that match `filter`.
+    /// The command that builds a package's library tests, or its test binary, and runs those that
+    /// match `filter`.
     pub(crate) fn command(self, context: &Context, package: &str, filter: &str) -> Command {
         let test = ["test", "--locked", "--package", package, "--lib"];
         let model = ["--profile", "model", filter];
@@ -83,9 +90,12 @@ impl Suite {
                 command.env("MIRIFLAGS", miri_flags(MIRI_SEEDS));
                 command
             }
+            Self::Wire => {
+                context.cargo(["test", "--locked", "--package", package, "--test", WIRE, filter])
+            }
         };
         match self {
-            Self::Test => {}
+            Self::Test | Self::Wire => {}
             Self::Loom => in_own_build(&mut command, context, "loom"),
             Self::Shuttle => {
                 in_own_build(&mut command, context, "shuttle");

@@ -46,12 +46,12 @@ fn replies_are_told_apart() {
     }
     for (protocol, line, expected) in [
         (Protocol::Text, "STORED", SetLine::Stored),
-        (Protocol::Text, "NOT_STORED", SetLine::Refused),
+        (Protocol::Text, "NOT_STORED", SetLine::NotStored),
         (Protocol::Text, "ERROR", SetLine::Refused),
         (Protocol::Text, "HD", SetLine::Unknown),
         (Protocol::Meta, "HD", SetLine::Stored),
         (Protocol::Meta, "HD ", SetLine::Stored),
-        (Protocol::Meta, "NS", SetLine::Refused),
+        (Protocol::Meta, "NS", SetLine::NotStored),
         (Protocol::Meta, "SERVER_ERROR x", SetLine::Refused),
         (Protocol::Meta, "STORED", SetLine::Unknown),
     ] {

@@ -128,7 +128,7 @@ impl<'a> Conversation<'a> {
             self.read_line()?;
             match PROTOCOL.read_set(&self.line) {
                 SetLine::Stored => {}
-                SetLine::Refused => self.refused(),
+                SetLine::NotStored | SetLine::Refused => self.refused(),
                 SetLine::Unknown => return Err(self.garbled("the reply to a set")),
             }
         }

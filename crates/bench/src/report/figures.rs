@@ -121,12 +121,12 @@ pub(super) fn rate_per_s(lap: &Lap) -> f64 {
     rate_of(&lap.figures)
 }
 
-pub(super) fn rate_of(figures: &Figures) -> f64 {
+pub(crate) fn rate_of(figures: &Figures) -> f64 {
     per_second(figures.replies, figures.span_ns)
 }
 
 /// CPU time in microseconds for each reply of a span.
-pub(super) fn us_per_reply(used: Used, figures: &Figures) -> f64 {
+pub(crate) fn us_per_reply(used: Used, figures: &Figures) -> f64 {
     float(used.all_ns) / 1e3 / float(figures.replies.max(1))
 }
 
@@ -146,7 +146,7 @@ pub(super) fn generator_busy(lap: &Lap) -> f64 {
     share(lap.figures.generator.busiest_ns, lap.figures.span_ns)
 }
 
-pub(super) fn share(part: u64, whole: u64) -> f64 {
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
     float(part) / float(whole.max(1))
 }
 
@@ -169,7 +169,11 @@ mod tests {
         Bound, Cell, Figures, Lap, Pace, Plan, Ratios, Side, Spread, Summary, Used, is_proven,
     };
     use crate::{
-        plan::Shape, popularity::Popularity, protocol::Protocol, sizes::Sizes, tally::Tally,
+        plan::{Load, Shape},
+        popularity::Popularity,
+        protocol::Protocol,
+        sizes::Sizes,
+        tally::Tally,
     };
 
     const SPAN_NS: u64 = 1_000_000_000;
@@ -182,6 +186,7 @@ mod tests {
                 // A second thread that does a little.
                 server: Some(Used { all_ns: server_ns + 10_000_000, busiest_ns: server_ns }),
                 generator: Used { all_ns: generator_ns, busiest_ns: generator_ns },
+                device: None,
             },
             p50_ns: p99_ns / 2,
             p99_ns,
@@ -231,9 +236,10 @@ mod tests {
             spins: false,
             patience: Duration::ZERO,
             seed: 1,
-            loads: true,
+            load: Load::Sets,
             finds_ceiling: false,
             records: false,
+            device: None,
         }
     }
 

@@ -13,7 +13,7 @@ use super::{
     table::LETTERS,
 };
 use crate::{
-    Error, Spread,
+    Error, Spread, Traffic,
     outcome::{Ceiling, Cell, Lap, Outcome, Side},
     plan::Plan,
     tally::{Counts, Kind, Tally},
@@ -24,9 +24,10 @@ use crate::{
 const FORMAT: u32 = 2;
 
 /// The quantiles of latencies.
-const QUANTILES: [(&str, f64); 6] = [
+const QUANTILES: [(&str, f64); 7] = [
     ("p50", 0.5),
     ("p90", 0.9),
+    ("p95", 0.95),
     ("p99", 0.99),
     ("p99.9", 0.999),
     ("p99.99", 0.9999),
@@ -68,7 +69,7 @@ pub fn json(plan: &Plan, outcome: &Outcome) -> String {
 }
 
 /// An error with what led to it.
-fn error_text(error: &Error) -> String {
+pub(crate) fn error_text(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
@@ -171,14 +172,28 @@ fn lap_json(lap: &Lap) -> Value {
         "generator_busy_share": generator_busy(lap),
         "p50_ns": lap.p50_ns,
         "p99_ns": lap.p99_ns,
+        "device": lap.figures.device.map(|device| device_json(device, lap.figures.span_ns)),
     })
 }
 
-fn counts_json(counts: Counts) -> Value {
+/// What the disk did in a span.
+pub(crate) fn device_json(device: Traffic, span_ns: u64) -> Value {
+    json!({
+        "reads": device.reads,
+        "read_bytes": device.read_bytes,
+        "read_depth_mean": share(device.read_ms * 1_000_000, span_ns),
+        "writes": device.writes,
+        "write_bytes": device.write_bytes,
+        "write_depth_mean": share(device.write_ms * 1_000_000, span_ns),
+    })
+}
+
+pub(crate) fn counts_json(counts: Counts) -> Value {
     json!({
         "hits": counts.hits,
         "misses": counts.misses,
         "stored": counts.stored,
+        "kept": counts.kept,
         "refused": counts.refused,
         "wrong": counts.wrong,
         "stale": counts.stale,
@@ -193,7 +208,7 @@ fn spread_json(spread: Option<Spread>) -> Value {
     )
 }
 
-fn latency_json(histogram: &Histogram<u64>) -> Value {
+pub(crate) fn latency_json(histogram: &Histogram<u64>) -> Value {
     if histogram.is_empty() {
         return json!({ "count": 0 });
     }

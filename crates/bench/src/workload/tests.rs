@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use base::random::Random;
 
-use super::{AHEAD_MAX, Arrivals, Mix, Source};
+use super::{AHEAD_MAX, Arrivals, Mix, Pass, Source};
 use crate::{
     popularity::{Popularity, Sampler},
     session::Ask,
@@ -26,7 +26,7 @@ fn what_is_drawn_ahead_comes_in_its_turn() {
     let mut fresh = mix(1);
     let drawn = (0..2 * AHEAD_MAX).filter(|_| fresh.draw_ahead()).count();
     assert_eq!(drawn, AHEAD_MAX);
-    assert!(!Source::Load { next: Arc::default(), keys: 5 }.draw_ahead());
+    assert!(!Source::Each { pass: Pass::Set, next: Arc::default(), keys: 5 }.draw_ahead());
 }
 
 #[test]
@@ -45,7 +45,8 @@ fn a_mix_has_its_share_of_gets_and_a_seed_repeats_it() {
 #[test]
 fn loading_sets_each_key_once() {
     let next = Arc::default();
-    let mut sources = [0, 1].map(|_| Source::Load { next: Arc::clone(&next), keys: 5 });
+    let mut sources =
+        [0, 1].map(|_| Source::Each { pass: Pass::Set, next: Arc::clone(&next), keys: 5 });
     let mut asked = Vec::new();
     for turn in 0..7 {
         asked.extend(sources[turn % 2].next());

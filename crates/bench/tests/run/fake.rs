@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     Flip,
     /// Refuses every set.
     Full,
+    /// Confirms every set, and keeps nine keys of ten. Adds it keeps.
+    Drop,
     /// Closes the connection instead of answering get number 100.
     Close,
     /// Never answers get number 100, nor what comes after.
@@ -77,21 +79,25 @@ fn serve(stream: TcpStream, fault: Fault, store: &Store, gets: &AtomicU64) -> st
             ["version"] => replies.extend_from_slice(b"VERSION fake\r\n"),
             ["stats"] => replies.extend_from_slice(b"ERROR\r\n"),
             ["set", key, _, _, size] | ["ms", key, size] => {
-                let mut value = vec![0; size.parse::<usize>().expect("a size") + 2];
-                input.read_exact(&mut value)?;
-                value.truncate(value.len() - 2);
+                let value = read_value(&mut input, size)?;
                 if fault == Fault::Full {
                     replies.extend_from_slice(b"SERVER_ERROR out of memory storing object\r\n");
                     continue;
                 }
                 let mut store = store.lock().expect("no panic");
                 let key = key.as_bytes().to_vec();
-                if fault == Fault::Forget {
+                if fault == Fault::Drop && key.ends_with(b"0") {
+                    store.remove(&key);
+                } else if fault == Fault::Forget {
                     store.entry(key).or_insert(value);
                 } else {
                     store.insert(key, value);
                 }
                 replies.extend_from_slice(if words[0] == "ms" { b"HD\r\n" } else { b"STORED\r\n" });
+            }
+            ["add", key, _, _, size] | ["ms", key, size, "ME"] => {
+                let value = read_value(&mut input, size)?;
+                replies.extend_from_slice(add(store, key, value, words[0] == "ms"));
             }
             ["get", key] | ["mg", key, "v"] => {
                 let number = gets.fetch_add(1, Ordering::Relaxed) + 1;
@@ -120,6 +126,25 @@ fn serve(stream: TcpStream, fault: Fault, store: &Store, gets: &AtomicU64) -> st
             }
             _ => replies.extend_from_slice(b"ERROR\r\n"),
         }
+    }
+}
+
+fn read_value(input: &mut impl Read, size: &str) -> std::io::Result<Vec<u8>> {
+    let mut value = vec![0; size.parse::<usize>().expect("a size") + 2];
+    input.read_exact(&mut value)?;
+    value.truncate(value.len() - 2);
+    Ok(value)
+}
+
+fn add(store: &Store, key: &str, value: Vec<u8>, is_meta: bool) -> &'static [u8] {
+    let mut store = store.lock().expect("no panic");
+    let is_there = store.contains_key(key.as_bytes());
+    store.entry(key.as_bytes().to_vec()).or_insert(value);
+    match (is_meta, is_there) {
+        (true, false) => b"HD\r\n",
+        (true, true) => b"NS\r\n",
+        (false, false) => b"STORED\r\n",
+        (false, true) => b"NOT_STORED\r\n",
     }
 }
 

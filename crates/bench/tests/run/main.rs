@@ -4,13 +4,14 @@
 
 mod fake;
 mod replay;
+mod sweep;
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
-use bench::{Error, Kind, Outcome, Pace, Plan, Popularity, Protocol, Server, Shape, Sizes};
+use bench::{Error, Kind, Load, Outcome, Pace, Plan, Popularity, Protocol, Server, Shape, Sizes};
 use fake::Fault;
 
 fn plan(addresses: &[&str]) -> Plan {
@@ -38,9 +39,10 @@ fn plan(addresses: &[&str]) -> Plan {
         spins: false,
         patience: Duration::from_secs(20),
         seed: 1,
-        loads: true,
+        load: Load::Sets,
         finds_ceiling: false,
         records: true,
+        device: None,
     }
 }
 

@@ -41,6 +41,7 @@ fn cache(blocks: usize) -> Cache {
         value_share_divisor: 1,
         policy: PolicyKind::default(),
         evicts: true,
+        victim_bytes: 0,
         writers: 1,
         hash_seed: 7,
     };

@@ -16,3 +16,5 @@ mod threads;
 mod torn;
 #[cfg(not(loom))]
 mod validate;
+#[cfg(shuttle)]
+mod victims;

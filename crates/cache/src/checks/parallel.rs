@@ -72,6 +72,11 @@ fn policy(seed: u64) -> PolicyKind {
 
 /// A cache with this many blocks, or a few less, and the policy that the seed says.
 pub(super) fn cache(blocks: usize, seed: u64) -> Cache {
+    cache_with(blocks, seed, 0)
+}
+
+/// The same, where so many bytes of what was evicted may wait.
+pub(super) fn cache_with(blocks: usize, seed: u64, victim_bytes: usize) -> Cache {
     let memory_bytes = (blocks * (BLOCK_BYTES + 256)) as u64;
     let config = CacheConfig {
         memory_bytes,
@@ -80,6 +85,7 @@ pub(super) fn cache(blocks: usize, seed: u64) -> Cache {
         value_share_divisor: 1,
         policy: policy(seed),
         evicts: true,
+        victim_bytes,
         writers: 1,
         hash_seed: u128::from(seed) << 64 | 0x9e37_79b9_7f4a_7c15,
     };

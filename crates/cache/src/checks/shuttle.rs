@@ -13,7 +13,7 @@ use super::parallel::{Scenario, cache, run};
 use crate::{Put, Value, Worker};
 
 /// Schedules of each scenario in CI: 4 to 9 ms each, half a minute for all on two cores.
-const SCHEDULES: usize = 2_500;
+pub(super) const SCHEDULES: usize = 2_500;
 /// Schedules of each scenario in a soak run: a quarter of an hour.
 const SCHEDULES_SOAK: usize = 40_000;
 
@@ -30,7 +30,7 @@ fn explore(scenario: Scenario, schedules: usize) {
     });
 }
 
-fn explore_body(schedules: usize, body: impl Fn() + Copy + Send + Sync + 'static) {
+pub(super) fn explore_body(schedules: usize, body: impl Fn() + Copy + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = 1 << 18;
     config.max_steps = shuttle::MaxSteps::FailAfter(STEPS_MAX);

@@ -20,6 +20,7 @@ pub(crate) use compact::compact;
 pub(crate) use parts::Parts;
 pub(crate) use pieces::Pieces;
 pub use pinned::Pinned;
+pub(crate) use pinned::show_linked;
 pub use upload::Upload;
 
 use base::sync::atomic::Ordering;

@@ -5,7 +5,7 @@
 use base::sync::Arc;
 
 use super::{Parts, unpin};
-use crate::{Meta, table::Table};
+use crate::{Meta, memory::Memory, table::Table};
 
 /// A large value that stays where it is, unchanged, until this is dropped.
 #[derive(Debug)]
@@ -41,6 +41,17 @@ impl Pinned {
             // counted in it; this pin is counted until `self` is dropped.
             unsafe { self.table.memory.arena.bytes(at, len) }
         })
+    }
+}
+
+/// Shows the value in parts of a record, in slices of at most 64 KiB. The caller holds the lock of
+/// its bucket, and its head is linked: the index leads to it, or has until a moment ago.
+pub(crate) fn show_linked(memory: &Memory, location: usize, mut show: impl FnMut(&[u8])) {
+    for (at, len) in Parts::of_head(memory, location).ranges(memory) {
+        // SAFETY: parts are written before their head is published and freed when nobody is counted
+        // in it; the index is until `unlinked` says that it leads there no more, which comes behind
+        // this. Pieces move under the lock of the bucket only.
+        show(unsafe { memory.arena.bytes(at, len) });
     }
 }
 

@@ -4,10 +4,15 @@ use super::*;
 use crate::{Cache, CacheConfig, Change, Get, INLINE_VALUE_MAX_BYTES, Pinned, Put, Value, Worker};
 
 fn cache() -> Cache {
+    cache_with(0)
+}
+
+fn cache_with(victim_bytes: usize) -> Cache {
     let memory_bytes = if cfg!(any(loom, shuttle, miri)) { 32 << 10 } else { 8 << 20 };
     let config = CacheConfig {
         value_size_max: memory_bytes / 4,
         hash_seed: 3 << 64,
+        victim_bytes,
         ..CacheConfig::new(memory_bytes)
     };
     Cache::new(config, Clock::manual(1_000)).expect("memory")
@@ -43,6 +48,19 @@ fn miri_a_pinned_value_stays_while_its_key_is_overwritten_and_removed() {
     drop((first, second));
     let stats = cache.stats();
     assert_eq!((stats.pinned_bytes, stats.records, stats.record_bytes), (0, 0, 0));
+}
+
+#[test]
+fn miri_a_value_in_parts_that_has_to_go_is_shown_whole() {
+    let cache = cache_with(60 << 10);
+    let mut worker = cache.worker().expect("a place");
+    let value = bytes(INLINE_VALUE_MAX_BYTES * 3 + 5, 4);
+    worker.set(worker.key(b"key"), &Put::new(Value::Bytes(&value))).expect("memory");
+    assert!(worker.evict(worker.key(b"key")));
+    let mut found = Vec::new();
+    assert!(worker.find_victim(worker.key(b"key"), &mut found).is_some());
+    assert_eq!(found, value);
+    assert_eq!(cache.stats().records, 0);
 }
 
 #[test]

@@ -213,7 +213,12 @@ impl<'a> WordSink<'a> {
         }
         let (words, tail) = rest.as_chunks::<WORD_BYTES>();
         let places = &self.words[self.at..][..words.len()];
-        for (place, word) in places.iter().zip(words) {
+        let (groups, last_words) = words.as_chunks();
+        let (group_places, last_places) = places.as_chunks();
+        for (places, words) in group_places.iter().zip(groups) {
+            store_group(places, words);
+        }
+        for (place, word) in last_places.iter().zip(last_words) {
             store(place, u64::from_le_bytes(*word));
         }
         self.at += words.len();
@@ -225,6 +230,22 @@ impl<'a> WordSink<'a> {
     pub(crate) fn finish(mut self) {
         if self.pending_bits > 0 {
             self.emit(self.pending);
+        }
+    }
+}
+
+/// Words that are compared together, and stored all when one of them differs: half a line of a
+/// processor's cache, and half the instructions.
+const GROUP_WORDS: usize = 4;
+
+/// Stores words of which one at least differs from what is there.
+#[inline(always)]
+fn store_group(places: &[AtomicU64; GROUP_WORDS], words: &[[u8; WORD_BYTES]; GROUP_WORDS]) {
+    let words = words.map(u64::from_le_bytes);
+    let differs = |at: usize| places[at].load(Ordering::Relaxed) ^ words[at];
+    if differs(0) | differs(1) | differs(2) | differs(3) != 0 {
+        for (place, word) in places.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
         }
     }
 }

@@ -97,10 +97,23 @@ impl<'m> Slots for Ground<'m> {
         if self.spared == Some(*hash) {
             return Eviction::Refused;
         }
+        let waiting = memory.victims.on();
+        let is_late = base::mutant!("victim_noted_late");
         let won = match found.bucket.try_lock() {
-            Some(_lock) => memory.index.remove(&memory.arena, found),
+            Some(_lock) => {
+                let won = memory.index.remove(&memory.arena, found);
+                if let Some(waiting) = waiting.filter(|_| won && !is_late) {
+                    waiting.note(memory, *hash, found);
+                }
+                won
+            }
             None => false,
         };
+        if let Some(waiting) = waiting.filter(|_| won && is_late) {
+            // Long enough for the others also where nothing else runs.
+            (0..200).for_each(|_| base::sync::thread::yield_now());
+            waiting.note(memory, *hash, found);
+        }
         if !won && !base::mutant!("evictor_frees_without_winning") {
             return Eviction::Refused;
         }

@@ -76,6 +76,10 @@ impl Worker {
         // that is in the new generation drew its sequence after this.
         let sequence = table.next_sequence();
         if table.flushed_before.load(Ordering::Acquire) == sequence {
+            // Whoever has begun it may not have come to this yet.
+            if !base::mutant!("cache_flush_keeps_waiting") {
+                self.clear_victims();
+            }
             return;
         }
         loop {
@@ -92,5 +96,6 @@ impl Worker {
             }
         }
         table.flushed_before.store(sequence, Ordering::Release);
+        self.clear_victims();
     }
 }

@@ -9,6 +9,7 @@ mod read;
 mod room;
 mod take_out;
 mod update;
+mod victims;
 mod view;
 mod write;
 
@@ -50,6 +51,8 @@ pub struct Worker {
     turn: Turn,
     /// Times that it waits for memory.
     waits_max: usize,
+    /// How the record that it stores now was looked at before.
+    as_of: Option<victims::AsOf>,
 }
 
 impl Cache {
@@ -80,6 +83,7 @@ impl Cache {
             slot_need: SlotNeed::default(),
             turn: Turn::new(place),
             waits_max: WAITS_MAX,
+            as_of: None,
         })
     }
 

@@ -135,7 +135,7 @@ impl Worker {
         made: &mut Made,
         decide: &mut impl FnMut(Option<&View<'_>>) -> Decision<'v>,
     ) -> Result<Turn, StoreError> {
-        let Self { cache, scratch, now_ms, .. } = self;
+        let Self { cache, scratch, now_ms, as_of, .. } = self;
         let table = &cache.table;
         let memory = &table.memory;
         let pair = memory.index.lock(&memory.arena, key.candidates, key.hash);
@@ -178,7 +178,7 @@ impl Worker {
         let edits = matches!(change, Change::Edit(_));
         let was_read = edits && live.is_some_and(|view| view.meta().fetched);
         let in_parts = matches!(body, Body::Parts(_));
-        let draft = Draft::new(&key, &put, len).with(in_parts, hit || was_read);
+        let draft = Draft::new(&key, &put, len).with(in_parts, hit || was_read).of(*as_of);
         let found = stored.as_ref().map(|view| *view.found());
         let turn = store(table, &pair, found, &draft, &body, made.slot);
         if let Ok((_, old)) = turn {

@@ -55,6 +55,22 @@ impl<'r> View<'r> {
         len
     }
 
+    pub(super) fn value_len(&self) -> usize {
+        self.meta().value_len as usize
+    }
+
+    /// Copies the value, which `out` has room for.
+    pub(super) fn copy(&self, out: &mut Vec<u8>) {
+        if self.header.in_parts() {
+            let location = self.found.entry.location();
+            return extent::show_linked(&self.table.memory, location, |part| {
+                out.extend_from_slice(part);
+            });
+        }
+        out.resize(self.header.value_len(), 0);
+        self.slot.copy_exactly(self.header.value_at(), out);
+    }
+
     /// Reads the record into `out`, as [`crate::Worker::get`] would.
     pub fn read(&self, out: &mut impl Output) -> Get {
         let meta = self.meta();

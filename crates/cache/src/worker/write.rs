@@ -8,7 +8,7 @@
 
 use base::sync::atomic::{Ordering, fence};
 
-use super::Worker;
+use super::{Worker, victims::AsOf};
 use crate::{
     Change, KEY_LEN_MAX, Key, Put, StoreError, Token, Value, extent,
     geometry::{BLOCK_WORDS, slot_class},
@@ -142,6 +142,8 @@ pub(super) struct Draft<'k> {
     token: Token,
     /// The value counts as read.
     fetched: bool,
+    /// Flushes there are to have been when it is stored, if not those that there have.
+    flushes: Option<u64>,
 }
 
 impl<'k> Draft<'k> {
@@ -156,7 +158,7 @@ impl<'k> Draft<'k> {
             win_sent: put.win_sent,
             in_parts: false,
         };
-        Self { key, layout, token: put.token, fetched: false }
+        Self { key, layout, token: put.token, fetched: false, flushes: None }
     }
 
     /// An entry that leads to it in the key's first bucket.
@@ -168,6 +170,12 @@ impl<'k> Draft<'k> {
     /// The same record, its value in parts or read already.
     pub(super) fn with(self, in_parts: bool, fetched: bool) -> Self {
         Self { layout: Layout { in_parts, ..self.layout }, fetched, ..self }
+    }
+
+    /// The same record as it was looked at before, if it was.
+    pub(super) fn of(self, as_of: Option<AsOf>) -> Self {
+        let Some(AsOf { flushes, fetched }) = as_of else { return self };
+        Self { flushes: Some(flushes), fetched: self.fetched || fetched, ..self }
     }
 }
 
@@ -213,7 +221,10 @@ fn write_record(table: &Table, location: usize, draft: &Draft<'_>, body: &Body<'
     }
     // A flush before the lock must not kill what is stored after it, so the epoch is taken here. It
     // is taken before the sequence: see `begin_generation`.
-    let marks = memory.marks();
+    let marks = match draft.flushes {
+        None => memory.marks(),
+        Some(flushes) => memory.marks_of(flushes),
+    };
     let sequence = table.draw();
     let token = match draft.token {
         Token::Fresh => sequence,

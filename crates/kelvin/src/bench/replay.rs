@@ -18,7 +18,7 @@ use crate::{
 pub(super) const TRACE: &str = "trace";
 
 /// What says how a load is made or measured that a trace is not.
-const FLAGS_OF_LOADS: [&str; 23] = [
+const FLAGS_OF_LOADS: [&str; 26] = [
     "protocol",
     "unverified",
     "connections",
@@ -32,6 +32,9 @@ const FLAGS_OF_LOADS: [&str; 23] = [
     "rate",
     "arrivals",
     "no-load",
+    "loaded",
+    "each",
+    "device",
     "no-verify",
     "threads",
     "cpus",

@@ -170,25 +170,34 @@ impl Link {
     /// # Errors
     /// When the server has gone, or does not say.
     pub(super) fn stat(&mut self, name: &str) -> Result<u64> {
+        let text = self.stat_text(name)?;
+        let number = text.and_then(|text| text.parse().ok());
+        number.with_context(|| format!("{} does not say its `{name}`", self.name))
+    }
+
+    /// What `stats` says under a name, if it does.
+    ///
+    /// # Errors
+    /// As [`Self::line`], and when the server refuses.
+    pub(super) fn stat_text(&mut self, name: &str) -> Result<Option<String>> {
         self.put(b"stats\r\n")?;
         self.flush()?;
         let mut found = None;
         loop {
             let line = self.line()?;
             if line == b"END" {
-                break;
+                return Ok(found);
             }
             let text = String::from_utf8_lossy(line).into_owned();
             let Some(stat) = text.strip_prefix("STAT ") else {
                 bail!("{} answers `stats` with `{text}`", self.name);
             };
-            if let Some((its, number)) = stat.split_once(' ')
+            if let Some((its, value)) = stat.split_once(' ')
                 && its == name
             {
-                found = number.parse().ok();
+                found = Some(value.to_owned());
             }
         }
-        found.with_context(|| format!("{} does not say its `{name}`", self.name))
     }
 }
 

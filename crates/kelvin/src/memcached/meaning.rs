@@ -76,6 +76,14 @@ pub(super) fn settings(options: &mut Options) -> Result<Settings, Refusal> {
     if let Some(path) = &options.memory_file {
         settings.insert("restart_file", path.clone());
     }
+    settings.extend(options.own.clone());
+    if let Some(directory) = settings.get_mut("data_dir") {
+        // A daemon goes to another directory before it opens this one.
+        *directory = std::path::absolute(&*directory)
+            .map_err(|error| Refusal::system(format!("-o data_dir: {error}")))?
+            .to_string_lossy()
+            .into_owned();
+    }
     if options.lock_memory {
         // All addresses count as locked, so there are none for memory to come.
         settings.insert("memory_max", settings["memory"].clone());

@@ -5,6 +5,8 @@
 
 mod table;
 
+use std::collections::BTreeMap;
+
 use super::{command_line::Given, refusal::Refusal, suboptions};
 
 pub(super) use table::OPTIONS;
@@ -122,6 +124,8 @@ pub(super) struct Options {
     pub(super) sizes: bool,
     /// `lru_crawler` may be used.
     pub(super) crawler: bool,
+    /// What only this server has: settings by name.
+    pub(super) own: BTreeMap<&'static str, String>,
     /// What is asked for in vain.
     pub(super) warnings: Vec<String>,
 }
@@ -170,6 +174,7 @@ impl Default for Options {
             maintainer: true,
             sizes: false,
             crawler: true,
+            own: BTreeMap::new(),
             warnings: Vec::new(),
         }
     }

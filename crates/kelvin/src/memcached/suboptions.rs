@@ -294,6 +294,33 @@ pub(super) const SUBOPTIONS: &[Suboption] = &[
     accepted("ext_max_sleep", Check::Anything, STORAGE),
     accepted("ext_max_frag", Check::Anything, STORAGE),
     accepted("ext_drop_unread", Check::Anything, STORAGE),
+    honoured(
+        "data_dir",
+        Check::Present("Missing data_dir argument"),
+        "directory that keeps all records, behind memory; not in memcached",
+        |options, text| drop(options.own.insert("data_dir", text.to_owned())),
+    ),
+    honoured(
+        "write_mode",
+        Check::OneOf(
+            "Missing write_mode argument",
+            &["safe", "async"],
+            "write_mode must be safe or async",
+        ),
+        "when a write to data_dir is answered: safe, when it is on the disk [default], or async; \
+         not in memcached",
+        |options, text| drop(options.own.insert("write_mode", text.to_owned())),
+    ),
+    honoured(
+        "io",
+        Check::OneOf(
+            "Missing io argument",
+            &["auto", "uring", "epoll"],
+            "io must be auto, uring or epoll",
+        ),
+        "what carries sockets and files: auto [default], uring or epoll; not in memcached",
+        |options, text| drop(options.own.insert("io", text.to_owned())),
+    ),
 ];
 
 /// Reads a list of suboptions.

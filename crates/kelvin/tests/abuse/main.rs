@@ -9,6 +9,9 @@ mod memory;
 mod never_read;
 mod requests;
 
-use harness::server::Io;
+use harness::server::{Io, Serving};
 
-const IO: Io = Io::Uring;
+/// Bytes of a large value: as many as are taken.
+const LARGE_BYTES: usize = harness::server::large_bytes(SERVING);
+
+const SERVING: Serving = Serving::from_memory(Io::Uring);

@@ -35,7 +35,8 @@ fn store_and_read(conn: &mut Conn, round: usize) {
 /// Has a crowd ask for a value of so many bytes, and looks at the server meanwhile and afterwards.
 fn never_read(value_bytes: usize) {
     raise_open_files();
-    let mut server = Server::kelvin_with_memory(crate::IO, "64MiB", &["--max-connections", "1100"]);
+    let mut server =
+        Server::kelvin_with_memory(crate::SERVING, "64MiB", &["--max-connections", "1100"]);
     let mut other = server.connect();
     // All memory for records is in use, so that none of what follows is new to the process.
     let mut fill = Vec::new();

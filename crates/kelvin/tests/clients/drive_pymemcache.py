@@ -5,7 +5,7 @@ import sys
 from pymemcache.client.base import Client
 from pymemcache.exceptions import MemcacheServerError
 
-from checks import Checks, run
+from checks import LEFT_OUT, Checks, run
 
 
 class Pymemcache(Checks):
@@ -46,6 +46,8 @@ class Pymemcache(Checks):
         assert client.get("noreply") is None
         client.set_many({"n%d" % n: b"x" for n in range(1000)}, noreply=True)
         assert client.get("n999") == b"x"
+        if "flush_all" in LEFT_OUT:
+            return
         client.flush_all(noreply=True)
         assert client.get("n999") is None
 

@@ -129,6 +129,35 @@ fn a_trace_is_replayed() {
 }
 
 #[test]
+fn every_key_is_asked_for_once_in_each_pass_and_an_earlier_run_is_believed() {
+    let server = Serving::start("each");
+    let json = server.path("json");
+    let address = server.address();
+    let load = ["bench", &address, "--keys", "500", "--quiet", "--json", &json];
+    let shown = |arguments: &[&str]| {
+        let output = kelvin(&[&load[..], arguments].concat()).output().expect("kelvin runs");
+        let shown = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{shown}{}", text(&output.stderr));
+        shown
+    };
+    let sweep = shown(&["--each", "set,get,mend", "--connections", "3"]);
+    assert!(
+        sweep.contains("500 keys once in each pass, values of 32B, 3 connections x 1"),
+        "{sweep}"
+    );
+    let read = || fs::read_to_string(&json).expect("it is written");
+    let report = read();
+    for (part, count) in [("\"stored\": 500", 1), ("\"hits\": 500", 1), ("\"kept\": 500", 1)] {
+        assert_eq!(report.matches(part).count(), count, "{part}: {report}");
+    }
+    let round = ["--rounds", "1", "--duration", "200ms", "--mix", "1:0", "--no-ceiling"];
+    shown(&[&["--loaded"], &round[..]].concat());
+    let report = read();
+    // All was verified.
+    assert!(report.contains("\"unjudged\": 0") && report.contains("\"misses\": 0"), "{report}");
+}
+
+#[test]
 fn mistakes_are_explained() {
     let gone = std::env::temp_dir().join("kelvin-bench-test-nobody");
     let gone = format!("unix:{}", gone.display());

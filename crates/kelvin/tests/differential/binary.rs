@@ -7,9 +7,11 @@ use std::collections::HashMap;
 
 use crate::{
     first_seed,
+    harness::under_test,
     harness::{
         binary::{Answer, Ask, exchange},
         conn::{Conn, cut},
+        log_directory::Directory,
         rng::Rng,
         server::{Io, Server},
     },
@@ -18,12 +20,18 @@ use crate::{
 
 /// Commands of the test, in all runs.
 const COMMANDS: usize = 20_000;
+/// The same of a durable table, whose commands wait for the disk.
+const COMMANDS_DURABLE: usize = 6_000;
+/// Commands between two kills of its server: what is asked for next is on the disk only.
+const KILLED_AFTER: usize = 500;
 /// Runs, each with a seed and servers of its own.
 const RUNS: u64 = 2;
 const BATCH_COMMANDS_MAX: usize = 40;
 /// A batch is cut into at most this many packets.
 const PIECES_MAX: usize = 6;
 const KEYS: usize = 6;
+/// Flush, and quiet.
+const FLUSHES: [u8; 2] = [0x08, 0x18];
 /// Tokens that are remembered for each key.
 const TOKENS_KEPT: usize = 4;
 /// Of a hundred commands, so many must send a record.
@@ -58,20 +66,49 @@ struct Both {
 
 #[test]
 fn binary_commands_are_answered_like_by_the_installed_memcached() {
-    let runs = (0..RUNS).map(|run| run_with(first_seed() + run));
+    let runs = (0..RUNS).map(|run| run_with(first_seed() + run, None));
     let found: usize = runs.sum();
     assert!(found * 100 >= COMMANDS * FOUND_PERCENT_MIN, "{found} commands sent a record");
 }
 
-fn run_with(seed: u64) -> usize {
+/// But for flushes, which a durable table refuses. Its server is killed again and again.
+#[test]
+fn binary_commands_are_answered_like_by_the_installed_memcached_from_a_durable_table() {
+    if under_test().is_some() {
+        return;
+    }
+    let run = |run| run_with(first_seed() + run, Some(&Directory::with_log()));
+    let found: usize = (0..RUNS).map(run).sum();
+    assert!(found * 100 >= COMMANDS_DURABLE * FOUND_PERCENT_MIN, "{found} commands sent a record");
+}
+
+/// Compares with kelvin over a log, or in memory.
+fn run_with(seed: u64, log: Option<&Directory>) -> usize {
     let mut rng = Rng::new(seed);
-    let kelvin = Server::kelvin(Io::BOTH[(seed % 2) as usize], &[]);
+    let io = Io::BOTH[(seed % 2) as usize];
+    let start = || match log {
+        Some(directory) => directory.serve(io, &[]),
+        None => Server::kelvin(io, &[]),
+    };
+    let commands = if log.is_some() { COMMANDS_DURABLE } else { COMMANDS } / RUNS as usize;
+    let mut kelvin = Some(start());
     let peer = Server::memcached(&installed_memcached(), &PEER_ARGUMENTS);
-    let mut conns = (kelvin.connect(), peer.connect());
+    let connect = |kelvin: &Option<Server>| {
+        (kelvin.as_ref().expect("it is there but between two").connect(), peer.connect())
+    };
+    let mut conns = connect(&kelvin);
+    let mut killed = 0;
     let mut tokens = Tokens::default();
     let (mut sent, mut found) = (0, 0);
-    while sent < COMMANDS / RUNS as usize {
-        let batch = batch(&mut rng, &tokens);
+    while sent < commands {
+        if log.is_some() && sent / KILLED_AFTER > killed {
+            killed = sent / KILLED_AFTER;
+            // First it has to be gone.
+            drop(kelvin.take());
+            kelvin = Some(start());
+            conns = connect(&kelvin);
+        }
+        let batch = batch(&mut rng, &tokens, log.is_some());
         let cut_seed = rng.next();
         let ours = told(&mut conns.0, batch.iter().map(|both| &both.ours), cut_seed);
         let theirs = told(&mut conns.1, batch.iter().map(|both| &both.theirs), cut_seed);
@@ -106,7 +143,7 @@ fn told<'a>(conn: &mut Conn, asks: impl Iterator<Item = &'a Ask>, seed: u64) -> 
     answers
 }
 
-fn batch(rng: &mut Rng, tokens: &Tokens) -> Vec<Both> {
+fn batch(rng: &mut Rng, tokens: &Tokens, is_durable: bool) -> Vec<Both> {
     // memcached changes a number in place unless a reply still holds it, so counting in what this
     // batch has fetched would depend on how packets meet.
     let mut fetched = [false; KEYS];
@@ -114,7 +151,11 @@ fn batch(rng: &mut Rng, tokens: &Tokens) -> Vec<Both> {
     (0..count as u32)
         .map(|opaque| {
             let key = rng.below(KEYS);
-            let ask = Ask { opaque, ..command(rng, key, &mut fetched[key]) };
+            let ask = match command(rng, key, &mut fetched[key], is_durable) {
+                ask if is_durable && FLUSHES.contains(&ask.opcode) => Ask::new(0x0a, ""),
+                ask => ask,
+            };
+            let ask = Ask { opaque, ..ask };
             let known = &tokens.of_keys[key];
             let takes_token = matches!(ask.opcode, 0x01..=0x06 | 0x0e | 0x0f | 0x11..=0x16)
                 || matches!(ask.opcode, 0x19 | 0x1a);
@@ -133,12 +174,14 @@ fn batch(rng: &mut Rng, tokens: &Tokens) -> Vec<Both> {
         .collect()
 }
 
-fn command(rng: &mut Rng, key: usize, fetched: &mut bool) -> Ask {
+fn command(rng: &mut Rng, key: usize, fetched: &mut bool, is_durable: bool) -> Ask {
     let name = match key {
         2 => "z".repeat(250),
         _ => format!("key-{key}"),
     };
-    let expiry = one(rng, &[0, 0, 0, 100_000, 2_592_000, 2_592_001, u32::MAX]);
+    // What has expired and is on the disk only, a delete finds.
+    let past = if is_durable { 2_592_000 } else { 2_592_001 };
+    let expiry = one(rng, &[0, 0, 0, 100_000, 2_592_000, past, u32::MAX]);
     match rng.below(100) {
         0..30 => {
             *fetched = true;
@@ -157,7 +200,11 @@ fn command(rng: &mut Rng, key: usize, fetched: &mut bool) -> Ask {
             Ask { value, ..Ask::new(one(rng, &[0x0e, 0x19, 0x0f, 0x1a]), name) }
         }
         72..86 if !*fetched => {
-            let opcode = one(rng, &[0x05, 0x15, 0x06, 0x16]);
+            // A number that got shorter has blanks behind it, and is one whatever is appended: a
+            // durable table does not fill up what is longer than a number.
+            let opcodes =
+                if is_durable { [0x05, 0x15, 0x05, 0x15] } else { [0x05, 0x15, 0x06, 0x16] };
+            let opcode = one(rng, &opcodes);
             let (delta, initial) = (rng.below(300) as u64, rng.below(300) as u64);
             Ask::count(opcode, &name, delta, initial, expiry)
         }

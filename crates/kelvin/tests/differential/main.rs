@@ -17,20 +17,35 @@ mod shrink;
 mod text;
 mod tokens;
 
+use command::Step;
 use generate::Dialect;
-use harness::server::{Io, Server};
+use harness::{
+    log_directory::Directory,
+    server::{Io, Server},
+};
 use pair::{Pair, Tally};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    thread,
+};
 
-/// Commands of a test run in all.
-const COMMANDS: usize = 100_000;
-/// Runs at the same time, each with a seed and servers of its own: most of their time is rest.
-const RUNS: usize = 4;
-/// Rounds with short times in a run: each takes a rest of 4.3 s.
-const ROUNDS: usize = 8;
+/// How much of a test run there is.
+#[derive(Clone, Copy)]
+struct Extent {
+    /// Commands in all.
+    commands: usize,
+    /// Runs at the same time, each with a seed and servers of its own: most of their time is rest.
+    runs: usize,
+    /// Rounds with short times in a run: each takes a rest of 4.3 s.
+    rounds: usize,
+}
+
+const EXTENT: Extent = Extent { commands: 100_000, runs: 4, rounds: 8 };
+/// One for each driver, of commands that wait for the disk, and some 15 servers in a row.
+const EXTENT_DURABLE: Extent = Extent { commands: 12_000, runs: 2, rounds: 0 };
 /// Of a hundred keys that are looked up, so many must be found.
 const HITS_PERCENT_MIN: usize = 30;
-/// Rounds that may be given up because the machine was too slow, of `RUNS * ROUNDS`.
+/// Rounds that may be given up because the machine was too slow, of all runs.
 const SLOW_ROUNDS_MAX: usize = 8;
 /// memcached without its maintainer thread, which at times holds a record that arithmetic would
 /// otherwise change in place.
@@ -52,9 +67,10 @@ fn installed_memcached() -> PathBuf {
 }
 
 fn compare_with(peer: &Path, dialect: Dialect) {
-    let runs: Vec<Tally> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..RUNS as u64)
-            .map(|run| scope.spawn(move || one_run(peer, dialect, first_seed() + run)))
+    let extent = if dialect == Dialect::Durable { EXTENT_DURABLE } else { EXTENT };
+    let runs: Vec<Tally> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..extent.runs as u64)
+            .map(|run| scope.spawn(move || one_run(peer, (dialect, extent), first_seed() + run)))
             .collect();
         let results = workers.into_iter().map(|w| w.join().expect("a run does not panic"));
         let (tallies, failures): (Vec<_>, Vec<_>) = results.partition(Result::is_ok);
@@ -66,21 +82,39 @@ fn compare_with(peer: &Path, dialect: Dialect) {
     let (lookups, hits) = (sum(|t| t.lookups), sum(|t| t.hits));
     let slow = sum(|t| t.slow_rounds);
     assert!(slow <= SLOW_ROUNDS_MAX, "{slow} rounds were too slow to compare");
-    assert!(sum(|t| t.commands) >= COMMANDS * 9 / 10, "only {} commands", sum(|t| t.commands));
+    let least = extent.commands * 9 / 10;
+    assert!(sum(|t| t.commands) >= least, "only {} commands", sum(|t| t.commands));
     assert!(hits * 100 >= lookups * HITS_PERCENT_MIN, "{hits} hits of {lookups}");
 }
 
-fn one_run(peer: &Path, dialect: Dialect, seed: u64) -> Result<Tally, String> {
-    let steps = generate::plan(seed, COMMANDS / RUNS, ROUNDS, dialect);
+fn one_run(peer: &Path, (dialect, extent): (Dialect, Extent), seed: u64) -> Result<Tally, String> {
+    let steps = generate::plan(seed, extent.commands / extent.runs, extent.rounds, dialect);
     // One driver after the other.
     let io = Io::BOTH[(seed % 2) as usize];
-    let mut pair = Pair::new(Server::kelvin(io, &[]), Server::memcached(peer, &PEER_ARGUMENTS));
-    match pair.run(&steps, 0) {
+    let peer = Server::memcached(peer, &PEER_ARGUMENTS);
+    if dialect != Dialect::Durable {
+        return compare(&mut Pair::new(Server::kelvin(io, &[]), peer), &steps, seed);
+    }
+    let directory = Directory::with_log();
+    let start = move || directory.serve(io, &[]);
+    compare(&mut Pair::killed(Box::new(start), peer), &steps, seed)
+}
+
+fn compare(pair: &mut Pair, steps: &[Step], seed: u64) -> Result<Tally, String> {
+    match pair.run(steps, 0) {
         (tally, None) => Ok(tally),
         (_, Some(mismatch)) => {
-            let trace = shrink::smallest(&mut pair, &steps, mismatch);
+            let trace = shrink::smallest(pair, steps, mismatch);
             Err(format!("KELVIN_SEED={seed}: {trace}"))
         }
+    }
+}
+
+/// Killed again and again, so that all commands meet records that memory does not have.
+#[test]
+fn answers_like_the_installed_memcached_from_a_durable_table() {
+    if harness::under_test().is_none() {
+        compare_with(&installed_memcached(), Dialect::Durable);
     }
 }
 

@@ -106,10 +106,13 @@ fn get(rng: &mut Rng, context: &mut Context) -> Command {
     flags.maybe(15, "q");
     flags.common(flags.key < TEXT_KEYS);
     flags.maybe(75, "v");
-    for flag in ["s", "f", "h"] {
+    for flag in ["s", "f"] {
         flags.maybe(25, flag);
     }
-    flags.maybe(8, "u");
+    if context.dialect != Dialect::Durable {
+        flags.maybe(25, "h");
+        flags.maybe(8, "u");
+    }
     if context.dialect == Dialect::Full && flags.rng.chance(15) {
         flags.token();
     }
@@ -193,7 +196,7 @@ fn arithmetic(rng: &mut Rng, context: &Context) -> Command {
         flags.token();
     }
     // 1.6.18 does not keep quiet about what it creates.
-    let quiet = flags.maybe(15, "q") && context.dialect == Dialect::Common;
+    let quiet = flags.maybe(15, "q") && context.dialect != Dialect::Full;
     let mut has_ttl = quiet || flags.expiry('N', 25, context);
     if flags.rng.chance(20) {
         let initial = delta(flags.rng, context.dialect);

@@ -21,13 +21,16 @@ const PIECES_MAX: usize = 6;
 
 /// Kelvin, the peer, and what is known of their tokens.
 pub(crate) struct Pair {
-    kelvin: Server,
+    /// Not there between two that follow each other.
+    kelvin: Option<Server>,
     peer: Server,
     conns: (Conn, Conn),
     tokens: Tokens,
     round_start: Instant,
     /// A run before this one may have left a `flush_all` that is still to come.
     flush_waits: bool,
+    /// Starts another server in kelvin's place, which has what that one had on disk.
+    successor: Option<Box<dyn Fn() -> Server>>,
 }
 
 /// What a run met.
@@ -52,6 +55,13 @@ pub(crate) struct Mismatch {
 }
 
 impl Pair {
+    /// Takes a fresh server, and one from `start`, which may be killed: the next one has to know
+    /// all that it has answered, and has none of it in memory.
+    pub(crate) fn killed(start: Box<dyn Fn() -> Server>, peer: Server) -> Self {
+        let pair = Self::new(start(), peer);
+        Self { successor: Some(start), ..pair }
+    }
+
     /// Takes two fresh servers.
     pub(crate) fn new(kelvin: Server, peer: Server) -> Self {
         for server in [&kelvin, &peer] {
@@ -62,7 +72,15 @@ impl Pair {
         let conns = (kelvin.connect(), peer.connect());
         let tokens = Tokens::default();
         let round_start = Instant::now();
-        Pair { kelvin, peer, conns, tokens, round_start, flush_waits: false }
+        Pair {
+            kelvin: Some(kelvin),
+            peer,
+            conns,
+            tokens,
+            round_start,
+            flush_waits: false,
+            successor: None,
+        }
     }
 
     /// Runs the steps with keys of their own, up to the first difference.
@@ -70,13 +88,14 @@ impl Pair {
         if std::mem::replace(&mut self.flush_waits, steps.iter().any(Step::flushes_later)) {
             std::thread::sleep(REST);
         }
-        self.conns = (self.kelvin.connect(), self.peer.connect());
+        self.conns = self.connect();
         self.tokens.forget_keys(salt);
         self.round_start = Instant::now();
         let mut tally = Tally::default();
         let mut slow = false;
         for (index, step) in steps.iter().enumerate() {
             match step {
+                Step::Kill => self.kill(),
                 Step::Rest => {
                     std::thread::sleep(REST);
                     self.round_start = Instant::now();
@@ -103,9 +122,23 @@ impl Pair {
         (tally, None)
     }
 
+    fn connect(&self) -> (Conn, Conn) {
+        let kelvin = self.kelvin.as_ref().expect("it is there but in `kill`");
+        (kelvin.connect(), self.peer.connect())
+    }
+
+    /// Kills kelvin, which has a successor.
+    fn kill(&mut self) {
+        let start = self.successor.as_ref().expect("who is killed has a successor");
+        // First it has to be gone.
+        self.kelvin = None;
+        self.kelvin = Some(start());
+        self.conns = self.connect();
+    }
+
     /// Removes all keys from both servers.
     fn forget(&mut self) {
-        self.conns = (self.kelvin.connect(), self.peer.connect());
+        self.conns = self.connect();
         let mut request = Vec::new();
         for (key, spelled) in self.tokens.spelled.iter().enumerate() {
             let base64 = if key < TEXT_KEYS { "" } else { " b" };

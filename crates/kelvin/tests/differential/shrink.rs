@@ -78,7 +78,11 @@ fn without<T: Clone>(
 const SHOWN_BYTES_MAX: usize = 120;
 
 fn shown(step: &Step) -> String {
-    let Step::Batch { commands, cut_seed, .. } = step else { return "(rest)".into() };
+    let (commands, cut_seed) = match step {
+        Step::Batch { commands, cut_seed, .. } => (commands, cut_seed),
+        Step::Rest => return "(rest)".into(),
+        Step::Kill => return "(killed)".into(),
+    };
     let mut text = format!("(one burst, cut by seed {cut_seed})\n");
     for part in commands.iter().flat_map(|c| &c.parts) {
         text += &match part {

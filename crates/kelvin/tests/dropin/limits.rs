@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::conn::{Conn, Got};
-use crate::servers::{Server, eventually, on_both, on_kelvin};
+use crate::servers::{Server, eventually, is_durable, on_both, on_kelvin};
 
 /// Time in which nothing is expected.
 const QUIET: Duration = Duration::from_millis(100);
@@ -27,6 +27,9 @@ fn served(server: &Server) -> Conn {
 
 #[test]
 fn full_memory_refuses_instead_of_evicting() {
+    if is_durable("`--evictions false`") {
+        return;
+    }
     on_both(&["-M", "-m", "16", "-s", "{dir}/socket"], |server| {
         let mut conn = server.connect();
         let value = "v".repeat(8192);

@@ -28,3 +28,6 @@ mod stats;
 mod tokens;
 mod udp;
 mod watch;
+
+/// What carries files and sockets where kelvin has a durable table; here it has none.
+const DURABLE_BY: Option<&str> = None;

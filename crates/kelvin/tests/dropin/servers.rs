@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::harness::conn::Conn;
+use crate::harness::{conn::Conn, log_directory::make_log};
 
 /// Longer than anything here may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,6 +23,13 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// What stands for the server's directory in options.
 pub(crate) const DIR: &str = "{dir}";
+
+/// Directory of a durable table, in the server's own.
+const DATA: &str = "data";
+
+/// Memory of a durable table where the options name none: the least, so that of what a script
+/// stores beyond a few records most is on the disk only; and what values may take of it.
+const LITTLE_MEMORY: [&str; 4] = ["-m", "2", "-I", "512k"];
 
 /// Where a server writes the ports that the system chose.
 const PORTS_VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
@@ -112,6 +119,37 @@ pub(crate) fn on_kelvin<T>(options: &[&str], script: impl FnOnce(&mut Server) ->
     script(&mut Server::start(&Program::Kelvin, options))
 }
 
+/// Whether the table is a durable one, which does not answer as memcached does where a test asks
+/// this: `docs/memcached.md` says that of it in these words.
+pub(crate) fn is_durable(but: &str) -> bool {
+    let is_durable = crate::DURABLE_BY.is_some();
+    if is_durable {
+        let path = crate::harness::repository().join("docs/memcached.md");
+        let text = fs::read_to_string(path).expect("it is there");
+        let (_, rest) = text.split_once("\n## A durable table\n").expect("it has a heading");
+        let text = rest.split_once("\n## ").map_or(rest, |(section, _)| section);
+        assert!(text.contains(but), "docs/memcached.md does not say: {but}");
+    }
+    is_durable
+}
+
+/// Adds a durable table in this directory to the options, and makes it unless it is there.
+fn add_table(data: &str, io: &str, options: &mut Vec<String>) {
+    if !Path::new(data).exists() {
+        make_log(Path::new(data));
+    }
+    // Whom the server is to become has to have it.
+    let user = options.iter().position(|option| option == "-u").map(|at| &options[at + 1]);
+    if let Some(user) = user {
+        let status = Command::new("chown").args(["-R", user, data]).status();
+        assert!(status.is_ok_and(|status| status.success()), "chown {user}");
+    }
+    options.extend(["-o".to_owned(), format!("data_dir={data},io={io}")]);
+    if !options.iter().any(|option| option == "-m") {
+        options.extend(LITTLE_MEMORY.map(str::to_owned));
+    }
+}
+
 fn compare<T: PartialEq + Debug>(
     programs: &[Program],
     options: &[&str],
@@ -161,6 +199,9 @@ impl Server {
                     options.extend([option.to_owned(), value.to_owned()]);
                 }
             }
+        }
+        if let (Some(io), Program::Kelvin) = (crate::DURABLE_BY, program) {
+            add_table(&dir.path(DATA), io, &mut options);
         }
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let mut command = program.command(&options);

@@ -85,7 +85,7 @@ fn verbosity_says_what_is_logged_from_then_on() {
         server.signal("TERM");
         assert!(server.wait().is_some_and(|status| status.success()));
         let log = server.log();
-        let told = ["stopped", "a connection has ended"].map(|line| log.contains(line));
+        let told = ["INFO stopped", "a connection has ended"].map(|line| log.contains(line));
         assert_eq!(told, tells, "{options:?} {command}: {log}");
     }
 }

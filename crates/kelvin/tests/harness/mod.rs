@@ -9,9 +9,11 @@
 
 pub(crate) mod binary;
 pub(crate) mod conn;
+pub(crate) mod log_directory;
 pub(crate) mod reply;
 pub(crate) mod rng;
 pub(crate) mod server;
+pub(crate) mod small_disk;
 
 use std::path::PathBuf;
 

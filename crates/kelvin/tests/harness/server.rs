@@ -1,6 +1,7 @@
 //! A server process of the test's own, on loopback, killed when dropped.
 
 use super::conn::Conn;
+use super::log_directory::{MEMORY, OF_MEMORY, make_log};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -35,6 +36,36 @@ impl Io {
     }
 }
 
+/// How kelvin serves: by which driver, and whether from a durable table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Serving {
+    pub(crate) io: Io,
+    pub(crate) is_durable: bool,
+}
+
+impl Serving {
+    pub(crate) const fn from_memory(io: Io) -> Self {
+        Self { io, is_durable: false }
+    }
+
+    /// From a durable table in the server's own directory, whatever memory it is to have: with the
+    /// least for records that there is, so that most of what a test stores is on the disk only.
+    pub(crate) const fn from_disk(io: Io) -> Self {
+        Self { io, is_durable: true }
+    }
+}
+
+/// Bytes of a value that is a large one where it is stored.
+pub(crate) const fn large_bytes(serving: Serving) -> usize {
+    if serving.is_durable { 250_000 } else { 1_000_000 }
+}
+
+impl From<Io> for Serving {
+    fn from(io: Io) -> Self {
+        Self::from_memory(io)
+    }
+}
+
 /// A running server.
 pub(crate) struct Server {
     child: Child,
@@ -45,27 +76,52 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts kelvin on a driver, with 64 MiB and the given further arguments.
-    pub(crate) fn kelvin(io: Io, arguments: &[&str]) -> Self {
+    /// Starts kelvin, with 64 MiB and the given further arguments.
+    pub(crate) fn kelvin(serving: impl Into<Serving>, arguments: &[&str]) -> Self {
         match super::under_test() {
             Some(binary) => Self::memcached(&binary, &[]),
-            None => Self::kelvin_with_memory(io, "64MiB", arguments),
+            None => Self::kelvin_with_memory(serving, "64MiB", arguments),
         }
     }
 
-    /// Starts kelvin on a driver, with the given memory and further arguments.
-    pub(crate) fn kelvin_with_memory(io: Io, memory: &str, arguments: &[&str]) -> Self {
+    /// Starts kelvin, with the given memory and further arguments.
+    pub(crate) fn kelvin_with_memory(
+        serving: impl Into<Serving>,
+        memory: &str,
+        arguments: &[&str],
+    ) -> Self {
+        Self::kelvin_by(&[], serving, memory, arguments)
+    }
+
+    /// The same, run by a program that becomes it.
+    pub(crate) fn kelvin_by(
+        by: &[&str],
+        serving: impl Into<Serving>,
+        memory: &str,
+        arguments: &[&str],
+    ) -> Self {
+        let Serving { io, is_durable } = serving.into();
         Self::start(|dir, port| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_kelvin"));
+            let program = [by, &[env!("CARGO_BIN_EXE_kelvin")]].concat();
+            let mut command = Command::new(program[0]);
+            command.args(&program[1..]);
             // The environment of whoever runs the tests configures no server of theirs.
             for (name, _) in std::env::vars_os() {
-                if name.as_encoded_bytes().starts_with(b"KELVIN_") {
+                let is_mutant = name == base::mutants::VARIABLE;
+                if name.as_encoded_bytes().starts_with(b"KELVIN_") && !is_mutant {
                     command.env_remove(name);
                 }
             }
             command.arg("serve").args(["--listen", &format!("127.0.0.1:{port}")]);
             command.arg("--unix").arg(dir.join("socket"));
-            command.args(["--memory", memory, "--io", io.setting()]).args(arguments);
+            let memory = if is_durable { MEMORY } else { memory };
+            command.args(["--memory", memory]);
+            if is_durable {
+                let data = dir.join("data");
+                make_log(&data);
+                command.args(OF_MEMORY).args(["--net-threads", "2"]).arg("--data-dir").arg(data);
+            }
+            command.args(["--io", io.setting()]).args(arguments);
             (command, None)
         })
     }
@@ -149,24 +205,49 @@ impl Server {
 
     /// The resident set of the process, in bytes, as the kernel counts it.
     pub(crate) fn resident_bytes(&self) -> u64 {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// The most that it was since [`Server::forget_peak`].
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.status_bytes("VmHWM:")
+    }
+
+    /// The resident set is the most that there was, as from now on.
+    pub(crate) fn forget_peak(&self) {
+        let path = format!("/proc/{}/clear_refs", self.child.id());
+        fs::write(path, "5").expect("the server runs, and is the test's own");
+    }
+
+    fn status_bytes(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))
             .expect("the server runs, so it has a status");
-        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("VmRSS is given");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("it is given");
         let kib = line.trim().trim_end_matches(" kB").parse::<u64>();
-        kib.expect("VmRSS is a number of kB") * 1024
+        kib.expect("a number of kB") * 1024
+    }
+
+    /// The number of the process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What the process has said.
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         let of = |name| fs::read_to_string(self.dir.join(name)).unwrap_or_default();
         of("log") + &of("log.unix")
     }
 
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends the signal of this name.
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id();
-        let sent = Command::new("sh").args(["-c", &format!("kill -TERM {pid}")]).status();
-        assert!(sent.expect("sh runs").success(), "SIGTERM could not be sent to {pid}");
+        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status();
+        assert!(sent.expect("sh runs").success(), "SIG{name} could not be sent to {pid}");
     }
 
     /// How the process ended, if it does within `timeout`.

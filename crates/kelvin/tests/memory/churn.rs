@@ -63,7 +63,7 @@ impl Phase {
 }
 
 /// Ends the observation whatever happens: a failure must not wait for it.
-struct StopOnDrop<'a>(&'a AtomicBool);
+pub(crate) struct StopOnDrop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {

@@ -3,6 +3,7 @@
 
 mod churn;
 mod client;
+mod durable;
 mod expiry;
 #[path = "../harness/mod.rs"]
 mod harness;

@@ -31,6 +31,9 @@ enum Deed {
     GetMemory,
     /// Gets by a read of the disk.
     GetDisk,
+    /// Copies of what lives, out of segments half of which is dead. Half of what is counted is the
+    /// disk in memory: what it reads and writes is copied.
+    Move,
 }
 
 struct Phase {
@@ -51,7 +54,7 @@ const fn phase(
     Phase { name, table, mode, deed, value_bytes }
 }
 
-const PHASES: [Phase; 10] = [
+const PHASES: [Phase; 12] = [
     phase("flat-put-4b", Table::Flat, Mode::Async, Deed::Put, 4),
     phase("flat-put-1k", Table::Flat, Mode::Async, Deed::Put, 1000),
     phase("flat-put-100k", Table::Flat, Mode::Async, Deed::Put, 100_000),
@@ -62,6 +65,8 @@ const PHASES: [Phase; 10] = [
     phase("flat-get-disk-1k", Table::Flat, Mode::Async, Deed::GetDisk, 1000),
     phase("hash-get-disk-1k", Table::Hash, Mode::Async, Deed::GetDisk, 1000),
     phase("flat-get-disk-100k", Table::Flat, Mode::Async, Deed::GetDisk, 100_000),
+    phase("flat-move-1k", Table::Flat, Mode::Async, Deed::Move, 1000),
+    phase("hash-move-1k", Table::Hash, Mode::Async, Deed::Move, 1000),
 ];
 
 impl Phase {
@@ -84,9 +89,17 @@ struct Bench {
 
 impl Bench {
     fn new(phase: &Phase) -> Self {
+        let disk = MemoryDisk::new(matches!(phase.deed, Deed::GetDisk | Deed::Move));
+        let is_moved = phase.deed != Deed::Move;
+        Self::open(phase, disk, is_moved)
+    }
+
+    fn open(phase: &Phase, mut disk: MemoryDisk, is_moved: bool) -> Self {
         let (mut options, limits) = phase.table.options("", 2 * KEYS, phase.mode);
         options.shape.segment_bytes = SEGMENT_BYTES;
-        let mut disk = MemoryDisk::new(phase.deed == Deed::GetDisk);
+        if !is_moved {
+            options.settings.space_target_percent = 0;
+        }
         let opening = Opening {
             directories: 1,
             new: New { log: LogId(5), shape: options.shape },
@@ -106,10 +119,25 @@ impl Bench {
         }
     }
 
+    /// A log half of whose first values are dead, and nothing is moved yet.
+    fn with_dead(mut self, phase: &Phase) -> Self {
+        self.put_all(phase, 0, false);
+        self.put_some(phase, 0, 2, false);
+        self.engine.drain();
+        self.drive();
+        self.engine.close(&mut self.disk, self.now_ms).expect("nothing fails");
+        Self::open(phase, self.disk, true)
+    }
+
     /// Puts keys from number `first` on, and does what the thread behind a log does meanwhile.
     fn put_all(&mut self, phase: &Phase, first: u64, keeps_in_memory: bool) {
+        self.put_some(phase, first, 1, keeps_in_memory);
+    }
+
+    /// The same of every so manieth key.
+    fn put_some(&mut self, phase: &Phase, first: u64, step: usize, keeps_in_memory: bool) {
         let mut room = [0; 16];
-        for at in 0..phase.ops() {
+        for at in (0..phase.ops()).step_by(step) {
             let number = first + shuffled(at, phase.ops().next_power_of_two());
             let key = phase.table.key(number, &mut room);
             loop {
@@ -155,6 +183,7 @@ impl Bench {
             Deed::Put => self.put_all(phase, 0, false),
             Deed::PutNew => self.put_all(phase, round * KEYS, false),
             Deed::GetMemory | Deed::GetDisk => self.get_all(phase),
+            Deed::Move => self.drive(),
         }
     }
 
@@ -183,9 +212,15 @@ pub(super) fn count(filter: &str) {
         assert!(out.status.success(), "{text}");
         let line = text.lines().find_map(|line| line.split("Collected : ").nth(1));
         let count: f64 = line.and_then(|n| n.trim().parse().ok()).expect("callgrind's count");
-        println!("{:<20}{:>12.1}", phase.name, count / phase.ops() as f64);
+        let moved = String::from_utf8_lossy(&out.stdout);
+        let moved = moved.lines().find_map(|line| line.strip_prefix(MOVED)?.parse().ok());
+        let ops = moved.unwrap_or(phase.ops());
+        println!("{:<20}{:>12.1}", phase.name, count / ops as f64);
     }
 }
+
+/// What a phase says that moves: behind it, how many records.
+const MOVED: &str = "moved ";
 
 /// One phase, in the process that callgrind watches.
 pub(super) fn run_phase(name: &str) {
@@ -201,6 +236,10 @@ pub(super) fn run_phase(name: &str) {
             bench.engine.drain();
             bench.drive();
         }
+        Deed::Move => bench = bench.with_dead(phase),
     }
     bench.counted_part(phase);
+    if phase.deed == Deed::Move {
+        println!("{MOVED}{}", bench.engine.counts().records_moved);
+    }
 }

@@ -44,6 +44,8 @@ pub(super) struct State<K> {
     pub(super) idle: usize,
     /// How many of them were woken and have not come yet.
     pub(super) called: usize,
+    /// Those that are about to take the next turn of a move.
+    pub(super) in_turns: usize,
     pub(super) waiters: Waiters,
 }
 
@@ -87,7 +89,9 @@ impl<K: Keys> Shared<K> {
             state.engine.tell_wall_ms(self.clock.wall_ms());
             let is_due = state.engine.wake_at_ms().is_some_and(|at| at <= now_ms);
             let drives = state.engine.mode() == Mode::Async || is_due;
-            let is_urgent = moves_first && state.engine.is_move_urgent();
+            // One at a time moves records.
+            let is_beside = state.in_turns > 0;
+            let is_urgent = moves_first && !is_beside && state.engine.is_move_urgent();
             let before = state.engine.unreported();
             let urgent = is_urgent.then(|| state.engine.poll_upkeep(now_ms)).flatten();
             // There is more to be moved: it comes first.
@@ -98,21 +102,37 @@ impl<K: Keys> Shared<K> {
             };
             let is_upkeep = records.is_none();
             let plan = match urgent.or(records) {
+                None if is_beside => state.engine.poll_beside(now_ms),
                 None if !goes_on => state.engine.poll_upkeep(now_ms),
                 plan => plan,
             };
             state = match plan {
                 Some(plan) => {
+                    // Whoever performs it does nothing else meanwhile: others go on with moves.
+                    if state.in_turns > 0 {
+                        state.engine.stay_in_turns();
+                    } else if state.engine.may_move() {
+                        self.wake(&mut state);
+                    }
                     let state = self.perform(state, plan, Self::lock_to_report);
-                    self.call(state, !is_upkeep)
+                    // What was reported took a while, and so may what is to be done next.
+                    self.let_in(self.call(state, !is_upkeep))
+                }
+                None if is_beside => {
+                    // What has changed is told by whoever has changed it.
+                    unreported = state.engine.unreported();
+                    self.sleep(state, now_ms)
                 }
                 // There is more of what takes no action: others come in between.
                 None if state.engine.unreported() != unreported => {
                     let before = std::mem::replace(&mut unreported, state.engine.unreported());
                     // Nobody reports that there is nothing more to be moved.
                     let tells = before.ends != unreported.ends && !base::mutant!("log_ends_untold");
+                    state.in_turns += 1;
                     drop(if tells { self.call(state, true) } else { state });
-                    self.give_way()
+                    state = self.give_way();
+                    state.in_turns -= 1;
+                    state
                 }
                 None => self.sleep(state, now_ms),
             };

@@ -7,7 +7,7 @@ use super::{
     drive::{Guard, Shared},
 };
 use crate::{
-    engine::{Fetched, Get, Mark, Reading},
+    engine::{Fetched, Get, Mark, Reading, Spread},
     error::Error,
     keys::Keys,
     plan::{Buffer, Outcome},
@@ -104,8 +104,7 @@ impl<K: Keys> Shared<K> {
         let stored = self.read(reading, |fetched| match fetched {
             Fetched::Value(record) => Ok(Some(Stored::new(&record))),
             Fetched::Head(record, parts) => {
-                let readings = self.lock().engine.parts(reading, &parts)?;
-                let parts = Some((parts.value_bytes, readings));
+                let parts = Some(self.lock().engine.parts(reading, &parts)?);
                 Ok(Some(Stored { parts, ..Stored::new(&record) }))
             }
             // A reading of a key fetches no part.
@@ -117,9 +116,9 @@ impl<K: Keys> Shared<K> {
 
     /// Fetches the parts of a large value.
     fn with_parts(&self, mut stored: Stored) -> Result<Stored, Error> {
-        let Some((value_bytes, readings)) = stored.parts.take() else { return Ok(stored) };
-        stored.value.reserve_exact(usize::try_from(value_bytes).unwrap_or(0));
-        self.read_parts(&readings, |part| {
+        let Some(spread) = stored.parts.take() else { return Ok(stored) };
+        stored.value.reserve_exact(usize::try_from(spread.value_bytes()).unwrap_or(0));
+        self.read_parts(&spread, |part| {
             stored.value.extend_from_slice(part);
             Ok(())
         })
@@ -129,11 +128,12 @@ impl<K: Keys> Shared<K> {
     /// Fetches parts one after the other, and has each be used before the next is fetched.
     pub(super) fn read_parts<E: From<Error>>(
         &self,
-        readings: &[Reading],
+        spread: &Spread,
         mut uses: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        for reading in readings {
-            self.read(reading, |fetched| {
+        for number in 0..spread.parts() {
+            let reading = self.lock().engine.part(spread, number);
+            self.read(&reading, |fetched| {
                 Ok(if let Fetched::Part(part) = fetched { uses(part) } else { Ok(()) })
             })??;
         }

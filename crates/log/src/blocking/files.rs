@@ -1,23 +1,27 @@
 //! Files and directories of the operating system.
 //!
 //! Thread safety: any number of threads perform actions at once. A file stays open once it is
-//! named, but no more than a process may usually have are.
+//! named, but no more than a process may usually have are, or their owner says.
+//!
+//! No action fails because a descriptor is lacking for a while: a write or a flush that has failed
+//! is never tried again by the log, and a second one makes it read-only.
+
+mod kept;
+mod opening;
 
 use std::{
-    collections::HashMap,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::OwnedFd,
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use rustix::{
     fs::{
         Access, Advice, AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, accessat,
-        fadvise, fallocate, fdatasync, flock, fsync, ftruncate, open, openat, renameat, statat,
-        unlinkat,
+        fadvise, fallocate, fdatasync, flock, fsync, ftruncate, open, renameat, statat, unlinkat,
     },
     io::{Errno, pread, pwrite, retry_on_intr},
 };
@@ -28,9 +32,8 @@ use crate::{
     format::BLOCK_BYTES,
     plan::{Action, DirectoryId, Disk, Failure, File, Found, Outcome, SharedDisk},
 };
-
-/// The most files that are kept open: half of the 1,024 that a process may have by default.
-const OPEN_FILES_MAX: usize = 512;
+pub use kept::Kept;
+pub use opening::{OPEN_FILES_MAX, lacks_descriptor};
 
 /// Calls in a row for one read that get no block further: a file system may stop short each time,
 /// but within a block not again and again.
@@ -39,8 +42,11 @@ const READS_MAX: usize = 64;
 /// The directories of a log, locked, and their files.
 #[derive(Debug)]
 pub struct Files {
-    directories: Vec<(PathBuf, OwnedFd)>,
-    open: Mutex<HashMap<File, Arc<OwnedFd>>>,
+    directories: Vec<(PathBuf, Arc<OwnedFd>)>,
+    open: Mutex<Kept<Arc<OwnedFd>>>,
+    open_max: usize,
+    /// How many names have been taken from files.
+    removals: AtomicU64,
     is_direct: bool,
     /// Whether nothing may be changed.
     is_read_only: bool,
@@ -67,7 +73,7 @@ impl Files {
                 failure: failure(errno),
             })?;
             match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => Ok((directory, fd)),
+                Ok(()) => Ok((directory, Arc::new(fd))),
                 Err(Errno::WOULDBLOCK) => Err(Error::InUse { directory }),
                 Err(errno) => Err(Error::Directory { directory, failure: failure(errno) }),
             }
@@ -76,6 +82,8 @@ impl Files {
         Ok(Self {
             directories: directories?,
             open: Mutex::default(),
+            open_max: OPEN_FILES_MAX,
+            removals: AtomicU64::new(0),
             is_direct,
             is_read_only: false,
             block_bytes: *BLOCK_BYTES.end(),
@@ -88,6 +96,18 @@ impl Files {
     /// are used through the page cache.
     pub fn use_blocks_of(&mut self, block_bytes: u32) {
         self.block_bytes = block_bytes;
+    }
+
+    /// Keeps up to so many files open, at least one: each is a descriptor. What others keep that
+    /// have asked for one is not counted.
+    pub fn keep_open(&mut self, most: usize) {
+        self.open_max = most.max(1);
+    }
+
+    /// The directories as they are locked: nobody else gets the log as long as one of these is
+    /// open anywhere, in the kernel too.
+    pub fn locks(&self) -> impl Iterator<Item = Arc<OwnedFd>> {
+        self.directories.iter().map(|(_, fd)| Arc::clone(fd))
     }
 
     /// Has everything that would change a file or a directory fail.
@@ -152,8 +172,8 @@ impl Files {
             }
             Action::Write { file, offset, buffer, from, bytes } => {
                 let place = &buffer.as_slice()[from..from + bytes];
-                let wrote =
-                    self.file(file).and_then(|fd| retry_on_intr(|| pwrite(&fd, place, offset)));
+                let fd = self.file(file);
+                let wrote = fd.and_then(|fd| retry_on_intr(|| pwrite(&fd, place, offset)));
                 wrote.map_or_else(failed, Outcome::Wrote)
             }
             Action::List { directory } => self.list(directory).map_or_else(failed, Outcome::Listed),
@@ -171,8 +191,10 @@ impl Files {
     fn change(&self, action: Action) -> Result<(), Errno> {
         match action {
             Action::Create { file } => {
-                let fd = self.open_file(file, OFlags::CREATE | OFlags::EXCL)?;
+                let fd = self.open_patiently(file, OFlags::CREATE | OFlags::EXCL)?;
                 self.keep(file, &fd);
+                // Who opened the one of this name that was removed before may have it still.
+                self.removals.fetch_add(1, Ordering::Release);
                 Ok(())
             }
             Action::Allocate { file, bytes } => {
@@ -191,16 +213,18 @@ impl Files {
                 let (from, name) = (file.name.to_string(), to.name.to_string());
                 renameat(directory, from, directory, name)?;
                 let mut files = self.files();
-                match files.remove(&file) {
+                match files.remove(file) {
                     Some(fd) => files.insert(to, fd),
-                    None => files.remove(&to),
+                    None => files.remove(to),
                 };
+                self.removals.fetch_add(1, Ordering::Release);
                 Ok(())
             }
             Action::Remove { file } => {
                 let name = file.name.to_string();
                 unlinkat(self.directory(file.directory)?, name, AtFlags::empty())?;
-                self.files().remove(&file);
+                self.files().remove(file);
+                self.removals.fetch_add(1, Ordering::Release);
                 Ok(())
             }
             Action::FlushDirectory { directory } => fsync(self.directory(directory)?),
@@ -210,11 +234,7 @@ impl Files {
 
     fn flush(&self, file: File) -> Result<(), Errno> {
         let fd = self.file(file)?;
-        fdatasync(&fd).inspect_err(|_| {
-            // Pages that the kernel now takes for clean, and never wrote, must not be read from
-            // the page cache by who opens the log next. What was not dropped is a second failure.
-            let _ = fadvise(&fd, 0, None, Advice::DontNeed);
-        })
+        fdatasync(&fd).inspect_err(|_| forget_unflushed(&fd))
     }
 
     pub(super) fn list(&self, directory: DirectoryId) -> Result<Vec<Found>, Errno> {
@@ -238,48 +258,10 @@ impl Files {
     }
 
     pub(super) fn directory(&self, id: DirectoryId) -> Result<&OwnedFd, Errno> {
-        self.directories.get(usize::from(id.0)).map(|(_, fd)| fd).ok_or(Errno::NOENT)
+        self.directories.get(usize::from(id.0)).map(|(_, fd)| &**fd).ok_or(Errno::NOENT)
     }
 
-    pub(super) fn file(&self, file: File) -> Result<Arc<OwnedFd>, Errno> {
-        if let Some(fd) = self.files().get(&file) {
-            return Ok(Arc::clone(fd));
-        }
-        let fd = self.open_file(file, OFlags::empty())?;
-        self.keep(file, &fd);
-        Ok(fd)
-    }
-
-    /// Keeps a file open; what is in use stays open in any case.
-    fn keep(&self, file: File, fd: &Arc<OwnedFd>) {
-        let mut files = self.files();
-        if files.len() >= OPEN_FILES_MAX {
-            files.clear();
-        }
-        files.insert(file, Arc::clone(fd));
-    }
-
-    fn open_file(&self, file: File, flags: OFlags) -> Result<Arc<OwnedFd>, Errno> {
-        let directory = self.directory(file.directory)?;
-        let access = if self.is_read_only { OFlags::RDONLY } else { OFlags::RDWR };
-        let flags = flags | access | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let name = file.name.to_string();
-        let mode = Mode::RUSR | Mode::WUSR;
-        let open = |flags| openat(directory.as_fd(), name.as_str(), flags, mode).map(Arc::new);
-        if !self.is_direct {
-            return open(flags);
-        }
-        match open(flags | OFlags::DIRECT) {
-            Ok(fd) if device::takes((self.alignment)(&fd), self.block_bytes) => return Ok(fd),
-            Ok(_) | Err(Errno::INVAL) => {}
-            Err(errno) => return Err(errno),
-        }
-        self.is_refused.store(true, Ordering::Relaxed);
-        // The file was created in spite of the refusal.
-        open(flags.difference(OFlags::EXCL))
-    }
-
-    fn files(&self) -> MutexGuard<'_, HashMap<File, Arc<OwnedFd>>> {
+    fn files(&self) -> MutexGuard<'_, Kept<Arc<OwnedFd>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -321,11 +303,20 @@ fn read_on(
     Err(Errno::IO)
 }
 
+/// After a flush that has failed: pages that the kernel now takes for clean, and never wrote, must
+/// not be read from the page cache by who opens the log next. What was not dropped is a second
+/// failure.
+pub fn forget_unflushed(fd: &OwnedFd) {
+    let _ = fadvise(fd, 0, None, Advice::DontNeed);
+}
+
 fn failed(errno: Errno) -> Outcome {
     Outcome::Failed(failure(errno), None)
 }
 
-pub(super) fn failure(errno: Errno) -> Failure {
+/// What the system says, as the log's engine is told.
+#[must_use]
+pub fn failure(errno: Errno) -> Failure {
     match errno {
         Errno::EXIST => Failure::Exists,
         Errno::NOENT => Failure::NotFound,

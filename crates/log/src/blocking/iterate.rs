@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Log, drive::Shared};
 use crate::{
-    engine::{Found, Iteration, Settled, Stored, Window},
+    engine::{Found, Iteration, Settled, Spread, Stored, Window},
     error::Error,
     format::{
         LogId,
@@ -43,7 +43,7 @@ impl Shown {
     /// Bytes of the value, a large one's too.
     #[must_use]
     pub fn value_bytes(&self) -> u64 {
-        self.stored.parts.as_ref().map_or(self.stored.value.len() as u64, |(bytes, _)| *bytes)
+        self.stored.parts.as_ref().map_or(self.stored.value.len() as u64, Spread::value_bytes)
     }
 }
 
@@ -101,8 +101,12 @@ impl<K: Keys + Send + 'static> Log<K> {
             Order::Insertion => {
                 shared.drain(shared.lock())?;
                 let mut state = shared.lock();
-                while state.engine.settle_moves() == Settled::Pending {
-                    state = shared.wait_for_report(state);
+                loop {
+                    match state.engine.settle_moves() {
+                        Settled::Done => break,
+                        Settled::Failed => return Err(Error::NoRoom),
+                        Settled::Pending => state = shared.wait_for_report(state),
+                    }
                 }
                 let iteration = state.engine.iterate(after)?;
                 drop(state);
@@ -139,7 +143,7 @@ impl<K: Keys + Send + 'static> Records<'_, K> {
     ) -> Result<(), E> {
         match &shown.stored.parts {
             None => uses(&shown.stored.value),
-            Some((_, readings)) => self.shared.read_parts(readings, uses),
+            Some(spread) => self.shared.read_parts(spread, uses),
         }
     }
 

@@ -22,10 +22,14 @@ use crate::keys::Keys;
 const GIVE_WAY_NS: u64 = 100_000;
 
 /// How long the first caller who finds the lock taken looks for it before he sleeps, and pauses of
-/// the processor between two looks. A turn of moves takes 10 to 20 us, and to be woken up takes as
-/// long again, or longer.
-const LOOK_NS: u64 = 50_000;
+/// the processor between two looks. A turn of moves takes 10 to 20 us, some steps of a segment up
+/// to 200, and to be woken up takes as long again, or longer.
+const LOOK_NS: u64 = 400_000;
 const PAUSES: usize = 8;
+
+/// After so long he lets others have the processor between two looks: whoever has the lock may wait
+/// for that.
+const LOOK_ALONE_NS: u64 = 50_000;
 
 impl<K: Keys> Shared<K> {
     /// For whoever has called the log.
@@ -65,15 +69,25 @@ impl<K: Keys> Shared<K> {
     /// Looks whether the lock comes free for as long as most have it.
     fn look_for_lock(&self) -> Option<Guard<'_, K>> {
         let watch = Stopwatch::start();
-        while watch.elapsed_ns() < LOOK_NS {
-            for _ in 0..PAUSES {
-                std::hint::spin_loop();
+        loop {
+            match watch.elapsed_ns() {
+                LOOK_NS.. => return None,
+                LOOK_ALONE_NS.. => thread::yield_now(),
+                _ => (0..PAUSES).for_each(|_| std::hint::spin_loop()),
             }
             if let Some(state) = self.try_lock() {
                 return Some(state);
             }
         }
-        None
+    }
+
+    /// Lets those have the lock who wait for it, if there are any.
+    pub(super) fn let_in<'a>(&'a self, state: Guard<'a, K>) -> Guard<'a, K> {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return state;
+        }
+        drop(state);
+        self.give_way()
     }
 
     /// Takes the lock again when those who wait for it have had it. A mutex goes to whoever comes,

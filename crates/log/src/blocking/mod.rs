@@ -33,7 +33,7 @@ use base::clock::Clock;
 
 pub use self::{
     compact::Compacting,
-    files::Files,
+    files::{Files, Kept, OPEN_FILES_MAX, failure, forget_unflushed, lacks_descriptor},
     iterate::{Order, Records, Shown},
 };
 use self::{
@@ -112,6 +112,51 @@ pub struct Log<K: Keys + Send + 'static> {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Opens a log, or makes one where there is none, for a driver of its own: what the engine hands
+/// out, [`Files::perform`] can do. `make` makes its empty index; `id` is what a new log is told
+/// from others by, 128 random bits.
+///
+/// # Errors
+/// When there is no log that can be served. What is damaged in one that can is in the report.
+pub fn open<K: Keys>(
+    options: &Options,
+    id: LogId,
+    make: impl MakeKeys<K>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Engine<K>, Files, Report), Error> {
+    let files = Files::lock(&options.directories, options.is_direct)?;
+    open_locked(files, options, id, make, progress)
+}
+
+/// The same in directories that the caller has locked, and looked into.
+///
+/// # Errors
+/// As of [`open`].
+pub fn open_locked<K: Keys>(
+    mut files: Files,
+    options: &Options,
+    id: LogId,
+    make: impl MakeKeys<K>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Engine<K>, Files, Report), Error> {
+    files.check_writable()?;
+    files.use_blocks_of(files.find_block_bytes(options.shape.block_bytes));
+    files.forget_pages()?;
+    let directories = u16::try_from(options.directories.len())
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or(Error::Settings { what: "a log has 1 to 65,535 directories" })?;
+    let opening = Opening {
+        directories,
+        new: New { log: id, shape: options.shape },
+        settings: options.settings,
+        now_ms: options.clock.now_ms(),
+        progress,
+    };
+    let (engine, report) = Engine::open(&mut &files, opening, make)?;
+    Ok((engine, files, report))
+}
+
 impl<K: Keys + Send + 'static> Log<K> {
     /// Opens a log, or makes one where there is none. `make` makes its empty index; `id` is
     /// what a new log is told from others by, 128 random bits.
@@ -124,22 +169,7 @@ impl<K: Keys + Send + 'static> Log<K> {
         make: impl MakeKeys<K>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, Report), Error> {
-        let mut files = Files::lock(&options.directories, options.is_direct)?;
-        files.check_writable()?;
-        files.use_blocks_of(files.find_block_bytes(options.shape.block_bytes));
-        files.forget_pages()?;
-        let directories = u16::try_from(options.directories.len())
-            .ok()
-            .filter(|count| *count > 0)
-            .ok_or(Error::Settings { what: "a log has 1 to 65,535 directories" })?;
-        let opening = Opening {
-            directories,
-            new: New { log: id, shape: options.shape },
-            settings: options.settings,
-            now_ms: options.clock.now_ms(),
-            progress,
-        };
-        let (engine, report) = Engine::open(&mut &files, opening, make)?;
+        let (engine, files, report) = open(options, id, make, progress)?;
         let mut log = Self::of(engine, files, options);
         for number in 0..THREADS_BEHIND {
             let behind = Arc::clone(&log.shared);
@@ -191,6 +221,7 @@ impl<K: Keys + Send + 'static> Log<K> {
                 is_stopping: false,
                 idle: 0,
                 called: 0,
+                in_turns: 0,
                 waiters: Waiters::default(),
             }),
             work: Condvar::new(),

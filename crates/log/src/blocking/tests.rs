@@ -40,6 +40,7 @@ fn options(directories: &[&Directory], mode: Mode) -> Options {
             at_risk_bytes_max: 1 << 18,
             at_risk_ms_max: 100,
             space_target_percent: 0,
+            ring: None,
         },
         ..first
     }

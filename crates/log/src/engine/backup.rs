@@ -61,7 +61,8 @@ impl<K: Keys> Engine<K> {
         // What a copy is a copy of is there, too.
         let lacks = self.closing.iter().any(|tail| !tail.is_flushed() && !tail.is_for_copies);
         // What was to be written again after a failed flush comes before what was flushed since.
-        let is_rewritten = self.stranded.is_empty() && self.durable_below() >= self.rewritten_below;
+        // What copies are of is there, too.
+        let is_rewritten = !self.has_lost() && self.durable_below() >= self.rewritten_below;
         if !base::mutant!("log_backup_any_cut") && (lacks || !is_rewritten) {
             return None;
         }

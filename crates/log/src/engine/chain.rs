@@ -15,23 +15,36 @@ use crate::{
 pub(super) struct Chain {
     steps: VecDeque<Step>,
     issued: Option<Issued>,
+    /// What was passed over because it failed, or would have; of a flush of a directory its
+    /// manifest. What has failed comes behind what was not tried.
+    failed: Vec<File>,
 }
 
 #[derive(Debug)]
 struct Step {
     action: Action,
-    /// Not being there is as good as being removed.
-    may_be_absent: bool,
-    /// What comes before may be undone; this and what comes after may not.
-    is_final: bool,
+    kind: Kind,
+}
+
+/// What a failure of a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The end of the chain.
+    Plain,
+    /// The same, but that not being there is as good as being removed.
+    Tolerant,
+    /// As of a tolerant one, and any other failure is noted, and passed over. Of a removal: with
+    /// those that are left of the directory, because a device may take long to say that.
+    PassedOver,
+    /// The end: what comes before may be undone; this and what comes after may not.
+    Final,
 }
 
 #[derive(Debug)]
 struct Issued {
     doing: &'static str,
     file: File,
-    may_be_absent: bool,
-    is_final: bool,
+    kind: Kind,
     /// Of a write: what it writes, from which byte, and how many.
     write: Option<(u64, Arc<Buffer>, usize, usize)>,
 }
@@ -58,15 +71,25 @@ pub(super) enum Progress {
 
 impl Chain {
     pub(super) fn push(&mut self, action: Action) {
-        self.steps.push_back(Step { action, may_be_absent: false, is_final: false });
+        self.steps.push_back(Step { action, kind: Kind::Plain });
     }
 
     pub(super) fn push_final(&mut self, action: Action) {
-        self.steps.push_back(Step { action, may_be_absent: false, is_final: true });
+        self.steps.push_back(Step { action, kind: Kind::Final });
     }
 
     pub(super) fn push_tolerant(&mut self, action: Action) {
-        self.steps.push_back(Step { action, may_be_absent: true, is_final: false });
+        self.steps.push_back(Step { action, kind: Kind::Tolerant });
+    }
+
+    /// The others are to be done whatever comes of this one.
+    pub(super) fn push_passed_over(&mut self, action: Action) {
+        self.steps.push_back(Step { action, kind: Kind::PassedOver });
+    }
+
+    /// What has failed and was passed over.
+    pub(super) fn take_failed(&mut self) -> Vec<File> {
+        std::mem::take(&mut self.failed)
     }
 
     /// Appends what replaces the manifest by `bytes`.
@@ -97,7 +120,7 @@ impl Chain {
         if self.issued.is_some() {
             return None;
         }
-        let Step { action, may_be_absent, is_final } = self.steps.pop_front()?;
+        let Step { action, kind } = self.steps.pop_front()?;
         let (doing, file) = describe(&action);
         let write = match &action {
             Action::Write { offset, buffer, from, bytes, .. } => {
@@ -105,30 +128,52 @@ impl Chain {
             }
             _ => None,
         };
-        self.issued = Some(Issued { doing, file, may_be_absent, is_final, write });
+        self.issued = Some(Issued { doing, file, kind, write });
         Some(action)
     }
 
     /// Takes what came of the action that is out.
     pub(super) fn report(&mut self, outcome: Outcome) -> Progress {
         let issued = self.issued.take().expect("invariant: only what was handed out is reported");
-        let file = issued.file;
+        let (file, kind) = (issued.file, issued.kind);
         match (outcome, issued.write) {
-            (Outcome::Failed(Failure::NotFound, _), _) if issued.may_be_absent => {}
+            (Outcome::Failed(Failure::NotFound, _), _)
+                if matches!(kind, Kind::Tolerant | Kind::PassedOver) => {}
+            (Outcome::Failed(..), _)
+                if kind == Kind::PassedOver && !base::mutant!("log_one_file_keeps_others") =>
+            {
+                if issued.doing == "remove" && !base::mutant!("log_removals_all_tried") {
+                    self.pass_over_removals(file.directory);
+                }
+                self.failed.push(file);
+            }
             (Outcome::Failed(failure, _), _) => {
                 let error = Error::Disk { doing: issued.doing, file, failure };
-                return Progress::Broken(Broken { error, is_unsure: issued.is_final });
+                return Progress::Broken(Broken { error, is_unsure: kind == Kind::Final });
             }
             (Outcome::Wrote(written), Some((offset, buffer, from, bytes))) if written < bytes => {
                 let (from, bytes) = (from + written, bytes - written);
                 let offset = offset + written as u64;
                 let action = Action::Write { file, offset, buffer, from, bytes };
-                let step = Step { action, may_be_absent: false, is_final: issued.is_final };
-                self.steps.push_front(step);
+                self.steps.push_front(Step { action, kind });
             }
             _ => {}
         }
         if self.steps.is_empty() { Progress::Finished } else { Progress::More }
+    }
+
+    /// Leaves the other removals of the directory undone.
+    fn pass_over_removals(&mut self, directory: DirectoryId) {
+        let failed = &mut self.failed;
+        self.steps.retain(|step| match step.action {
+            Action::Remove { file }
+                if file.directory == directory && step.kind == Kind::PassedOver =>
+            {
+                failed.push(file);
+                false
+            }
+            _ => true,
+        });
     }
 
     /// Performs all of it.

@@ -22,8 +22,8 @@ use crate::{
     position::{Entry, Position, SizeClass},
 };
 
-/// Chunks for copies: one that is filled and one that is on its way to the disk.
-const COPY_CHUNKS: usize = 2;
+/// Chunks for copies: one that is filled, one that is being written and one that is being flushed.
+const COPY_CHUNKS: usize = 3;
 
 /// Segments of copies that are full and not yet sealed.
 const CLOSING_COPIES_MAX: usize = 1;
@@ -121,12 +121,22 @@ impl<K: Keys> Engine<K> {
 
     /// Empty segments that copies leave: those that removes and rewriting need. On a full disk
     /// removes have theirs in use, or may have had it before a crash, and what is moved makes room
-    /// for another.
+    /// for another. A crash may have left a single one, between two survivors' segments: it serves,
+    /// while there are no records but copies that could have to be written again, and of these the
+    /// originals are there.
     pub(super) fn left_by_copies(&self) -> usize {
         if base::mutant!("log_copies_take_the_reserve") {
             return 0;
         }
-        if self.lacks_room() { RESERVE - 1 } else { RESERVE }
+        if !self.lacks_room() {
+            return RESERVE;
+        }
+        let has_none = self.open.is_none() || base::mutant!("log_last_taken_beside_removes");
+        let is_durable = self.durable_below() >= self.next_ticket;
+        let is_durable = is_durable || base::mutant!("log_last_taken_unflushed");
+        let is_whole = self.stranded.is_empty() || base::mutant!("log_last_taken_while_stranded");
+        let serves = has_none && is_durable && is_whole;
+        if serves && !base::mutant!("log_last_is_for_no_copies") { 0 } else { RESERVE - 1 }
     }
 
     /// Takes an empty segment.

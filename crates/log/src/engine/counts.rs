@@ -37,6 +37,8 @@ pub struct Counts {
     pub tombstones_dropped: u64,
     /// Expired values that were left away.
     pub expired_dropped: u64,
+    /// Values of a ring that were dropped with their segment.
+    pub values_dropped: u64,
     /// Copies that came to nothing: the key was written meanwhile, or somebody reads the segment.
     pub moves_lost: u64,
     /// Bytes of copies, also of those that came to nothing.

@@ -25,6 +25,7 @@ use crate::{
 impl<K: Keys> Engine<K> {
     /// A write or a flush of this tail has failed.
     pub(super) fn fail_tail(&mut self, segment: SegmentId) {
+        self.settle_notes();
         if self.is_mended() {
             self.mended = self.failed_tickets.len();
         }
@@ -159,8 +160,10 @@ impl<K: Keys> Engine<K> {
         for item in &mut items {
             // No other record of a tombstone's key is newer, and none may pass for newer. What is
             // not the newest any more is written only because others of its batch are: it must
-            // not pass for newer than what came behind it.
-            if item.is_newest && item.record.kind != Kind::Tombstone {
+            // not pass for newer than what came behind it. Where nothing is recovered, none passes
+            // for anything, and a flush of all tells by the sequence what was there before it.
+            let keeps = self.settings.ring.is_some_and(|ring| !ring.recovers);
+            if item.is_newest && item.record.kind != Kind::Tombstone && !keeps {
                 item.record.sequence = self.draw().ok()?;
             }
         }
@@ -194,11 +197,12 @@ impl<K: Keys> Engine<K> {
         let (segment, offset) = self.place(position);
         if let Some(unflushed) = self.stranded_with(segment, offset) {
             let is_final = self.failures > FAILURES_MAX;
-            return match (is_final, unflushed.is_copies) {
-                (false, _) => Ok(Seen::Stranded),
-                // What it is a copy of is durable, and memory goes on having it.
-                (true, true) => Ok(Seen::Until(None)),
-                (true, false) => Err(Error::Unflushed),
+            // What it is a copy of is durable, and memory goes on having it.
+            let is_copy = unflushed.is_copies && !base::mutant!("log_stranded_copies_unread");
+            return match (is_copy, is_final) {
+                (true, _) => Ok(Seen::Until(None)),
+                (false, false) => Ok(Seen::Stranded),
+                (false, true) => Err(Error::Unflushed),
             };
         }
         let is_early = base::mutant!("log_read_answered_before_flush");
@@ -207,6 +211,11 @@ impl<K: Keys> Engine<K> {
         let tail = tail.filter(|tail| !tail.is_for_copies);
         let found = tail.and_then(|tail| tail.in_memory(offset, self.next_ticket));
         Ok(Seen::Until(found.map(|found| Mark(found.last_ticket))))
+    }
+
+    /// Whether failed flushes have left what nothing durable stands for: more than copies.
+    pub(super) fn has_lost(&self) -> bool {
+        self.stranded.iter().any(|it| !it.is_copies)
     }
 
     pub(super) fn is_stranded(&self, segment: SegmentId, offset: u64) -> bool {

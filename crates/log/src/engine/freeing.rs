@@ -17,26 +17,15 @@ use super::{
     Engine, Pin,
     chain::Chain,
     preparing::Preparing,
+    removing::Left,
     space::{Role, Segment},
 };
 use crate::{
-    format::segment::{HEADER_COPIES, Header},
+    format::segment::HEADER_COPIES,
     keys::Keys,
     plan::{Action, Buffer, SegmentId},
     position::UNIT_BYTES,
 };
-
-/// Empty segments that are kept beyond the reserve and those that are made ahead; the files of more
-/// are removed. Without one that is neither, each segment that is freed would have a file removed
-/// for which another one is made when the next is taken.
-const FREE_MAX: usize = 1;
-
-/// Files that are removed after one manifest without their rows: of a large log that has some MB.
-/// Nothing else is done to segments meanwhile.
-const REMOVED_MAX: usize = if cfg!(test) { 4 } else { 64 };
-
-/// Milliseconds before a segment's file is tried to be removed again.
-const REMOVE_RETRY_MS: u64 = 1000;
 
 /// Segments without live bytes that one put looks at, to tell whether a thread has to be woken:
 /// some microseconds.
@@ -46,8 +35,15 @@ const LOOKED_AT_MAX: usize = 64;
 /// there.
 const SEARCHED_MAX: usize = 4096;
 
+/// Milliseconds between attempts to write a header when one has failed.
+const RETRY_MS: u64 = 1000;
+
 /// Of a note that was made while records were not written again yet: no count of failures is this.
 const STRANDED: u32 = u32::MAX;
+
+/// Of a note of which all was durable when a flush failed: none that fails voids it.
+const SETTLED: Note = Note { below: 0, copies_below: 0, failures: SETTLED_FAILURES };
+const SETTLED_FAILURES: u32 = STRANDED - 1;
 
 /// How far everything must be flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,10 +65,15 @@ pub(super) struct Freeing {
     kept: BTreeMap<SegmentId, Note>,
     /// The next one to look at, when there are many and all were held.
     next: Option<SegmentId>,
-    /// Numbers below the last that are free again.
-    pub(super) numbers: BTreeSet<SegmentId>,
-    /// No file is removed before this time: the last attempt failed.
-    remove_at_ms: u64,
+    /// Segments of a ring whose headers could not be written, and when they are tried again.
+    unwritten: BTreeMap<SegmentId, u64>,
+}
+
+impl Note {
+    /// Whether it is about what may have been lost since, and is elsewhere now.
+    fn is_void(&self, failures: u32) -> bool {
+        self.failures != failures && *self != SETTLED
+    }
 }
 
 impl Segment {
@@ -144,12 +145,24 @@ impl<K: Keys> Engine<K> {
 
     /// Notes all segments that an open has found without live bytes, and the numbers below the last
     /// that may be used again: somebody else's files are in the way of some.
-    pub(super) fn note_empty(&mut self, foreign: &BTreeSet<SegmentId>) {
+    pub(super) fn note_empty(&mut self, left: Left) {
         let rows: BTreeSet<_> = self.manifest.rows.iter().map(|row| row.segment).collect();
-        let numbers = (0..self.next_segment).map(SegmentId);
-        self.freeing.numbers =
-            numbers.filter(|id| !rows.contains(id) && !foreign.contains(id)).collect();
+        self.note_numbers(&rows, left);
         rows.into_iter().for_each(|id| self.note_if_empty(id));
+    }
+
+    /// A flush has failed, of a tail that is still there: it has lost nothing that was durable.
+    pub(super) fn settle_notes(&mut self) {
+        if !self.stranded.is_empty() || base::mutant!("log_notes_all_voided") {
+            return;
+        }
+        let is_durable = self.is_durable();
+        let Freeing { emptied, kept, .. } = &mut self.freeing;
+        emptied.values_mut().chain(kept.values_mut()).filter(|note| is_durable(note)).for_each(
+            |note| {
+                *note = SETTLED;
+            },
+        );
     }
 
     /// Tells of a note whether everything is durable that it is about.
@@ -170,13 +183,20 @@ impl<K: Keys> Engine<K> {
             let has_copies = has_copies || base::mutant!("log_freed_before_copies");
             is_flushed
                 && has_copies
-                && (note.failures == failures || base::mutant!("log_failed_note_kept"))
+                && (!note.is_void(failures) || base::mutant!("log_failed_note_kept"))
         }
     }
 
     /// A segment that can be freed now.
     fn next_emptied(&mut self) -> Option<SegmentId> {
-        if self.freeing.emptied.is_empty() || self.is_read_only() || !self.stranded.is_empty() {
+        if self.is_read_only() {
+            return None;
+        }
+        let stops = base::mutant!("log_header_stops_the_ring");
+        if let Some(id) = self.due_header() {
+            return Some(id);
+        }
+        if self.freeing.emptied.is_empty() || stops && !self.freeing.unwritten.is_empty() {
             return None;
         }
         let (now, is_durable) = (self.note(), self.is_durable());
@@ -192,11 +212,11 @@ impl<K: Keys> Engine<K> {
             }
             let Some(note) = self.freeing.emptied.get_mut(&id) else { continue };
             // What had taken the place of its records may have been lost, and be elsewhere now.
-            if note.failures != now.failures && !base::mutant!("log_failed_note_kept") {
+            if note.is_void(now.failures) && !base::mutant!("log_failed_note_kept") {
                 *note = now;
             }
             let note = *note;
-            if is_durable(&note) && !self.is_held(id) {
+            if is_durable(&note) && self.may_come_free(id, &note) {
                 return Some(id);
             }
         }
@@ -207,57 +227,58 @@ impl<K: Keys> Engine<K> {
     /// Whether a segment becomes empty without any call but reports.
     pub(super) fn is_freeing(&self) -> bool {
         matches!(self.preparing, Some(Preparing::Freeing(_)))
-            || !self.is_read_only() && self.freeing.emptied.keys().any(|id| !self.is_held(*id))
+            || !self.is_read_only()
+                && self.freeing.emptied.iter().any(|(id, note)| self.may_come_free(*id, note))
+    }
+
+    /// Whether the next generation of one is being written.
+    pub(super) fn is_freeing_one(&self) -> bool {
+        matches!(self.preparing, Some(Preparing::Freeing(_)))
     }
 
     /// Whether a segment can be freed, or a file removed, now, as far as that is soon seen.
     pub(super) fn wants_freeing(&self) -> bool {
-        let may_free = self.preparing.is_none() && self.stranded.is_empty();
-        may_free && !self.is_read_only() && self.has_ready() || self.wants_removal()
+        let may_free = self.preparing.is_none() && !self.is_read_only();
+        may_free && self.has_ready() || self.wants_removal()
     }
 
     /// Whether one is without live bytes that nothing has to be awaited for.
     pub(super) fn has_ready(&self) -> bool {
+        if self.due_header().is_some() {
+            return true;
+        }
         if self.freeing.emptied.is_empty() {
             return false;
         }
         let (is_durable, failures) = (self.is_durable(), self.failures);
         let mut looked_at = self.freeing.emptied.iter().take(LOOKED_AT_MAX);
         // A note that is void has to be made anew, by who frees.
-        let is_due = |note: &Note| note.failures != failures || is_durable(note);
-        looked_at.any(|(id, note)| is_due(note) && !self.is_held(*id))
+        let is_ready = |note: &Note| note.is_void(failures) || is_durable(note);
+        looked_at.any(|(id, note)| is_ready(note) && self.may_come_free(*id, note))
     }
 
-    fn wants_removal(&self) -> bool {
-        let is_due = self.now_ms >= self.freeing.remove_at_ms && self.preparing.is_none();
-        self.too_many_free() > 0 && is_due && !self.is_read_only()
-    }
-
-    fn too_many_free(&self) -> usize {
-        self.free.len().saturating_sub(self.wanted_free() + FREE_MAX)
+    /// Whether nothing is in the way of freeing a segment that has been emptied but flushes.
+    fn may_come_free(&self, id: SegmentId, note: &Note) -> bool {
+        let is_settled = *note == SETTLED && !base::mutant!("log_settled_waits_for_rewriting");
+        (self.stranded.is_empty() || is_settled) && !self.is_held(id)
     }
 
     /// Begins to free a segment that can be. Says whether there is one.
     pub(super) fn begin_freeing(&mut self) -> bool {
         let Some(id) = self.next_emptied() else { return false };
         self.freeing.emptied.remove(&id);
-        let shape = self.manifest.shape;
+        self.freeing.unwritten.remove(&id);
+        let block_bytes = self.manifest.shape.block_bytes;
         let Some(segment) = self.segment(id) else { return false };
-        let header = Header {
-            log: self.manifest.log,
-            segment: id.0,
-            block_bytes: shape.block_bytes,
-            generation: segment.generation + 1,
-            segment_bytes: shape.segment_bytes,
-        };
-        let (file, bytes) = (segment.file(id), shape.block_bytes as usize);
+        let header = self.manifest.header(id, segment.generation + 1);
+        let (file, bytes) = (segment.file(id), block_bytes as usize);
         let mut buffer = Buffer::new(bytes);
         header.encode(buffer.as_mut_slice());
         let buffer = Arc::new(buffer);
         let mut chain = Chain::default();
         // One after the other: a torn write must leave one that is whole.
         for copy in [header.generation, header.generation + 1] {
-            let offset = copy % HEADER_COPIES * u64::from(shape.block_bytes);
+            let offset = copy % HEADER_COPIES * u64::from(block_bytes);
             let buffer = Arc::clone(&buffer);
             chain.push(Action::Write { file, offset, buffer, from: 0, bytes });
             chain.push(Action::Flush { file });
@@ -284,88 +305,36 @@ impl<K: Keys> Engine<K> {
         self.free.push(id);
         self.counts.segments_freed += 1;
         self.compaction.forget(id);
+        self.dropped.remove(&id);
         self.compaction.look_again();
     }
 
-    /// A header could not be written. Either generation counts, and nothing of it does.
+    /// A header could not be written. Either generation counts, and nothing of it does. A ring that
+    /// recovers tries again: what it has dropped may come back until then.
     pub(super) fn leave_segment(&mut self, id: SegmentId) {
+        let tries = self.dropped.contains(&id) && !base::mutant!("log_header_tried_once");
         if let Some(segment) = self.segment_mut(id) {
             segment.role = Role::Unlisted;
             segment.may_be_freed = false;
         }
         self.compaction.survey.forget_floor();
-    }
-
-    /// Begins to remove the files of empty segments, the last ones: their rows first, so that the
-    /// manifest has none that is not there. Says whether there are too many.
-    pub(super) fn begin_removal(&mut self) -> bool {
-        if !self.wants_removal() {
-            return false;
+        if tries {
+            self.freeing.unwritten.insert(id, self.now_ms + RETRY_MS);
         }
-        let mut last = self.free.clone();
-        last.sort_unstable();
-        last.drain(..last.len() - self.too_many_free().min(REMOVED_MAX));
-        self.free.retain(|id| last.binary_search(id).is_err());
-        let mut manifest = self.manifest.clone();
-        manifest.rows.retain(|row| last.binary_search(&row.segment).is_err());
-        let mut chain = Chain::default();
-        chain.push_manifest(&manifest.encode());
-        self.chain = chain;
-        self.preparing = Some(Preparing::Dropping(last));
-        true
     }
 
-    /// The manifest without the rows is durable: the files are removed. The numbers are in order.
-    pub(super) fn end_removal(&mut self, ids: Vec<SegmentId>) {
-        self.manifest.rows.retain(|row| ids.binary_search(&row.segment).is_err());
-        let mut directories = BTreeSet::new();
-        for id in &ids {
-            let segment = self.segments.get_mut(id.0 as usize).and_then(Option::take);
-            let Some(segment) = segment else { continue };
-            self.chain.push_tolerant(Action::Remove { file: segment.file(*id) });
-            directories.insert(segment.directory);
-        }
-        // Only then may other segments have their numbers.
-        for directory in directories {
-            self.chain.push(Action::FlushDirectory { directory });
-        }
-        if base::mutant!("log_number_before_flush") {
-            self.freeing.numbers.extend(&ids);
-        }
-        self.preparing = self.chain.is_busy().then_some(Preparing::Removing(ids));
+    /// A segment whose header is due once more. What has taken the place of its records was durable
+    /// before the first time.
+    fn due_header(&self) -> Option<SegmentId> {
+        let mut unwritten = self.freeing.unwritten.iter();
+        let due = unwritten.find(|(id, due_ms)| **due_ms <= self.now_ms && !self.is_held(**id));
+        due.map(|(id, _)| *id)
     }
 
-    /// The files are gone.
-    pub(super) fn note_removed(&mut self, ids: Vec<SegmentId>) {
-        self.counts.files_removed += ids.len() as u64;
-        self.freeing.numbers.extend(ids);
-    }
-
-    /// The manifest could not be written; the segments are as they were.
-    pub(super) fn keep_segments(&mut self, ids: Vec<SegmentId>) {
-        self.put_off_removal();
-        self.free.extend(ids);
-    }
-
-    /// A file could not be removed.
-    pub(super) fn put_off_removal(&mut self) {
-        self.freeing.remove_at_ms = self.now_ms + REMOVE_RETRY_MS;
-    }
-
-    /// The number of the next segment that is made: one that was used before, if there is one.
-    pub(super) fn next_number(&self) -> SegmentId {
-        self.freeing.numbers.first().copied().unwrap_or(SegmentId(self.next_segment))
-    }
-
-    /// The number is used, or something is in the way of it.
-    pub(super) fn use_number(&mut self, id: SegmentId) {
-        self.freeing.numbers.remove(&id);
-        self.next_segment = self.next_segment.max(id.0 + 1);
-    }
-
-    /// How many segments there may be yet.
-    pub(super) fn segments_left(&self) -> usize {
-        self.segments_max().saturating_sub(self.next_segment as usize) + self.freeing.numbers.len()
+    /// When a header is written again that could not be.
+    pub(super) fn header_due_ms(&self) -> Option<u64> {
+        let due_ms = self.freeing.unwritten.values().copied().min();
+        due_ms.filter(|due_ms| *due_ms > self.now_ms && !self.is_read_only())
     }
 
     /// The first unit of the log that no segment has reached yet.

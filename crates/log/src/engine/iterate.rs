@@ -250,12 +250,11 @@ impl<K: Keys> Engine<K> {
         };
         // Only as long as the head is the newest are its parts there.
         let Some(hash) = self.is_newest(&found) else { return Ok(None) };
-        let readings = self.part_readings(hash, &parts)?;
+        let spread = self.spread(hash, &parts)?;
         iteration.parts.extend(parts.positions().map(|position| self.place(position).0));
         iteration.parts.dedup();
         iteration.parts.iter().for_each(|segment| self.keep(*segment));
-        let parts = Some((parts.value_bytes, readings));
-        Ok(Some((found.key, Stored { parts, ..found.stored })))
+        Ok(Some((found.key, Stored { parts: Some(spread), ..found.stored })))
     }
 
     /// Ends an iteration: what it kept from being freed may be freed.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Engine, Mark, Pin, Settled,
+    Engine, Mark, Pin, Settled, Spread,
     room::{Needed, Purpose, Room},
     write::{Put, Wrote},
 };
@@ -69,6 +69,8 @@ impl<K: Keys> Engine<K> {
         let hash = self.check(&Put { key, ..Put::default() })?;
         let part_bytes = u64::from(self.manifest.shape.part_bytes);
         let max = VALUE_BYTES_MAX.min(part_bytes * PARTS_MAX as u64);
+        // Those of a ring would have parts in segments of which one goes first.
+        let max = if self.settings.ring.is_some() { part_bytes } else { max };
         if !(part_bytes + 1..=max).contains(&value_bytes) {
             return Err(Error::ValueBytes { got: value_bytes, max });
         }
@@ -114,6 +116,9 @@ impl<K: Keys> Engine<K> {
         let place = self.append_hidden(&record, upload.hash);
         upload.parts.push(place);
         let (segment, _) = self.place(place.0);
+        if let Some(segment) = self.segment_mut(segment) {
+            segment.headless_bytes += u64::from(place.1.bytes());
+        }
         if let Some(pin) = self.pin(segment).filter(|_| !base::mutant!("log_upload_unpinned")) {
             upload.pins.insert(segment, pin);
         }
@@ -143,6 +148,56 @@ impl<K: Keys> Engine<K> {
             self.keep_parts(upload, hash);
         }
         Ok(wrote)
+    }
+
+    /// Stores other fields with the large value that the key has, which is the one of `spread`, and
+    /// whose parts stay where they are: the head is written anew. The value of `put` is empty.
+    ///
+    /// # Errors
+    /// When the key has no value in parts, or the head cannot be stored.
+    pub fn put_head_anew(
+        &mut self,
+        put: &Put<'_>,
+        spread: &Spread,
+        now_ms: u64,
+    ) -> Result<Wrote, Error> {
+        self.now_ms = now_ms;
+        let hash = self.check(put)?;
+        if self.parts_of(hash).is_none() || !put.value.is_empty() {
+            return Err(Error::Upload);
+        }
+        let bytes_max = put.record(Kind::Head, &[]).bytes() + spread.head_bytes();
+        self.index.prepare(hash)?;
+        self.check_bytes(bytes_max)?;
+        if self.make_room(Needed::one(bytes_max), Purpose::Put)? == Room::Wait {
+            return Ok(Wrote::Wait);
+        }
+        // Not before: to make room may have moved them.
+        let parts = self.parts_of(hash).cloned().ok_or(Error::Upload)?;
+        let positions: Vec<Position> = parts.iter().map(|(position, _)| *position).collect();
+        let value = Parts::encode(spread.value_bytes(), spread.upload(), &positions);
+        let sequence = self.draw()?;
+        let record = put.record(Kind::Head, &value);
+        let token = if record.token == 0 { sequence } else { record.token };
+        // Before the old head dies, and takes its parts along.
+        for (position, class) in &parts {
+            if !base::mutant!("log_parts_die_by_a_touch") {
+                self.add_live(*position, *class);
+            }
+        }
+        let mark = self.append(&Record { sequence, token, ..record }, hash);
+        // They did not die with the old head.
+        let bytes = parts.iter().map(|(_, class)| u64::from(class.bytes())).sum();
+        self.compaction.note_moved(bytes);
+        if let Some(entry) = self.index.get(hash) {
+            self.larges.insert(entry.position, parts);
+        }
+        Ok(Wrote::Done { sequence, mark })
+    }
+
+    /// Where the parts of a key's value lie.
+    fn parts_of(&self, hash: KeyHash) -> Option<&Vec<(Position, SizeClass)>> {
+        self.larges.get(&self.index.get(hash)?.position)
     }
 
     /// The key of a head, and whether its parts are durable, which they have to be before it is
@@ -186,6 +241,11 @@ impl<K: Keys> Engine<K> {
         let Some(entry) = self.index.get(hash) else { return };
         for (position, class) in &upload.parts {
             self.add_live(*position, *class);
+            let (segment, _) = self.place(*position);
+            if let Some(segment) = self.segment_mut(segment) {
+                let bytes = u64::from(class.bytes());
+                segment.headless_bytes = segment.headless_bytes.saturating_sub(bytes);
+            }
         }
         self.larges.insert(entry.position, upload.parts.clone());
         self.note_head(upload.value_bytes);

@@ -19,6 +19,7 @@ mod chunk;
 mod commit;
 mod copies;
 mod counts;
+mod durable;
 mod failure;
 mod freeing;
 mod growth;
@@ -32,10 +33,13 @@ mod pins;
 mod preparing;
 mod read;
 mod recovery;
+mod removing;
+mod ring;
 mod room;
 mod sealing;
 mod settings;
 mod space;
+mod spread;
 mod stop;
 mod survey;
 mod tail;
@@ -45,7 +49,11 @@ mod victims;
 mod visit;
 mod write;
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+};
 
 pub use self::{
     backup::{Copying, Cut},
@@ -57,7 +65,8 @@ pub use self::{
     pin::Pin,
     read::{Fetched, Get, Reading, Stored},
     recovery::{Damage, New, Opening, Progress, Report, Torn, Verified, Wrong},
-    settings::{Mode, Settings},
+    settings::{Mode, Ring, Settings},
+    spread::Spread,
     usage::Space,
     visit::Window,
     write::{Put, Removed, Wrote},
@@ -70,6 +79,7 @@ use self::{
     moving::Compaction,
     pins::Pins,
     preparing::Preparing,
+    removing::Removing,
     sealing::Sealing,
     space::Segment,
     tail::{Tail, Unflushed},
@@ -172,6 +182,7 @@ pub struct Engine<K> {
     /// The first number that no segment has had.
     next_segment: u32,
     freeing: Freeing,
+    removing: Removing,
     copies: Copies,
     compaction: Compaction,
     /// What the keys are to grow to.
@@ -217,6 +228,8 @@ pub struct Engine<K> {
     /// Where the parts of large values lie, by the position of the head.
     larges: BTreeMap<Position, Vec<(Position, SizeClass)>>,
     unread: Unread,
+    /// Segments of a ring of which something was dropped that the disk still has.
+    dropped: BTreeSet<SegmentId>,
     /// Heads of large values that may not be flushed: the ticket of each, and the value's bytes.
     heads: Vec<(u64, u64)>,
     /// Segments that somebody reads.
@@ -250,109 +263,11 @@ impl<K: Keys> Engine<K> {
         self.failures > FAILURES_MAX || self.is_manifest_unsure
     }
 
-    /// Changes when writes are answered. What was answered before is durable when a drain that
-    /// begins now is done. What waits in `Safe` goes on waiting in `Async`: it may be more than may
-    /// be lost.
-    pub fn set_mode(&mut self, mode: Mode) {
-        if self.settings.mode == Mode::Safe && mode == Mode::Async {
-            self.async_from = self.next_ticket;
-            self.drain_below = self.next_ticket;
-        }
-        self.settings.mode = mode;
-    }
-
-    /// Whether what a write or a read waits for is durable.
-    pub fn durable(&self, mark: Mark) -> Settled {
-        self.all_durable(mark, mark)
-    }
-
-    /// Whether everything from `first` to `last` is durable.
-    fn all_durable(&self, first: Mark, last: Mark) -> Settled {
-        let has_failed = |range: &Range<u64>| range.start <= last.0 && first.0 < range.end;
-        if self.failed_tickets.iter().any(has_failed) {
-            Settled::Failed
-        } else if last.0 < self.durable_below() {
-            Settled::Done
-        } else {
-            Settled::Pending
-        }
-    }
-
-    /// From this mark on replies wait for no flush.
-    pub fn answers_wait_below(&self) -> Mark {
-        match self.settings.mode {
-            Mode::Safe => Mark(u64::MAX),
-            Mode::Async => Mark(self.async_from),
-        }
-    }
-
-    /// Whether a reply that waits for `mark` may go out in the mode that counts now.
-    pub fn may_answer(&self, mark: Mark) -> Settled {
-        self.may_answer_all(mark, mark)
-    }
-
-    /// Whether a reply that waits for everything from `first` to `last` may go out.
-    pub fn may_answer_all(&self, first: Mark, last: Mark) -> Settled {
-        let is_early = base::mutant!("log_answer_before_flush");
-        let is_async = self.settings.mode == Mode::Async;
-        if is_early || is_async && first.0 >= self.async_from {
-            return Settled::Done;
-        }
-        let last = if is_async { last.min(Mark(self.async_from - 1)) } else { last };
-        self.all_durable(first, last)
-    }
-
-    /// Below this mark everything is durable, under its own mark or, where a flush has failed,
-    /// because it was written again and that is flushed.
-    pub fn durable_to(&self) -> Mark {
-        let below = self.durable_below();
-        let unmended = self.failed_tickets.iter().skip(self.mended);
-        let first_failed = unmended.map(|tickets| tickets.start).min();
-        let is_mended = self.is_mended() || base::mutant!("store_failed_is_durable");
-        Mark(first_failed.filter(|_| !is_mended).map_or(below, |first| first.min(below)))
-    }
-
-    /// Whether all that failed flushes have left was written again, and is flushed.
-    pub fn is_mended(&self) -> bool {
-        self.failures <= FAILURES_MAX
-            && self.stranded.is_empty()
-            && self.durable_below() >= self.rewritten_below
-    }
-
-    /// Has everything that is written so far be flushed.
-    pub fn drain(&mut self) -> Drain {
-        self.drain_below = self.next_ticket;
-        let has_stranded = !self.stranded.is_empty();
-        Drain { below: self.next_ticket, failures: self.failures, has_stranded }
-    }
-
-    /// Whether a drain is done. What a failed flush has left counts when it is rewritten.
-    pub fn drained(&mut self, drain: &mut Drain) -> Settled {
-        if base::mutant!("log_confirm_before_drain") {
-            return Settled::Done;
-        }
-        if self.failures > FAILURES_MAX {
-            return Settled::Failed;
-        }
-        if !self.stranded.is_empty() {
-            drain.has_stranded = true;
-            return Settled::Pending;
-        }
-        if drain.has_stranded || drain.failures != self.failures {
-            *drain = self.drain();
-        }
-        if drain.below <= self.durable_below() { Settled::Done } else { Settled::Pending }
-    }
-
     /// When [`Engine::poll`] has something to do at the latest, if nothing else happens.
     pub fn wake_at_ms(&self) -> Option<u64> {
-        let oldest = self.own_tails().filter_map(Tail::waits_since_ms).min()?;
-        Some(oldest.saturating_add(self.settings.at_risk_ms_max / 2))
-    }
-
-    /// Below which ticket everything is durable, or has failed.
-    fn durable_below(&self) -> u64 {
-        self.own_tails().filter_map(Tail::first_unflushed).min().unwrap_or(self.next_ticket)
+        let oldest = self.own_tails().filter_map(Tail::waits_since_ms).min();
+        let due_ms = oldest.map(|ms| ms.saturating_add(self.settings.at_risk_ms_max / 2));
+        due_ms.into_iter().chain(self.header_due_ms()).min()
     }
 
     fn tails(&self) -> impl Iterator<Item = &Tail> {

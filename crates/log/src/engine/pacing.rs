@@ -7,8 +7,8 @@
 //! after a failed flush cost nothing, and nobody pays while the oldest values are moved only for
 //! tombstones to go: there is nothing to be won before all of that is done.
 
-use super::{Engine, chunk::Allowance, tail::Tail};
-use crate::keys::Keys;
+use super::{Engine, chunk::Allowance, sealing::Sealing, survey::Sealed, tail::Tail};
+use crate::{format::segment::footer_blocks, keys::Keys};
 
 /// Halves of a segment beyond the target from which on moves come first for one of those who drive
 /// the log.
@@ -69,7 +69,7 @@ impl<K: Keys> Engine<K> {
         let is_owing = self.owes(BEHIND_HALVES)
             && self.compaction.is_worth_waiting()
             && !base::mutant!("log_puts_never_wait");
-        let winning_bytes = self.moved_out_bytes();
+        let winning_bytes = self.won_so_far_bytes();
         let chunk_bytes = self.settings.chunk_bytes;
         let account = &mut self.compaction.account;
         account.earn(winning_bytes, chunk_bytes.into());
@@ -117,7 +117,7 @@ impl<K: Keys> Engine<K> {
     /// Whether the log takes so many halves of a segment more than it should, and something can be
     /// done.
     fn owes(&mut self, halves: u64) -> bool {
-        if !self.is_moving() || self.is_held_up() {
+        if self.settings.ring.is_some() || !self.is_moving() || self.is_held_up() {
             return false;
         }
         // What is owed is owed also while the next victim is looked for in several steps.
@@ -127,18 +127,47 @@ impl<K: Keys> Engine<K> {
         // Where it takes several steps to look at all segments: as of the last time.
         self.survey();
         let Some(sealed) = self.compaction.survey.sealed() else { return false };
-        // What is being written to counts as far as it is written, and so does what lives there:
-        // else a load that never changes would be behind at the end of each segment.
         let bytes = self.manifest.shape.segment_bytes;
-        let live = |tail: &Tail| {
-            let segment = self.segment(tail.segment);
-            segment.map_or(0, |segment| segment.share(segment.live_bytes, bytes))
-        };
-        let values = sealed.values + self.tails().map(live).sum::<u64>();
-        let taken = sealed.bytes + self.tails().map(Tail::end).sum::<u64>();
-        let taken = taken.saturating_sub(self.moved_out_bytes());
+        let (taken, values) = self.taken(&sealed);
         let allowed = values * u64::from(self.settings.space_target_percent) / 100;
         taken > allowed + halves * bytes / 2
+    }
+
+    /// What the log takes now, and what lives of it.
+    pub(super) fn taken(&self, sealed: &Sealed) -> (u64, u64) {
+        // What is being written to counts as far as it is written, and so does what lives there:
+        // else a load that never changes would be behind at the end of each segment.
+        let taken = sealed.bytes + self.tails().map(|tail| self.taken_by(tail)).sum::<u64>();
+        let values = sealed.values + self.tails().map(|tail| self.living_in(tail)).sum::<u64>();
+        if base::mutant!("log_moved_counts_twice") {
+            return (taken - self.won_so_far_bytes().min(taken), values);
+        }
+        // And so does what is being moved: its copies are in a tail already.
+        let victim = self.compaction.victim();
+        let now = victim.map_or(0, |victim| self.values_of(victim));
+        let before = if victim.is_some() { sealed.victim_values } else { 0 };
+        let gone = self.moved_out_of(self.manifest.shape.segment_bytes);
+        (taken.saturating_sub(gone), (values + now).saturating_sub(before))
+    }
+
+    /// What a segment takes that is being written to, with its part of the footer.
+    fn taken_by(&self, tail: &Tail) -> u64 {
+        let sealing = self.sealing.as_ref().filter(|it| it.tail().segment == tail.segment);
+        let listed = tail.listed.len() + sealing.map_or(0, Sealing::listed);
+        let block = self.manifest.shape.block_bytes;
+        let blocks = footer_blocks(listed, block);
+        let is_blind = base::mutant!("log_footers_uncounted");
+        tail.end() + if is_blind { 0 } else { blocks * u64::from(block) }
+    }
+
+    /// What lives in a segment that is being written to, parts of values included that get their
+    /// heads later.
+    fn living_in(&self, tail: &Tail) -> u64 {
+        let Some(segment) = self.segment(tail.segment) else { return 0 };
+        let is_put = segment.pin.is_held() && !base::mutant!("log_parts_without_heads_are_dead");
+        let headless_bytes = if is_put { segment.headless_bytes } else { 0 };
+        let live_bytes = segment.live_bytes + headless_bytes;
+        segment.share(live_bytes, self.manifest.shape.segment_bytes)
     }
 }
 

@@ -9,14 +9,12 @@ use std::sync::Arc;
 use super::{
     Engine, Job, Mode,
     chain::{Broken, Chain, Progress},
+    removing::Rowless,
     space::Segment,
 };
 use crate::{
     error::Error,
-    format::{
-        manifest::Row,
-        segment::{HEADER_COPIES, Header},
-    },
+    format::{manifest::Row, segment::HEADER_COPIES},
     keys::Keys,
     plan::{Action, Buffer, DirectoryId, Failure, File, FileName, Outcome, Plan, SegmentId},
 };
@@ -33,14 +31,14 @@ const WRITTEN_AHEAD: usize = 1;
 const ZEROS_BYTES: usize = 256 << 10;
 
 /// Milliseconds between attempts to prepare a segment when one has failed.
-const RETRY_MS: u64 = 100;
+pub(super) const RETRY_MS: u64 = 100;
 
 /// What is on its way.
 #[derive(Debug)]
 pub(super) enum Preparing {
     Making(SegmentId, DirectoryId, IsWritten),
     /// It could not be made; what there is of it is being removed.
-    Clearing(SegmentId),
+    Clearing(SegmentId, DirectoryId),
     /// No segment: the manifest is written that has more keys.
     Growing(u64),
     /// Its next generation is written.
@@ -48,7 +46,7 @@ pub(super) enum Preparing {
     /// The manifest is written that has no rows of them.
     Dropping(Vec<SegmentId>),
     /// Their files are removed.
-    Removing(Vec<SegmentId>),
+    Removing(Vec<Rowless>),
 }
 
 /// Whether zeros are written to a segment before it is used.
@@ -108,13 +106,7 @@ impl<K: Keys> Engine<K> {
         }
         let bytes = (HEADER_COPIES * u64::from(shape.block_bytes)) as usize;
         let mut buffer = Buffer::new(bytes);
-        let header = Header {
-            log: self.manifest.log,
-            segment: id.0,
-            block_bytes: shape.block_bytes,
-            generation: 1,
-            segment_bytes: shape.segment_bytes,
-        };
+        let header = self.manifest.header(id, 1);
         for block in buffer.as_mut_slice().chunks_exact_mut(shape.block_bytes as usize) {
             header.encode(block);
         }
@@ -141,14 +133,15 @@ impl<K: Keys> Engine<K> {
                 self.use_number(id);
                 self.retry_at_ms = 0;
                 self.attempts = 0;
+                self.note_made();
                 self.compaction.look_again();
             }
             (Progress::Finished, Some(Preparing::Growing(kmax))) => self.end_growth(kmax),
             (Progress::Finished, Some(Preparing::Freeing(id))) => self.end_freeing(id),
-            (Progress::Finished, Some(Preparing::Dropping(ids))) => self.end_removal(ids),
-            (Progress::Finished, Some(Preparing::Removing(ids))) => self.note_removed(ids),
+            (Progress::Finished, Some(Preparing::Dropping(ids))) => self.end_removal(&ids),
+            (Progress::Finished, Some(Preparing::Removing(files))) => self.note_removed(files),
             // It is cleared away, and the number is free again.
-            (Progress::Finished, Some(Preparing::Clearing(_)) | None) => {}
+            (Progress::Finished, Some(Preparing::Clearing(..)) | None) => {}
             (Progress::Broken(broken), preparing) => self.break_chain(broken, preparing),
         }
     }
@@ -173,12 +166,17 @@ impl<K: Keys> Engine<K> {
             }
             Some(Preparing::Freeing(id)) => return self.leave_segment(id),
             Some(Preparing::Dropping(ids)) => return self.keep_segments(ids),
-            // Their numbers are not used again before the next open.
-            Some(Preparing::Removing(_)) => return self.put_off_removal(),
-            Some(Preparing::Making(..) | Preparing::Clearing(_)) | None => {}
+            // No failure ends it.
+            Some(Preparing::Removing(_)) => return self.put_off_removal(false),
+            Some(Preparing::Making(..) | Preparing::Clearing(..)) | None => {}
         }
         self.attempts = self.attempts.saturating_add(1);
+        // A ring that cannot grow drops what is oldest.
+        if self.settings.ring.is_some() {
+            self.compaction.look_again();
+        }
         let directories = u32::from(self.directories);
+        let had_failed = self.retry_at_ms != 0;
         self.retry_at_ms = if self.attempts < directories {
             // There may be room in another one.
             0
@@ -187,6 +185,10 @@ impl<K: Keys> Engine<K> {
         } else {
             self.now_ms.max(1)
         };
+        if !had_failed && self.retry_at_ms != 0 && !base::mutant!("log_full_disk_unseen") {
+            // On a full disk copies may take what they leave on another one.
+            self.compaction.look_again();
+        }
         if broken.is_unsure {
             return;
         }
@@ -204,10 +206,10 @@ impl<K: Keys> Engine<K> {
                 self.chain.push_tolerant(Action::Remove { file });
                 // Only then may another directory have a segment of this number.
                 self.chain.push(Action::FlushDirectory { directory });
-                self.preparing = Some(Preparing::Clearing(id));
+                self.preparing = Some(Preparing::Clearing(id, directory));
             }
             // What is left of it is in the way of its number.
-            Some(Preparing::Clearing(id)) => self.use_number(id),
+            Some(Preparing::Clearing(id, directory)) => self.note_uncleared((id, directory)),
             _ => {}
         }
     }

@@ -1,10 +1,13 @@
 //! Gets: what memory has is answered at once, the rest by one read.
 
-use super::{Engine, Mark, Pin, failure::Seen};
+use std::sync::Arc;
+
+use super::{Engine, Mark, Pin, Spread, failure::Seen};
 use crate::{
     error::Error,
     format::{
         KeyHash, Seed,
+        manifest::Shape,
         record::{Kind, PART_KEY_BYTES, Parts, Record},
     },
     keys::Keys,
@@ -31,8 +34,8 @@ pub struct Stored {
     pub is_recached: bool,
     /// Tags, eight bytes each.
     pub tags: Vec<u8>,
-    /// Of a large value: how long it is, and the read of each part.
-    pub parts: Option<(u64, Vec<Reading>)>,
+    /// Of a large value: where its parts lie.
+    pub parts: Option<Spread>,
 }
 
 /// What came of a get.
@@ -77,16 +80,20 @@ pub struct Reading {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    Key(Vec<u8>),
+    /// Shared by the copies of a reading.
+    Key(Arc<[u8]>),
     /// The head of a large value, whatever its key.
     Head,
-    /// A part of an upload: which, of which key, and how long.
-    Part {
-        hash: KeyHash,
-        upload: u64,
-        number: u16,
-        bytes: usize,
-    },
+    Part(PartOf),
+}
+
+/// A part of an upload: which, of which key, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PartOf {
+    pub(super) hash: KeyHash,
+    pub(super) upload: u64,
+    pub(super) number: u16,
+    pub(super) bytes: usize,
 }
 
 /// What a read has fetched.
@@ -126,7 +133,7 @@ impl<K: Keys> Engine<K> {
                 Get::Memory { stored, wait }
             });
         }
-        let wanted = Wanted::Key(key.to_vec());
+        let wanted = Wanted::Key(key.into());
         self.counts.reads += 1;
         self.reading(entry.position, entry.class, wanted).map(Get::Read)
     }
@@ -164,21 +171,13 @@ impl<K: Keys> Engine<K> {
         self.counts.collisions += 1;
     }
 
-    /// The reads of the parts of a large value whose head was fetched by `reading`.
-    ///
-    /// # Errors
-    /// When a part lies in a segment that is not there.
-    pub fn parts(&mut self, reading: &Reading, parts: &Parts<'_>) -> Result<Vec<Reading>, Error> {
-        let Wanted::Key(key) = &reading.wanted else { return Ok(Vec::new()) };
-        let hash = self.index.hash(key)?;
-        let readings = self.part_readings(hash, parts)?;
-        self.counts.reads += readings.len() as u64;
-        Ok(readings)
-    }
-
-    /// The read of a head whose size is not known: of the largest that there may be.
-    pub(super) fn head_reading(&self, position: Position) -> Result<Reading, Error> {
-        self.reading(position, SizeClass::LARGEST, Wanted::Head)
+    /// The read of a head, which may have so many bytes.
+    pub(super) fn head_reading(
+        &self,
+        position: Position,
+        class: SizeClass,
+    ) -> Result<Reading, Error> {
+        self.reading(position, class, Wanted::Head)
     }
 
     /// The size class of each part of a value.
@@ -193,24 +192,6 @@ impl<K: Keys> Engine<K> {
             left -= bytes;
             Some(part_class(usize::try_from(bytes).unwrap_or(usize::MAX)))
         })
-    }
-
-    pub(super) fn part_readings(
-        &self,
-        hash: KeyHash,
-        parts: &Parts<'_>,
-    ) -> Result<Vec<Reading>, Error> {
-        let part_bytes = u64::from(self.manifest.shape.part_bytes);
-        let mut left = parts.value_bytes;
-        (0..)
-            .zip(parts.positions())
-            .map(|(number, position)| {
-                let bytes = usize::try_from(left.min(part_bytes)).unwrap_or(usize::MAX);
-                left -= left.min(part_bytes);
-                let wanted = Wanted::Part { hash, upload: parts.upload, number, bytes };
-                self.reading(position, part_class(bytes), wanted)
-            })
-            .collect()
     }
 
     fn find_in_memory(&self, position: Position, key: &[u8]) -> Result<Option<Stored>, Error> {
@@ -230,7 +211,7 @@ impl<K: Keys> Engine<K> {
         let mut stored = Stored::new(&record);
         if let Some(parts) = Parts::parse(record.value).filter(|_| record.kind == Kind::Head) {
             let hash = self.index.hash(key)?;
-            stored.parts = Some((parts.value_bytes, self.part_readings(hash, &parts)?));
+            stored.parts = Some(self.spread(hash, &parts)?);
         }
         Ok(Some(stored))
     }
@@ -253,35 +234,62 @@ impl<K: Keys> Engine<K> {
         wanted: Wanted,
     ) -> Result<Reading, Error> {
         let (id, offset) = self.place(position);
-        let shape = &self.manifest.shape;
         let segment = self.segment(id).ok_or(Error::Unreachable { segment: id })?;
-        let block = u64::from(shape.block_bytes);
-        let from = offset - offset % block;
         let is_pinned = !base::mutant!("log_freed_under_readers");
         let pin = if is_pinned { segment.pin.clone() } else { Pin::default() };
-        let end = (offset + u64::from(class.bytes())).next_multiple_of(block);
-        let bytes = end.min(shape.segment_bytes).saturating_sub(from);
-        Ok(Reading {
-            file: segment.file(id),
-            seed: segment.seed,
-            position,
-            offset,
-            from,
-            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-            wanted,
-            pin,
-            part_pins: self.part_pins(position),
-        })
+        let lies = Lies { file: segment.file(id), seed: segment.seed, position, offset, pin };
+        let part_pins = self.part_pins(position);
+        let reading = Reading::new(lies, &self.manifest.shape, class.bytes(), wanted);
+        Ok(Reading { part_pins, ..reading })
     }
 }
 
-/// The size class of a part's record.
-fn part_class(bytes: usize) -> SizeClass {
+/// Where a record lies, and what keeps it there.
+pub(super) struct Lies {
+    pub(super) file: File,
+    pub(super) seed: Seed,
+    pub(super) position: Position,
+    /// In the segment.
+    pub(super) offset: u64,
+    pub(super) pin: Pin,
+}
+
+/// Bytes of a part's record.
+fn part_record_bytes(bytes: usize) -> u32 {
     let record = crate::format::record::HEADER_BYTES + PART_KEY_BYTES + bytes;
-    u32::try_from(record).ok().and_then(SizeClass::of_bytes).unwrap_or(SizeClass::LARGEST)
+    u32::try_from(record).unwrap_or(u32::MAX)
+}
+
+/// Its size class.
+fn part_class(bytes: usize) -> SizeClass {
+    SizeClass::of_bytes(part_record_bytes(bytes)).unwrap_or(SizeClass::LARGEST)
 }
 
 impl Reading {
+    /// The read of a part, which tells how long it is.
+    pub(super) fn of_part(lies: Lies, shape: &Shape, wanted: PartOf) -> Self {
+        Self::new(lies, shape, part_record_bytes(wanted.bytes), Wanted::Part(wanted))
+    }
+
+    /// The read of a record that has so many bytes at most.
+    fn new(lies: Lies, shape: &Shape, record_bytes: u32, wanted: Wanted) -> Self {
+        let Lies { file, seed, position, offset, pin } = lies;
+        let block = u64::from(shape.block_bytes);
+        let from = offset - offset % block;
+        let end = (offset + u64::from(record_bytes)).next_multiple_of(block);
+        let bytes = end.min(shape.segment_bytes).saturating_sub(from);
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Self { file, seed, position, offset, from, bytes, wanted, pin, part_pins: Vec::new() }
+    }
+
+    /// The key that it was made for; nothing where it was for none.
+    pub(super) fn key(&self) -> &[u8] {
+        match &self.wanted {
+            Wanted::Key(key) => key,
+            Wanted::Head | Wanted::Part(_) => &[],
+        }
+    }
+
     pub(super) fn file(&self) -> File {
         self.file
     }
@@ -320,7 +328,7 @@ impl Reading {
             .map_err(|flaw| Error::Damaged { file, offset, flaw })?;
         match &self.wanted {
             Wanted::Key(key) => {
-                if record.key != key && !base::mutant!("log_key_not_compared") {
+                if record.key != &**key && !base::mutant!("log_key_not_compared") {
                     return Err(Error::OtherKey { file, offset });
                 }
                 match record.kind {
@@ -337,12 +345,13 @@ impl Reading {
                 Some(parts) if record.kind == Kind::Head => Ok(Fetched::Head(record, parts)),
                 _ => Err(Error::OtherKey { file, offset }),
             },
-            Wanted::Part { hash, upload, number, bytes } => {
+            Wanted::Part(part) => {
+                let is_its = record.sequence == part.upload;
                 let is_it = record.kind == Kind::Part
-                    && record.key == hash.0.to_le_bytes()
-                    && record.sequence == *upload
-                    && record.part == *number
-                    && record.value.len() == *bytes;
+                    && record.key == part.hash.0.to_le_bytes()
+                    && (is_its || base::mutant!("log_part_of_any_upload"))
+                    && record.part == part.number
+                    && record.value.len() == part.bytes;
                 if is_it {
                     Ok(Fetched::Part(record.value))
                 } else {

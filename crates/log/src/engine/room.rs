@@ -64,7 +64,7 @@ impl<K: Keys> Engine<K> {
         }
         if !is_rewrite {
             if !self.stranded.is_empty() {
-                return Ok(Room::Wait);
+                return self.check_rewriting().map(|()| Room::Wait);
             }
             let is_held = self.durable_below() < self.held_below;
             if is_held
@@ -219,7 +219,9 @@ impl<K: Keys> Engine<K> {
         }
         let at_risk = unflushed + self.large_bytes_at_risk();
         let is_too_much = at_risk + bytes > self.settings.at_risk_bytes_max;
-        let is_too_old = self.now_ms.saturating_sub(oldest_ms) >= self.settings.at_risk_ms_max;
+        let age_ms = self.now_ms.saturating_sub(oldest_ms);
+        let is_too_old =
+            age_ms >= self.settings.at_risk_ms_max && !base::mutant!("log_async_never_due");
         unflushed > 0 && (is_too_much || is_too_old)
     }
 

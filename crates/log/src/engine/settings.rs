@@ -3,7 +3,10 @@
 use super::REWRITE_CHUNKS;
 use crate::{
     error::Error,
-    format::{PART_BYTES_MAX, manifest::Manifest},
+    format::{
+        PART_BYTES_MAX,
+        manifest::{Manifest, Purpose},
+    },
 };
 
 /// When a write is answered.
@@ -13,6 +16,16 @@ pub enum Mode {
     Safe,
     /// At once; [`Settings`] bound what may be lost.
     Async,
+}
+
+/// A log that drops its oldest segment when it is full, whatever lives in it: for what may be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ring {
+    /// Bytes of its segments at most.
+    pub bytes_max: u64,
+    /// Whether it is opened again after a crash. If not, nothing is kept on the disk for what an
+    /// older record could come back. What a log was made as it stays.
+    pub recovers: bool,
 }
 
 /// How a log is run. May differ each time that it is opened.
@@ -34,6 +47,9 @@ pub struct Settings {
     /// that are mostly dead is moved when they take more. 0 is never, and 110 the least beside.
     /// `docs/log.md` says what a log takes beside that, and where the target does not hold.
     pub space_target_percent: u32,
+    /// Whether the oldest segment is dropped when there is room for no more; then nothing is moved,
+    /// and there are no values in parts.
+    pub ring: Option<Ring>,
 }
 
 impl Default for Settings {
@@ -48,11 +64,29 @@ impl Default for Settings {
             at_risk_bytes_max: 16 << 20,
             at_risk_ms_max: 1000,
             space_target_percent: 130,
+            ring: None,
         }
     }
 }
 
 impl Settings {
+    /// What a log is for that is run like this.
+    #[must_use]
+    pub fn purpose(&self) -> Purpose {
+        match self.ring {
+            None => Purpose::Keeps,
+            Some(ring) if ring.recovers => Purpose::Ring,
+            Some(_) => Purpose::RingOfOneRun,
+        }
+    }
+
+    /// Whether a log is for what these settings are for: who only looks into one need not ask.
+    pub(super) fn check_purpose(&self, manifest: &Manifest) -> Result<(), Error> {
+        let (found, wanted) = (manifest.purpose, self.purpose());
+        let is_it = found == wanted || base::mutant!("log_opened_for_anything");
+        if is_it { Ok(()) } else { Err(Error::Purpose { found, wanted }) }
+    }
+
     pub(super) fn check(&self, manifest: &Manifest) -> Result<(), Error> {
         let shape = &manifest.shape;
         let what = if !self.chunk_bytes.is_multiple_of(shape.block_bytes) || self.chunk_bytes == 0 {
@@ -65,6 +99,8 @@ impl Settings {
             "a part is as large as the format has it"
         } else if (1..SPACE_TARGET_PERCENT_MIN).contains(&self.space_target_percent) {
             "a log takes a tenth more than what lives in it at least"
+        } else if self.ring.is_some() && self.space_target_percent == 0 {
+            "a ring drops segments"
         } else {
             return Ok(());
         };

@@ -45,6 +45,9 @@ pub(super) struct Segment {
     pub(super) live_bytes: u64,
     /// Of these, what tombstones count as.
     pub(super) tombstone_bytes: u64,
+    /// Bytes of parts, by size classes, that were put and had no head: as long as it is written to,
+    /// and somebody holds the pin, they may get one.
+    pub(super) headless_bytes: u64,
     /// Bytes of all its records, by size classes: what would be live if all of them were.
     pub(super) all_bytes: u64,
     /// Bytes that they would take side by side, with their entries in a footer: commits end with
@@ -88,6 +91,7 @@ impl Segment {
             is_written: false,
             live_bytes: 0,
             tombstone_bytes: 0,
+            headless_bytes: 0,
             all_bytes: 0,
             packed_bytes: 0,
             smallest_value: 0,
@@ -140,12 +144,17 @@ impl<K: Keys> Engine<K> {
         let segment = self.segment_mut(id).expect("invariant: free segments are segments");
         segment.role = Role::Open;
         let (file, seed) = (segment.file(id), segment.seed);
+        if self.settings.ring.is_some() {
+            // The oldest may have to go now.
+            self.compaction.look_again();
+        }
         Tail::new(file, id, seed, shape.block_bytes, shape.segment_bytes)
     }
 
     /// Empty segments that values leave.
     pub(super) fn put_reserve(&self) -> usize {
-        let compacts = self.settings.space_target_percent > 0 && self.may_save;
+        let is_ring = self.settings.ring.is_some();
+        let compacts = self.settings.space_target_percent > 0 && self.may_save && !is_ring;
         let left = if base::mutant!("log_copy_reserve_of_one") { 1 } else { COPY_RESERVE };
         // The survivors' segment is one of them.
         let left = left.saturating_sub(usize::from(self.copies.tail.is_some()));
@@ -176,13 +185,33 @@ impl<K: Keys> Engine<K> {
         self.no_segment().map(|()| false)
     }
 
+    /// Whether what failed flushes have left can be written again without any call but reports.
+    ///
+    /// # Errors
+    /// When there is no segment for it, and none can be had for all that is known.
+    pub(super) fn check_rewriting(&self) -> Result<(), Error> {
+        let has_segment = self.open.is_some() || !self.free.is_empty() || self.is_freeing();
+        if has_segment || self.stranded.is_empty() || base::mutant!("log_rewriting_always_awaited")
+        {
+            return Ok(());
+        }
+        self.check_making()
+    }
+
     /// Whether to wait for a segment.
     fn no_segment(&mut self) -> Result<(), Error> {
-        if self.is_freeing() || self.is_moving() {
+        // Nothing moves before what failed flushes have left is written again.
+        let is_moving = self.is_moving() && self.stranded.is_empty();
+        if self.is_freeing() || is_moving || self.is_closing_on_a_full_disk() {
             // What is in the way is on its way.
             self.drain_below = self.drain_below.max(self.next_ticket);
             return Ok(());
         }
+        self.check_making()
+    }
+
+    /// Whether another segment can be made, for all that is known.
+    fn check_making(&self) -> Result<(), Error> {
         if self.segments_left() == 0 && self.preparing.is_none() {
             return Err(Error::PositionsUsedUp { segments: self.segments_max() });
         }
@@ -190,8 +219,17 @@ impl<K: Keys> Engine<K> {
         if self.retry_at_ms != 0 { Err(Error::NoRoom) } else { Ok(()) }
     }
 
+    /// Whether a look for what can be moved follows without any call but reports: on a full disk a
+    /// segment that is sealed is one to look at.
+    fn is_closing_on_a_full_disk(&self) -> bool {
+        let may_move = self.settings.space_target_percent > 0 && self.may_save;
+        let is_sealed = self.sealing.as_ref().is_some_and(|it| !it.tail().is_for_copies);
+        let is_closing = is_sealed || self.closing.iter().any(|tail| !tail.is_for_copies);
+        may_move && is_closing && self.lacks_room() && !base::mutant!("log_refused_while_sealing")
+    }
+
     /// Whether the first put would wait for a segment, and one can be had for all that is known.
-    pub(crate) fn awaits_segment(&self) -> bool {
+    pub fn awaits_segment(&self) -> bool {
         let has_none = self.open.is_none() && self.free.len() <= self.put_reserve();
         has_none && self.retry_at_ms == 0 && self.segments_left() > 0 && !self.is_read_only()
     }
@@ -199,7 +237,9 @@ impl<K: Keys> Engine<K> {
     /// How many segments the index, and the manifest, can tell apart.
     pub(super) fn segments_max(&self) -> usize {
         let reached = self.index.units_max() / self.units_of_segment;
-        usize::try_from(reached).unwrap_or(usize::MAX).min(SEGMENTS_MAX)
+        let bytes = self.manifest.shape.segment_bytes;
+        let ring = self.settings.ring.map_or(u64::MAX, |ring| ring.bytes_max / bytes);
+        usize::try_from(reached.min(ring)).unwrap_or(usize::MAX).min(SEGMENTS_MAX)
     }
 
     /// Whether what is kept for compaction leaves some segments for puts.

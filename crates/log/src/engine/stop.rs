@@ -39,9 +39,12 @@ impl<K: Keys> Engine<K> {
     }
 
     /// Saves the index, and has the manifest say so. Where the parts of large values lie is not
-    /// saved: a log that has some is opened from its footers.
+    /// saved: a log that has some is opened from its footers. So is a ring of which something was
+    /// dropped that the disk has: nobody would know of it any more, and store its key anew without
+    /// a tombstone.
     fn save(&mut self, disk: &mut dyn Disk) -> Result<(), Error> {
-        if self.is_manifest_unsure || !self.may_save || !self.larges.is_empty() {
+        let is_whole = self.larges.is_empty() && !self.is_dropping();
+        if self.is_manifest_unsure || !self.may_save || !is_whole {
             return Ok(());
         }
         if !self.index.save(&self.manifest, disk)? {

@@ -52,12 +52,16 @@ pub(super) struct Sealed {
     pub(super) bytes: u64,
     /// Bytes of values that live.
     pub(super) values: u64,
+    /// Of these, what lived in the segment that is being moved.
+    pub(super) victim_values: u64,
     /// Bytes of tombstones that must stay.
     pub(super) tombstones: u64,
     /// The one in which the least lives of those that are worth moving, and how much.
     pub(super) best: Option<(u64, SegmentId)>,
     /// The segment, if any, that has the oldest value.
     pub(super) oldest: Option<SegmentId>,
+    /// Of a ring: the sealed one that has the oldest record, and its sequence. It is dropped next.
+    pub(super) first: Option<(u64, SegmentId)>,
 }
 
 /// A look at all segments.
@@ -100,6 +104,11 @@ impl Survey {
     /// Whether a look is under way.
     pub(super) fn is_looking(&self) -> bool {
         self.look.is_some()
+    }
+
+    /// What lives in a segment, which was looked at, is about to be moved.
+    pub(super) fn note_victim(&mut self, values: u64) {
+        self.sealed.iter_mut().for_each(|sealed| sealed.victim_values = values);
     }
 
     /// As of the last look that is done.
@@ -148,14 +157,27 @@ impl<K: Keys> Engine<K> {
     fn add_sealed(&self, id: SegmentId, floor: &Floor, sealed: &mut Sealed) {
         let bytes = self.manifest.shape.segment_bytes;
         let Some(segment) = self.segment(id).filter(|it| it.role == Role::Sealed) else { return };
-        if segment.live_bytes == 0 && segment.may_be_freed {
+        let is_victim = self.compaction.victim() == Some(id);
+        // One that is being moved is not free before that is done.
+        if segment.live_bytes == 0 && segment.may_be_freed && !is_victim {
             return;
+        }
+        let age = match segment.smallest_value {
+            0 => segment.greatest_tombstone,
+            value => value,
+        };
+        let is_first = sealed.first.is_none_or(|(first, _)| age < first);
+        if self.settings.ring.is_some() && is_first && self.may_move_out(id, segment) {
+            sealed.first = Some((age, id));
         }
         let values = segment.live_bytes.saturating_sub(segment.tombstone_bytes);
         let tombstones = staying_tombstones(id, segment, floor);
         let live = segment.share(values + tombstones, bytes);
         sealed.bytes += bytes;
         sealed.values += segment.share(values, bytes);
+        if is_victim {
+            sealed.victim_values = segment.share(values, bytes);
+        }
         sealed.tombstones += segment.share(tombstones, bytes);
         // Copies may not lie closer than what they are copies of: none is packed for ever.
         let may_pack = self.compaction.rounds() == 0;
@@ -164,6 +186,14 @@ impl<K: Keys> Engine<K> {
         if is_worth_it && is_better && self.may_move_out(id, segment) {
             sealed.best = Some((live, id));
         }
+    }
+
+    /// How much copies of the values would take that live in a segment.
+    pub(super) fn values_of(&self, id: SegmentId) -> u64 {
+        let bytes = self.manifest.shape.segment_bytes;
+        self.segment(id).map_or(0, |segment| {
+            segment.share(segment.live_bytes.saturating_sub(segment.tombstone_bytes), bytes)
+        })
     }
 
     /// Live bytes of a segment, by size classes, but for tombstones that may vanish: as of the last

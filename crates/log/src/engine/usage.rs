@@ -17,6 +17,9 @@ pub struct Space {
     pub free: u64,
     /// Segments that the manifest has and nobody can use.
     pub lost: u64,
+    /// Files of segments that the log has no more, which could not be removed yet. They are in no
+    /// other figure.
+    pub unremoved: u64,
     /// Bytes of all segments.
     pub bytes: u64,
     /// Bytes of segments that are not free.
@@ -50,7 +53,7 @@ impl<K: Keys> Engine<K> {
     /// What the segments are.
     pub fn space(&self) -> Space {
         let shape = &self.manifest.shape;
-        let mut space = Space::default();
+        let mut space = Space { unremoved: self.unremoved() as u64, ..Space::default() };
         for row in &self.manifest.rows {
             space.bytes += shape.segment_bytes;
             let Some(segment) = self.segment(row.segment) else {

@@ -59,6 +59,9 @@ impl<K: Keys> Engine<K> {
     /// What is to be done, if the log takes more than it should.
     pub(super) fn choose(&mut self) -> Choice {
         let Some(sealed) = self.survey() else { return Choice::LookOn };
+        if let Some(ring) = self.settings.ring {
+            return self.choose_oldest(ring, &sealed);
+        }
         let percent = u64::from(self.settings.space_target_percent);
         let is_over = sealed.bytes * 100 > sealed.values * percent;
         // Heads of large values are written anew for each part: without an end, if it is not set.
@@ -104,8 +107,8 @@ impl<K: Keys> Engine<K> {
         is_whole && !self.is_pinned(id) && !self.compaction.is_left_alone(id)
     }
 
-    /// Whether no segment can be made.
-    pub(super) fn lacks_room(&self) -> bool {
+    /// Whether no segment can be made, and puts have none left.
+    pub fn lacks_room(&self) -> bool {
         let has_failed = self.retry_at_ms != 0 || self.segments_left() == 0;
         has_failed && self.free.len() <= self.put_reserve()
     }

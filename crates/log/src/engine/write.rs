@@ -109,6 +109,10 @@ impl<K: Keys> Engine<K> {
         self.now_ms = now_ms;
         let hash = self.check(&Put { key, ..Put::default() })?;
         match self.index.get(hash) {
+            // The disk has what was dropped, until its segment is freed.
+            None if self.is_dropping() && !base::mutant!("log_dropped_without_tombstone") => {
+                self.index.prepare(hash)?;
+            }
             None => return Ok(Removed::Absent { wait: None }),
             Some(entry) if entry.class.is_tombstone() => {
                 let is_early = base::mutant!("log_condition_before_flush");

@@ -1,7 +1,8 @@
 //! The manifest: which log this is, and which segments it has.
 
 use super::{
-    BLOCK_BYTES, LogId, PART_BYTES_MAX, is_stamped, is_zero, stamp, u32_at, u64_at, u128_at,
+    BLOCK_BYTES, LogId, PART_BYTES_MAX, is_stamped, is_zero, segment::Header, stamp, u32_at,
+    u64_at, u128_at,
 };
 use crate::plan::SegmentId;
 
@@ -143,6 +144,29 @@ impl Row {
     }
 }
 
+/// What a log is for, which stays: a log of one kind opened as one of another would forget what is
+/// kept, or bring back what is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// It keeps what it has.
+    #[default]
+    Keeps,
+    /// It drops its oldest segment, and has tombstones for what must not come back after a crash.
+    Ring,
+    /// It drops its oldest segment, and what it has is of no use to a later run.
+    RingOfOneRun,
+}
+
+impl std::fmt::Display for Purpose {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Keeps => "a log that keeps what it has",
+            Self::Ring => "a ring that is opened again",
+            Self::RingOfOneRun => "a ring that every run begins empty",
+        })
+    }
+}
+
 /// What the manifest says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
@@ -150,6 +174,8 @@ pub struct Manifest {
     pub log: LogId,
     /// What it was made with.
     pub shape: Shape,
+    /// What it is for.
+    pub purpose: Purpose,
     /// How many times it was opened.
     pub run: u64,
     /// After a clean stop: the next sequence. Else 0.
@@ -180,6 +206,18 @@ pub enum Flaw {
 }
 
 impl Manifest {
+    /// The header of a segment of the log.
+    #[must_use]
+    pub fn header(&self, segment: SegmentId, generation: u64) -> Header {
+        Header {
+            log: self.log,
+            segment: segment.0,
+            block_bytes: self.shape.block_bytes,
+            generation,
+            segment_bytes: self.shape.segment_bytes,
+        }
+    }
+
     /// The bytes of the file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -201,6 +239,11 @@ impl Manifest {
         file[60] = kind;
         file[61] = self.shape.entry_bytes;
         file[62] = u8::try_from(self.shape.part_bytes.ilog2()).unwrap_or(0);
+        file[63] = match self.purpose {
+            Purpose::Keeps => 0,
+            Purpose::Ring => 1,
+            Purpose::RingOfOneRun => 2,
+        };
         file[64..72].copy_from_slice(&kmin.to_le_bytes());
         file[72..80].copy_from_slice(&kmax.to_le_bytes());
         file[80..88].copy_from_slice(&self.clean_sequence.to_le_bytes());
@@ -298,6 +341,12 @@ fn decode_whole(file: &[u8]) -> Option<Manifest> {
     let manifest = Manifest {
         log: LogId(u128_at(file, 16)?),
         shape,
+        purpose: match file[63] {
+            0 => Purpose::Keeps,
+            1 => Purpose::Ring,
+            2 => Purpose::RingOfOneRun,
+            _ => return None,
+        },
         run: u64_at(file, 40)?,
         clean_sequence: u64_at(file, 80)?,
         rows: rows?,
@@ -305,7 +354,6 @@ fn decode_whole(file: &[u8]) -> Option<Manifest> {
     let is_ordered = manifest.rows.is_sorted_by(|a, b| a.segment < b.segment)
         && manifest.rows.last().is_none_or(|row| (row.segment.0 as usize) < SEGMENTS_MAX);
     let is_form = shape.is_valid()
-        && file[63] == 0
         && is_zero(&file[96..SEEDS.start])
         && is_zero(&file[end..])
         && file.len() == end.next_multiple_of(shape.block_bytes as usize)

@@ -3,7 +3,8 @@
 use std::{io, os::fd::OwnedFd};
 
 use super::{
-    ACCEPT_PAUSE_MS, CONNECTIONS_MAX, LINGER_BYTES_MAX, LINGER_MS, Life, Loop, STARVED_MAX_MS, Slot,
+    ACCEPT_PAUSE_MS, CONNECTIONS_MAX, LINGER_BYTES_MAX, LINGER_MS, Life, Loop, REFUSED_MAX_MS,
+    STARVED_MAX_MS, Slot,
 };
 use crate::{
     connection::{ConnId, Connection, Next, Phase},
@@ -75,6 +76,8 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         connection.next = Next::Finish;
         connection.state.phase = Phase::Finishing;
         connection.state.starved_since_ms = None;
+        connection.state.refused_ms = Some(self.now_ms);
+        self.wheel.set(id.index, self.now_ms + REFUSED_MAX_MS);
         self.go_on(connection);
     }
 
@@ -97,9 +100,10 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         let Some(connection) = &self.slots[index as usize].connection else { return };
         let (id, state) = (connection.id, &connection.state);
         let idle_timeout_ms = self.config.idle_timeout_ms;
-        let (deadline_ms, reason) = match (state.phase, state.starved_since_ms) {
-            (Phase::Lingering { until_ms, .. }, _) => (until_ms, CloseReason::Finished),
-            (Phase::Open, Some(since_ms)) => (since_ms + STARVED_MAX_MS, CloseReason::Starved),
+        let (deadline_ms, reason) = match (state.phase, state.starved_since_ms, state.refused_ms) {
+            (Phase::Lingering { until_ms, .. }, ..) => (until_ms, CloseReason::Finished),
+            (Phase::Open, Some(since_ms), _) => (since_ms + STARVED_MAX_MS, CloseReason::Starved),
+            (Phase::Finishing, _, Some(at_ms)) => (at_ms + REFUSED_MAX_MS, CloseReason::Finished),
             _ if idle_timeout_ms > 0 => (state.active_ms + idle_timeout_ms, CloseReason::Idle),
             _ => return,
         };
@@ -136,8 +140,22 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         }
     }
 
+    /// Closes all connections as they are, and ends when nothing is under way on files.
+    pub(super) fn cut(&mut self) {
+        if base::mutant!("cut_hears_of_nothing") {
+            self.stop();
+        } else if self.life != Life::Stopped {
+            self.drain();
+            self.close_all();
+        }
+    }
+
     pub(super) fn stop(&mut self) {
         self.life = Life::Stopped;
+        self.close_all();
+    }
+
+    fn close_all(&mut self) {
         for index in 0..self.slots.len() {
             if let Some(connection) = self.slots[index].connection.take() {
                 self.end(*connection, CloseReason::Stopped);

@@ -49,6 +49,10 @@ pub const TICK_MS: u64 = 1000;
 /// which frees what it holds: when memory is full of half requests, somebody has to go.
 pub const STARVED_MAX_MS: u64 = 5000;
 
+/// How long a connection that was refused has to take what waits for it, in milliseconds. It keeps
+/// what others lack.
+const REFUSED_MAX_MS: u64 = 30_000;
+
 /// How long a finished connection waits for its peer to end, in milliseconds.
 pub const LINGER_MS: u64 = 1000;
 
@@ -189,7 +193,8 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         self.keep_time();
         self.serve();
         self.feed_starved();
-        let is_idle = || !self.driver.is_carrying() || base::mutant!("drain_leaves_files");
+        let is_carrying = || self.driver.is_carrying() || self.handler.has_work();
+        let is_idle = || !is_carrying() || base::mutant!("drain_leaves_files");
         if self.life == Life::Draining && self.connections == 0 && is_idle() {
             self.life = Life::Stopped;
         }
@@ -215,7 +220,7 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         if !self.retry.is_empty() {
             return RETRY_MS;
         }
-        let until_ms = self.tick_at_ms.min(self.wheel.due_ms());
+        let until_ms = self.tick_at_ms.min(self.wheel.due_ms()).min(self.handler.wake_at_ms());
         let until_ms = until_ms.min(self.accept_again_at_ms.unwrap_or(u64::MAX));
         until_ms.saturating_sub(self.now_ms).min(TICK_MS)
     }
@@ -252,6 +257,7 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
                     self.queue(connection);
                 }
                 Request::Drain => self.drain(),
+                Request::Cut => self.cut(),
                 Request::Stop => self.stop(),
             }
         }
@@ -280,6 +286,9 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
             self.come_due(index);
         }
         self.due = due;
+        if self.now_ms >= self.handler.wake_at_ms() {
+            self.consult(H::woken);
+        }
         if self.now_ms >= self.tick_at_ms {
             self.tick_at_ms = self.now_ms + TICK_MS;
             self.pool.trim();

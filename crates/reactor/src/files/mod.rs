@@ -52,6 +52,9 @@ pub const FILE_DEPTH_MAX: usize = 256;
 /// Most files that are open at a time: as many as a process mostly may have descriptors.
 pub const FILES_MAX: usize = 1024;
 
+/// Most files that are kept open as long as anything is under way.
+pub const GUARDS_MAX: usize = 4;
+
 /// Names an open file. A number is used again only with another generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
@@ -208,6 +211,7 @@ struct Desk {
     done: RefCell<VecDeque<Done>>,
     /// Waiting, under way, and done but not taken.
     counted: Cell<usize>,
+    guards: RefCell<Vec<Arc<OwnedFd>>>,
 }
 
 #[derive(Default)]
@@ -235,14 +239,15 @@ impl Files {
             waiting: RefCell::new(VecDeque::with_capacity(depth)),
             done: RefCell::new(VecDeque::with_capacity(depth)),
             counted: Cell::new(0),
+            guards: RefCell::default(),
         }))
     }
 
-    /// Takes an open file over.
+    /// Takes an open file. Others may have it as well: it costs no descriptor.
     ///
     /// # Errors
     /// The file when [`FILES_MAX`] are open.
-    pub fn open(&self, file: OwnedFd) -> Result<FileId, OwnedFd> {
+    pub fn open(&self, file: Arc<OwnedFd>) -> Result<FileId, Arc<OwnedFd>> {
         let mut places = self.0.places.borrow_mut();
         let index = match places.free.pop() {
             Some(index) => index,
@@ -253,12 +258,25 @@ impl Files {
             None => return Err(file),
         };
         let place = &mut places.files[index as usize];
-        place.file = Some(Arc::new(file));
+        place.file = Some(file);
         Ok(FileId { index, generation: place.generation })
     }
 
-    /// Closes a file as soon as nothing is under way on it, on this thread: if it has no name any
-    /// more, the system then frees its blocks. One that is closed stays so.
+    /// Keeps a file open until the last operation has ended in the kernel, also when the process is
+    /// killed meanwhile: a lock on it then tells others that something may still be written. To be
+    /// called before a driver carries these files; one that cannot do it on its ring has threads
+    /// carry them, for which the system does it by itself.
+    ///
+    /// # Panics
+    /// Panics when [`GUARDS_MAX`] are kept.
+    pub fn guard(&self, file: Arc<OwnedFd>) {
+        let mut guards = self.0.guards.borrow_mut();
+        assert!(guards.len() < GUARDS_MAX, "more than {GUARDS_MAX} files are guards");
+        guards.push(file);
+    }
+
+    /// Lets a file go as soon as nothing is under way on it, on this thread: if it has no name any
+    /// more, and nobody else has it, the system then frees its blocks. One that is closed stays so.
     pub fn close(&self, file: FileId) {
         let mut places = self.0.places.borrow_mut();
         let Some(place) = places.files.get_mut(file.index as usize) else { return };
@@ -316,6 +334,11 @@ impl Files {
         let place = places.files.get(file.index as usize)?;
         let is_it = place.generation == file.generation || base::mutant!("files_by_index");
         if is_it { place.file.clone() } else { None }
+    }
+
+    /// What is to be open as long as anything is under way.
+    pub(crate) fn guards(&self) -> Vec<Arc<OwnedFd>> {
+        self.0.guards.borrow().clone()
     }
 
     /// The next operation for the driver.

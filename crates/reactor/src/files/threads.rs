@@ -14,6 +14,11 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 
+use rustix::{
+    process::getpid,
+    thread::{sched_getaffinity, sched_setaffinity},
+};
+
 use super::{Errand, Failure, Files};
 use crate::{Error, mailbox::Waker};
 
@@ -57,7 +62,12 @@ impl FileThreads {
             let shared = Arc::clone(&threads.shared);
             let builder = Builder::new().name(format!("files-{number}")).stack_size(STACK_BYTES);
             let thread = builder
-                .spawn(move || shared.work())
+                .spawn(move || {
+                    if !base::mutant!("files_stay_pinned") {
+                        leave_pinned();
+                    }
+                    shared.work();
+                })
                 .map_err(|error| Error::setup("starting a thread for files", error))?;
             threads.threads.push(thread);
         }
@@ -146,15 +156,80 @@ impl Shared {
     }
 }
 
+/// Lets the calling thread run wherever the process's first one may. It inherits the CPU that a
+/// loop is pinned to, and all of them would fight with it for that one.
+fn leave_pinned() {
+    // If it cannot be, it is slower.
+    let first = sched_getaffinity(Some(getpid()));
+    let _ = first.and_then(|cpus| sched_setaffinity(None, &cpus));
+}
+
 #[cfg(all(test, not(miri)))]
 mod tests {
-    use std::{fs::File, os::fd::AsFd};
+    use std::{
+        fs::{self, File},
+        os::fd::AsFd,
+        sync::Arc,
+        thread,
+        time::Duration,
+    };
 
     use base::aligned::Buffer;
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::{
+        event::{PollFd, PollFlags, Timespec, poll},
+        process::getpid,
+        thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+    };
 
     use super::{FileThreads, Files};
     use crate::{files::Operation, mailbox};
+
+    /// The CPUs that the kernel says a thread of this process may use.
+    fn cpus_of(thread: u64) -> String {
+        let status = fs::read_to_string(format!("/proc/self/task/{thread}/status"));
+        let status = status.expect("it is there");
+        let line = status.lines().find(|line| line.starts_with("Cpus_allowed:"));
+        line.expect("it is told").to_owned()
+    }
+
+    /// Threads of the process with such a name.
+    fn threads_named(name: &str) -> Vec<u64> {
+        let tasks = fs::read_dir("/proc/self/task").expect("it is there");
+        let tasks = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+        let is_named = |thread: &u64| {
+            let comm = fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
+            comm.is_ok_and(|comm| comm.trim_end() == name)
+        };
+        tasks.filter(is_named).collect()
+    }
+
+    #[test]
+    fn threads_of_a_pinned_loop_run_on_any_cpu() {
+        let all = sched_getaffinity(Some(getpid())).expect("it is known");
+        if all.count() == 1 {
+            return; // There is nowhere else to run.
+        }
+        let pinned = thread::spawn(move || {
+            let first = (0..CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).expect("a CPU");
+            let mut one = CpuSet::new();
+            one.set(first);
+            sched_setaffinity(None, &one).expect("it may be pinned");
+            let (_, mailbox) = mailbox::<()>(1).expect("an eventfd");
+            // So many that no other test has as many.
+            let threads = FileThreads::new(Files::new(16), mailbox.waker()).expect("threads");
+            let of_first = cpus_of(getpid().as_raw_nonzero().get().cast_unsigned().into());
+            for _ in 0..1000 {
+                let last = threads_named("files-15");
+                if last.iter().any(|thread| cpus_of(*thread) == of_first) {
+                    return true;
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+            drop(threads);
+            false
+        });
+        assert!(pinned.join().expect("it does not panic"), "they stay where the loop is pinned");
+    }
 
     #[test]
     fn the_loop_is_woken_when_something_has_ended() {
@@ -163,7 +238,7 @@ mod tests {
         let files = Files::new(4);
         let mut threads = FileThreads::new(files.clone(), waker.clone()).expect("threads");
         let zeros = File::open("/dev/zero").expect("it is there");
-        let file = files.open(zeros.into()).expect("there is room");
+        let file = files.open(Arc::new(zeros.into())).expect("there is room");
         let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };
         for round in 0..20 {
             for token in 0..4 {

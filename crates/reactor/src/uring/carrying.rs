@@ -145,7 +145,7 @@ impl<E: External> Uring<E> {
             carried.refused = Some(Error::setup(what, error));
         };
         if most >= Carrier::Ring {
-            match self.try_plain(&mut trial) {
+            match self.try_plain(&mut trial).and_then(|()| self.keep_guards(files)) {
                 Ok(()) => carried.carrier = Carrier::Ring,
                 Err(error) => failed(&mut carried, error),
             }
@@ -196,6 +196,17 @@ impl<E: External> Uring<E> {
         let read = Operation::Read { file, offset: 0, buffer, bytes: PROBE_BYTES };
         let buffer = self.try_one("reading a file", read, &fd, trial)?;
         as_written("reading a file", buffer, &written)
+    }
+
+    /// Puts what is to be open as long as anything is under way into the ring's table.
+    fn keep_guards(&self, files: &Files) -> Tried<()> {
+        for (place, guard) in files.guards().iter().enumerate() {
+            if !self.ring.keep_guard(place, guard.as_fd()) {
+                let what = "keeping a lock as long as the ring";
+                return Err((what, io::Error::other("there is no place for it")));
+            }
+        }
+        Ok(())
     }
 
     /// Has the kernel know the frames, and reads into one.

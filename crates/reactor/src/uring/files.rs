@@ -13,12 +13,17 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use io_uring::IoUring;
 use rustix::process::{Resource, getrlimit};
 
+use crate::files::GUARDS_MAX;
+
 /// Most places: as many descriptors as a process mostly may have. 8 KiB of the kernel's memory.
 /// Sockets in slots beyond go by their descriptors.
 const PLACES_MAX: u32 = 1024;
 
 /// Most places for files.
 pub(super) const FILE_PLACES_MAX: u32 = 64;
+
+/// Places of guards, behind those of files.
+const GUARD_PLACES: u32 = GUARDS_MAX as u32;
 
 /// An empty place.
 const NOBODY: i32 = -1;
@@ -29,6 +34,7 @@ pub(super) struct Files {
     /// Of sockets.
     places: u32,
     file_places: u32,
+    guard_places: u32,
 }
 
 impl Files {
@@ -41,17 +47,18 @@ impl Files {
     /// these the kernel gives none at all.
     fn for_descriptors(queues: &IoUring, descriptors: Option<u64>) -> Self {
         let most = descriptors.and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX);
-        let places = PLACES_MAX.min(most);
-        let file_places = FILE_PLACES_MAX.min(most - places);
-        match queues.submitter().register_files_sparse(places + file_places) {
-            Ok(()) => Self { places, file_places },
+        let guard_places = GUARD_PLACES.min(most);
+        let places = PLACES_MAX.min(most - guard_places);
+        let file_places = FILE_PLACES_MAX.min(most - guard_places - places);
+        match queues.submitter().register_files_sparse(places + file_places + guard_places) {
+            Ok(()) => Self { places, file_places, guard_places },
             Err(_) => Self::none(),
         }
     }
 
     /// None at all.
     pub(super) fn none() -> Self {
-        Self { places: 0, file_places: 0 }
+        Self { places: 0, file_places: 0, guard_places: 0 }
     }
 
     /// Puts a socket into the place of its slot. Returns whether it is there.
@@ -94,6 +101,20 @@ impl Files {
         }
     }
 
+    /// Puts a file into one of the places of guards, where it stays until all places are emptied.
+    /// Of a process that is killed that is when nothing is under way on the ring any more: the
+    /// kernel lets a ring's table go after its last operation. Returns whether it is there.
+    pub(super) fn keep_guard(&self, queues: &IoUring, place: usize, file: BorrowedFd<'_>) -> bool {
+        if base::mutant!("uring_guards_nothing") {
+            return true;
+        }
+        let place = u32::try_from(place).ok().filter(|place| *place < self.guard_places);
+        place.is_some_and(|place| {
+            let number = self.places + self.file_places + place;
+            matches!(queues.submitter().register_files_update(number, &[file.as_raw_fd()]), Ok(1))
+        })
+    }
+
     /// Empties all places.
     pub(super) fn clear(&self, queues: &IoUring) {
         if self.places > 0 && !base::mutant!("uring_ends_with_files") {
@@ -114,7 +135,7 @@ mod tests {
     use io_uring::IoUring;
     use rustix::process::{Resource, getrlimit};
 
-    use super::{Files, PLACES_MAX};
+    use super::{Files, GUARD_PLACES, PLACES_MAX};
     use crate::uring::{Features, inbox::Inbox, ring::Ring};
 
     /// A socket, and the end that its peer reads.
@@ -158,8 +179,8 @@ mod tests {
             (None, PLACES_MAX),
             (Some(u64::MAX), PLACES_MAX),
             (Some(1 << 32), PLACES_MAX),
-            (Some(u64::from(PLACES_MAX)), PLACES_MAX),
-            (Some(100), 100),
+            (Some(u64::from(PLACES_MAX)), PLACES_MAX - GUARD_PLACES),
+            (Some(100), 100 - GUARD_PLACES),
             (Some(0), 0),
         ] {
             // A run under a low limit gets no more than that.

@@ -188,6 +188,12 @@ impl<E: External> Ring<E> {
         self.files.let_go(&self.queues, slot)
     }
 
+    /// Keeps a file open as long as the kernel has anything to do for this ring. Returns whether it
+    /// does.
+    pub(super) fn keep_guard(&self, place: usize, file: BorrowedFd<'_>) -> bool {
+        self.files.keep_guard(&self.queues, place, file)
+    }
+
     /// Sends the first bytes of a chain, as many as the socket takes at once; `None` is the socket
     /// that the kernel knows by the token's slot. [`Ring::land`] gives the chain back after the
     /// completion.
@@ -218,9 +224,11 @@ impl<E: External> Ring<E> {
         &mut self.inbox
     }
 
-    /// Whether the kernel has work for the next [`Ring::enter`], without asking it.
+    /// Whether the kernel has work for the next [`Ring::enter`], or that has some for the kernel,
+    /// such as the rest of a read that came short; without asking it.
     pub(super) fn has_news(&mut self) -> bool {
-        self.queues.submission().taskrun() || !self.queues.completion().is_empty()
+        let has_waiting = !self.waiting.is_empty() || !self.queues.submission().is_empty();
+        has_waiting || self.queues.submission().taskrun() || !self.queues.completion().is_empty()
     }
 
     /// Hands all operations over and waits until there are `wanted` completions or `timeout` has
@@ -355,7 +363,11 @@ fn set_up_with(features: Features) -> io::Result<IoUring> {
 impl<E: External> Drop for Ring<E> {
     fn drop(&mut self) {
         let drained = self.drain();
-        self.files.clear(&self.queues);
+        // What is still under way may write to a file: the guards stay until the kernel, after the
+        // last of it, lets the table go by itself.
+        if drained || base::mutant!("uring_ends_without_guards") {
+            self.files.clear(&self.queues);
+        }
         if drained && self.errands.registered.is_some() {
             // Without it the memory stays locked until a little after the ring has ended.
             self.unregister();
@@ -374,12 +386,32 @@ impl<E: External> Drop for Ring<E> {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
+    use std::{
+        convert::Infallible,
+        io::{ErrorKind, Read},
+        os::{
+            fd::{AsFd, AsRawFd, BorrowedFd},
+            unix::net::UnixStream,
+        },
+        time::Duration,
+    };
 
-    use super::{Features, Inbox, Ring};
+    use super::{Features, Inbox, Kind, Ring, Token};
 
     /// Numbers that the kernel has for the rings of one thread.
     const NUMBERS: usize = 16;
+
+    #[test]
+    fn what_waits_to_be_handed_over_is_news() {
+        let inbox = Inbox::new(8, 2048).expect("memory");
+        let mut ring = Ring::<Infallible>::new(inbox, Features::All).expect("an io_uring");
+        assert!(!ring.has_news());
+        ring.nop(Token { kind: Kind::Wake, slot: 0 });
+        assert!(ring.has_news(), "who looks for news does not hand it over");
+        ring.enter(1, Duration::from_secs(10)).expect("it is handed over");
+        ring.take_completions(&mut Vec::new());
+        assert!(!ring.has_news());
+    }
 
     #[test]
     fn a_ring_that_ends_gives_its_number_back() {
@@ -388,5 +420,24 @@ mod tests {
             let ring = Ring::<Infallible>::new(inbox, Features::All).expect("an io_uring");
             assert!(ring.name.is_registered(), "ring {round}");
         }
+    }
+
+    #[test]
+    fn a_ring_that_ends_with_something_under_way_keeps_its_guards() {
+        let inbox = Inbox::new(8, 2048).expect("memory");
+        let mut ring = Ring::<Infallible>::new(inbox, Features::All).expect("an io_uring");
+        let (guard, mut peer) = UnixStream::pair().expect("two sockets");
+        peer.set_nonblocking(true).expect("an open socket");
+        assert!(ring.keep_guard(0, guard.as_fd()), "there is no place for it");
+        drop(guard);
+        // As long as the kernel has an operation for the ring it lives on; so it does by this.
+        // SAFETY: it is the ring's own descriptor, and the ring lives.
+        let queues = unsafe { BorrowedFd::borrow_raw(ring.queues.as_raw_fd()) };
+        let kernel = queues.try_clone_to_owned().expect("a descriptor");
+        ring.under_way += 1;
+        drop(ring);
+        let read = peer.read(&mut [0]).expect_err("the guard is gone");
+        assert_eq!(read.kind(), ErrorKind::WouldBlock);
+        drop(kernel);
     }
 }

@@ -6,7 +6,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     os::fd::OwnedFd,
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread::JoinHandle,
     time::Instant,
 };
@@ -164,7 +164,7 @@ impl Served {
             let frames = Frames::new(&[Shape { bytes: 64 << 10, count: FRAMES }]);
             let mut driver = Either::new(way, pool.clone(), inbox.waker(), &files, &frames);
             driver.listen(0, listener).expect("a listener");
-            let file = files.open(fd).expect("there is room");
+            let file = files.open(Arc::new(fd)).expect("there is room");
             let fetcher = Fetcher {
                 files,
                 frames,

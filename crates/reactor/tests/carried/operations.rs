@@ -30,7 +30,7 @@ impl Stage {
     }
 
     fn open(&self, scratch: &Scratch, direct: bool) -> FileId {
-        self.files.open(scratch.open(direct)).expect("there is room")
+        self.files.open(Arc::new(scratch.open(direct))).expect("there is room")
     }
 
     /// Waits for the next operation that ends.
@@ -143,21 +143,21 @@ fn what_the_system_refuses_is_told_with_its_reason() {
     for way in WAYS {
         let mut stage = Stage::new(way, 4);
         let readable = std::fs::File::open(&scratch.0).expect("it is there");
-        let file = stage.files.open(readable.into()).expect("there is room");
+        let file = stage.files.open(Arc::new(readable.into())).expect("there is room");
         let buffer = Arc::new(Buffer::new(4096));
         let write = Operation::Write { file, offset: 0, buffer, from: 0, bytes: 4096 };
         let refused = stage.perform(write).result.expect_err("it is only to be read");
         let Failure::System(error) = &refused else { panic!("{refused}") };
         assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::BADF.raw_os_error()));
         let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
-        let file = stage.files.open(full.into()).expect("there is room");
+        let file = stage.files.open(Arc::new(full.into())).expect("there is room");
         let buffer = Arc::new(Buffer::new(4096));
         let write = Operation::Write { file, offset: 0, buffer, from: 0, bytes: 4096 };
         let refused = stage.perform(write).result.expect_err("it has no room");
         let Failure::System(error) = &refused else { panic!("{refused}") };
         assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NOSPC.raw_os_error()));
         let (socket, _peer) = std::os::unix::net::UnixStream::pair().expect("sockets");
-        let file = stage.files.open(socket.into()).expect("there is room");
+        let file = stage.files.open(Arc::new(socket.into())).expect("there is room");
         let flushed = stage.perform(Operation::Flush { file }).result;
         assert!(flushed.is_err(), "{way:?}: a socket cannot be flushed");
         // The others are not disturbed.

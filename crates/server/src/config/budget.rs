@@ -1,6 +1,7 @@
 //! How `memory` is divided.
 
 use base::size::ByteSize;
+use cache::CacheConfig;
 
 use super::{Config, MemoryUse};
 use crate::Error;
@@ -29,6 +30,35 @@ const BYTES_PER_CONNECTION: u64 =
 /// Least bytes for records where memory is for everything.
 const RECORD_BYTES_MIN: u64 = 16 << 20;
 
+/// Least bytes for copies of records where a log has the truth.
+const COPY_BYTES_MIN: u64 = 8 << 20;
+
+/// Bytes that a log takes of memory from the start: its chunks and three more of moves are 23 MiB,
+/// what moves are read into 2 MiB, its index 7 MB.
+const LOG_BYTES: u64 = 32 << 20;
+
+/// The part of the memory that parts of large values may take which arrive, and those which leave:
+/// a 16th each.
+const LARGE_DIVISOR: u64 = 16;
+
+/// The most that they may: 250 parts of either kind keep any disk and network busy.
+const LARGE_BYTES_MAX: u64 = 64 << 20;
+
+/// The least that they may where memory is for everything: three parts of either kind. Only where
+/// less would be left for copies than has to be they get so little.
+const LARGE_BYTES_MIN: u64 = 1 << 20;
+
+/// The least that they may beside the memory for records: 15 parts of either kind, so that one
+/// client that is slow does not have all others wait.
+const LARGE_BYTES_BESIDE_MIN: u64 = 4 << 20;
+
+/// The part of the memory that is for records which a table that spills has evicted, and which wait
+/// for the disk: a 64th, with at least four of the longest that are written.
+const VICTIM_DIVISOR: u64 = 64;
+const VICTIM_BYTES_MIN: u64 = 1 << 20;
+/// The most of it: a tenth of a second of a fast disk.
+const VICTIM_BYTES_MAX: u64 = 64 << 20;
+
 /// Least bytes for records where memory is for them alone: memcached starts with as little.
 const RECORD_BYTES_LEAST: u64 = 2 << 20;
 
@@ -44,11 +74,21 @@ pub struct Budget {
     pub buffer_bytes: u64,
     /// For connections: their state and the buffers that are their own.
     pub connection_bytes: u64,
+    /// For the log of a table that has one: its chunks, and the index of a small one. What the
+    /// index of a larger one takes comes from the records, while serving. Of a table that spills
+    /// also for records that wait for the disk.
+    pub log_bytes: u64,
+    /// For parts of large values of a durable table which arrive, and as much for those which
+    /// leave.
+    pub large_bytes: u64,
     /// For records, their index and what belongs to it.
     pub record_bytes: u64,
 }
 
 impl Budget {
+    /// Chunks of a table's log, of 1 MiB.
+    pub(crate) const LOG_CHUNKS: u16 = 20;
+
     /// Least bytes for records of `threads` data threads.
     #[must_use]
     pub fn record_bytes_min(memory_use: MemoryUse, threads: usize) -> u64 {
@@ -57,6 +97,24 @@ impl Budget {
             MemoryUse::Records => {
                 RECORD_BYTES_LEAST * (threads as u64).div_ceil(THREADS_LEAST).max(1)
             }
+        }
+    }
+
+    /// The same of a configuration.
+    #[must_use]
+    pub(crate) fn record_bytes_least(config: &Config, threads: usize) -> u64 {
+        match config.memory_use {
+            MemoryUse::Everything if config.data_dir.is_some() => COPY_BYTES_MIN,
+            memory_use => Self::record_bytes_min(memory_use, threads),
+        }
+    }
+
+    /// Bytes of records that wait for the disk where a table spills.
+    #[must_use]
+    pub(crate) fn victim_bytes(config: &Config) -> u64 {
+        match config.spills() {
+            true => (config.memory.0 / VICTIM_DIVISOR).clamp(VICTIM_BYTES_MIN, VICTIM_BYTES_MAX),
+            false => 0,
         }
     }
 
@@ -74,23 +132,51 @@ impl Budget {
             )
             .min(memory_bytes / BUFFER_DIVISOR_LEAST);
         let connection_bytes = config.max_connections as u64 * BYTES_PER_CONNECTION;
-        let record_bytes = match config.memory_use {
-            MemoryUse::Everything => memory_bytes.saturating_sub(buffer_bytes + connection_bytes),
-            MemoryUse::Records => memory_bytes,
+        let least = Self::record_bytes_least(config, threads);
+        let has_parts = config.data_dir.is_some() && !config.spills();
+        let log_bytes = match &config.data_dir {
+            Some(_) if config.spills() => {
+                let bytes = usize::try_from(Self::victim_bytes(config)).unwrap_or(usize::MAX);
+                LOG_BYTES + CacheConfig::bytes_of_victims(bytes) as u64
+            }
+            Some(_) => LOG_BYTES,
+            None => 0,
         };
-        let least = Self::record_bytes_min(config.memory_use, threads);
+        let left = memory_bytes.saturating_sub(buffer_bytes + connection_bytes + log_bytes);
+        let large_bytes = (memory_bytes / LARGE_DIVISOR).min(LARGE_BYTES_MAX);
+        let (large_bytes, record_bytes) = match config.memory_use {
+            MemoryUse::Everything if has_parts => {
+                let spare = left.saturating_sub(least);
+                let large_bytes = large_bytes.min(spare / 2).max(LARGE_BYTES_MIN);
+                (large_bytes, left.saturating_sub(2 * large_bytes))
+            }
+            MemoryUse::Everything => (0, left),
+            MemoryUse::Records if has_parts => {
+                (large_bytes.max(LARGE_BYTES_BESIDE_MIN), memory_bytes)
+            }
+            MemoryUse::Records => (0, memory_bytes),
+        };
         if record_bytes < least {
             return Err(Error::Memory {
                 memory: config.memory,
                 buffers: ByteSize(buffer_bytes),
                 threads,
                 connections: config.max_connections,
+                log: match log_bytes {
+                    0 => String::new(),
+                    bytes if !has_parts => format!(", {} for the log", ByteSize(bytes)),
+                    bytes => format!(
+                        ", {} for the log, {} for large values on their way",
+                        ByteSize(bytes),
+                        ByteSize(2 * large_bytes)
+                    ),
+                },
                 states: ByteSize(connection_bytes),
                 left: ByteSize(record_bytes),
                 least: ByteSize(least),
             });
         }
-        Ok(Self { buffer_bytes, connection_bytes, record_bytes })
+        Ok(Self { buffer_bytes, connection_bytes, log_bytes, large_bytes, record_bytes })
     }
 
     /// What of the `memory` setting is not for records.

@@ -1,9 +1,11 @@
 //! What values must be, alone and together.
 
+use std::ops::RangeInclusive;
+
 use base::size::ByteSize;
 use cache::VALUE_SIZE_MAX_LIMIT_BYTES;
 
-use super::{Budget, Config, Duration, Effective, NET_THREADS_MAX, Origin, Threads};
+use super::{Budget, Config, Duration, Effective, NET_THREADS_MAX, Origin, TableKind, Threads};
 use crate::Error;
 
 /// Most connections of a server.
@@ -17,6 +19,13 @@ pub(crate) const VALUE_SHARE_DIVISOR: u64 = 4;
 
 /// Longest timeout in milliseconds: a hundred years, which can be added to any time of day.
 const TIMEOUT_MAX_MS: u64 = 36_500 * 86_400_000;
+
+/// Bytes that a table may spill: sixteen segments of 1 MiB, and what the log's index tells apart.
+const SPILL_SIZES: RangeInclusive<ByteSize> = ByteSize(16 << 20)..=ByteSize(4 << 40);
+
+/// Longest value of a table that spills: it is put together in memory that each thread has 32 MiB
+/// of.
+const SPILL_VALUE_SIZE_MAX: ByteSize = ByteSize(16 << 20);
 
 /// Most listeners: each is looked at by name.
 const LISTENERS_MAX: usize = 64;
@@ -63,8 +72,59 @@ impl Effective {
             let message = format!("must be 0, or at least `memory`, which is {}", config.memory);
             return Err(self.wrong("memory_max", message));
         }
+        self.check_table()?;
         let budget = Budget::new(config, config.threads())?;
         self.check_value_size_max(&budget)
+    }
+
+    fn check_table(&self) -> Result<(), Error> {
+        let config = self.config();
+        match (config.table_kind, &config.data_dir) {
+            (TableKind::Durable, None) => {
+                return Err(self.wrong("table_kind", "a durable table has a `data_dir`"));
+            }
+            (TableKind::Volatile, Some(_)) => {
+                let message = "a volatile table has no use for `data_dir`";
+                return Err(self.wrong("table_kind", message));
+            }
+            (TableKind::Spill, None) => {
+                return Err(self.wrong("table_kind", "a table that spills has a `data_dir`"));
+            }
+            (TableKind::Auto | TableKind::Volatile, None) => return Ok(()),
+            (TableKind::Spill, Some(_)) => self.check_spill()?,
+            (TableKind::Auto | TableKind::Durable, Some(_)) => {}
+        }
+        let table = if config.spills() { "a table that spills" } else { "a durable table" };
+        let wrongs = [
+            ("listen_udp", !config.listen_udp.is_empty(), "datagrams"),
+            ("restart_file", config.restart_file.is_some(), "a file that keeps records"),
+            ("evictions", !config.evictions, "memory that keeps all"),
+            ("cas_tokens", !config.cas_tokens, "records without tokens"),
+        ];
+        match wrongs.into_iter().find(|(_, is_wrong, _)| *is_wrong) {
+            Some((name, _, what)) => {
+                Err(self.wrong(name, format!("{table}, as of `data_dir`, has not {what}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_spill(&self) -> Result<(), Error> {
+        let config = self.config();
+        if !SPILL_SIZES.contains(&config.spill_size) {
+            let (least, most) = (SPILL_SIZES.start(), SPILL_SIZES.end());
+            return Err(self.wrong("spill_size", format!("must be from {least} to {most}")));
+        }
+        if config.value_size_max > SPILL_VALUE_SIZE_MAX {
+            let message =
+                format!("a table that spills has values of {SPILL_VALUE_SIZE_MAX} at most");
+            return Err(self.wrong("value_size_max", message));
+        }
+        if !config.spill_recover && *self.origin("write_mode") != Origin::Default {
+            let message = "a table that spills and does not recover answers without the disk";
+            return Err(self.wrong("write_mode", message));
+        }
+        Ok(())
     }
 
     fn check_value_size_max(&self, budget: &Budget) -> Result<(), Error> {
@@ -75,7 +135,8 @@ impl Effective {
             return Err(self.wrong("value_size_max", format!("must be from {least} to {limit}")));
         }
         let most = ByteSize(budget.record_bytes / VALUE_SHARE_DIVISOR);
-        if size > most {
+        // Longer values than a record of a log may have are never in memory.
+        if size > most && (self.config().data_dir.is_none() || self.config().spills()) {
             let message = format!(
                 "{size} is more than a quarter of the {} for records: at most {most}, or more \
                  `memory`",
@@ -88,6 +149,12 @@ impl Effective {
 }
 
 impl Config {
+    /// Whether it asks for a table that spills.
+    #[must_use]
+    pub fn spills(&self) -> bool {
+        self.table_kind == TableKind::Spill
+    }
+
     /// Data threads to start.
     #[must_use]
     pub fn threads(&self) -> usize {

@@ -26,8 +26,8 @@ pub use budget::Budget;
 pub(crate) use check::VALUE_SHARE_DIVISOR;
 pub use layers::{Effective, Layer, Origin};
 pub use value::{
-    Cpus, Delimiter, Duration, IoMode, ListenAddress, LogLevel, MemoryUse, Mode, Protocol,
-    Spinning, Threads, Value,
+    Admission, Cpus, Delimiter, Duration, IoMode, ListenAddress, LogLevel, MemoryUse, Mode,
+    Protocol, Spinning, TableKind, Threads, Value, WriteMode,
 };
 
 /// Port that memcached clients expect.
@@ -141,7 +141,8 @@ settings! {
     /// File with a line `user:password` for each user; empty for none. Clients must log in then:
     /// by SASL PLAIN, or in the text protocol by a `set` of any key to `user password`.
     users: Option<PathBuf> = None, "PATH";
-    /// Memory for everything: records, their index, buffers and connections.
+    /// Memory for everything: records, their index, buffers, connections, and the chunks and index
+    /// of a log.
     memory: ByteSize = ByteSize(64 << 20), "SIZE";
     /// What `memory` is for: `everything`; or `records`, as in memcached, with buffers and
     /// connections beside it.
@@ -154,11 +155,12 @@ settings! {
     policy: PolicyKind = PolicyKind::Htr, "NAME";
     /// Whether records are evicted when memory is full; if not, storing fails.
     evictions: bool = true, "BOOL";
-    /// Longest value, at most 1GiB and a quarter of the memory for records.
+    /// Longest value, at most 1GiB and, without `data_dir`, a quarter of the memory for records.
     value_size_max: ByteSize = ByteSize(1 << 20), "SIZE";
     /// Threads that serve connections; `auto` is one for each CPU.
     net_threads: Threads = Threads::Auto, "N";
-    /// CPUs to pin the threads to, in turn, such as `0-3,8`; empty for no pinning.
+    /// CPUs to pin the threads to, in turn, such as `0-3,8`; empty for no pinning. Where a
+    /// thread has others wait for files in its place, these run on any CPU of the process.
     cpus: Cpus = Cpus::default(), "LIST";
     /// How sockets are read and written: `uring`, `epoll`, or `auto` for what works and is faster.
     io: IoMode = IoMode::Auto, "DRIVER";
@@ -182,6 +184,27 @@ settings! {
     /// File that keeps records over a restart, best in memory (tmpfs); empty for none. It is
     /// written when the server ends in order, and read and removed when it starts.
     restart_file: Option<PathBuf> = None, "PATH";
+    /// Directory of a table that outlasts the server: what is acknowledged is in its log, and
+    /// memory has what is hot of it; or of a table that spills. Empty for none. It is made if it is
+    /// not there.
+    data_dir: Option<PathBuf> = None, "DIR";
+    /// What becomes of records: with `volatile` they are in memory only, with `durable` in
+    /// `data_dir`, with `spill` there when memory has no room for them; `auto` is `durable` where
+    /// there is a `data_dir`.
+    table_kind: TableKind = TableKind::Auto, "KIND";
+    /// Most that a table of the kind `spill` takes of the disk, 16MiB to 4TiB. Then what is oldest
+    /// there goes.
+    spill_size: ByteSize = ByteSize(1 << 30), "SIZE";
+    /// Which records such a table writes: `all` that memory has no room for, or those of them that
+    /// were `seen`, which is read, since they were stored.
+    spill_admission: Admission = Admission::All, "WHICH";
+    /// Whether such a table begins with what it has written before, and not empty. Then a set or a
+    /// delete of a key that is on the disk waits for the disk, as `write_mode` says.
+    spill_recover: bool = false, "BOOL";
+    /// When a write to a durable table is answered: with `safe` when it is on the disk, with
+    /// `async` at once; then a crash takes up to a second and 16 MiB of what was acknowledged.
+    /// SIGHUP reads it from the file again.
+    write_mode: WriteMode = WriteMode::Safe, "MODE";
     /// How long a stop waits for clients to take their last replies.
     drain_timeout: Duration = Duration(10_000), "TIME";
     /// Whether records have the tokens that `gets` tells and `cas` compares; without, each has 0,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{
     Budget, Config, Cpus, Duration, Effective, Layer, ListenAddress, LogLevel, Mode, Origin,
-    SETTINGS, Threads, Value,
+    SETTINGS, TableKind, Threads, Value,
 };
 use crate::Error;
 
@@ -105,6 +105,12 @@ fn what_is_printed_has_the_same_effect() {
         ("cas-tokens", "false"),
         ("prefix-delimiter", "/"),
         ("restart-file", "/tmp/kept"),
+        ("data-dir", "/tmp/\"table\""),
+        ("table-kind", "durable"),
+        ("spill-size", "64MiB"),
+        ("spill-admission", "seen"),
+        ("spill-recover", "true"),
+        ("write-mode", "async"),
         ("drain-timeout", "1500ms"),
         ("shutdown-command", "true"),
         ("dump-commands", "false"),
@@ -112,10 +118,13 @@ fn what_is_printed_has_the_same_effect() {
         ("log", "debug"),
     ];
     assert_eq!(all.len(), SETTINGS.len(), "every setting is in the test");
-    // Users cannot log in by UDP.
-    let without = |name| all.into_iter().filter(|(of, _)| *of != name).collect::<Vec<_>>();
-    let (udp, users) = (without("users"), without("listen-udp"));
-    for given in [&udp[..], &users, &[]] {
+    // Users cannot log in by UDP, and a durable table has not everything.
+    let without =
+        |names: &[&str]| all.into_iter().filter(|(of, _)| !names.contains(of)).collect::<Vec<_>>();
+    let udp = without(&["users", "data-dir", "table-kind"]);
+    let users = without(&["listen-udp", "data-dir", "table-kind"]);
+    let durable = without(&["listen-udp", "restart-file", "evictions", "cas-tokens"]);
+    for given in [&udp[..], &users, &durable, &[]] {
         let first = effective([flags(given)]);
         let second = effective([file(&first.to_string())]);
         assert_eq!(first.config(), second.config());
@@ -125,7 +134,11 @@ fn what_is_printed_has_the_same_effect() {
     }
     let default = effective([]);
     for (name, _) in all {
-        let given = if name == "listen-udp" { &udp } else { &users };
+        let given = match name {
+            "listen-udp" => &udp,
+            "data-dir" | "table-kind" => &durable,
+            _ => &users,
+        };
         let changed = effective([flags(given)]);
         let name = name.replace('-', "_");
         let value = |effective: &Effective| {
@@ -258,9 +271,46 @@ fn memory_is_divided_and_the_arithmetic_is_shown() {
     let mib = |mib: u64| mib << 20;
     // 1024 connections of 14 KiB, and 1 MiB a thread.
     let budget = Budget::new(&config(mib(64), 1024), 2).expect("enough");
-    let expected =
-        Budget { buffer_bytes: mib(2), connection_bytes: mib(14), record_bytes: mib(48) };
+    let expected = Budget {
+        buffer_bytes: mib(2),
+        connection_bytes: mib(14),
+        log_bytes: 0,
+        large_bytes: 0,
+        record_bytes: mib(48),
+    };
     assert_eq!(budget, expected);
+    // A log has a part as well, and the defaults start on any machine.
+    let durable = Config { data_dir: Some("log".into()), ..config(mib(64), 1024) };
+    let budget = Budget::new(&durable, 2).expect("enough");
+    let parts = (budget.log_bytes, budget.large_bytes, budget.record_bytes);
+    assert_eq!(parts, (mib(32), mib(4), mib(8)));
+    let crowded = Budget::new(&durable, super::NET_THREADS_MAX).expect("enough");
+    assert_eq!((crowded.large_bytes, crowded.record_bytes), (mib(1), mib(8)));
+    // All of it is within the memory, and of much memory a part is enough.
+    for (memory, large) in [(512, 32), (1024, 64), (65_536, 64)] {
+        let config = Config { memory: ByteSize(mib(memory)), ..durable.clone() };
+        let budget = Budget::new(&config, 2).expect("enough");
+        let Budget { buffer_bytes, connection_bytes, log_bytes, large_bytes, record_bytes } =
+            budget;
+        assert_eq!(large_bytes, mib(large), "{memory}");
+        let sum = buffer_bytes + connection_bytes + log_bytes + 2 * large_bytes + record_bytes;
+        assert_eq!(sum, mib(memory), "parts of large values are beside it");
+    }
+    // A table that spills has no parts of values, but what waits to be spilled.
+    let spill = Config { table_kind: TableKind::Spill, ..durable.clone() };
+    let spilled = Budget::new(&spill, 2).expect("enough");
+    assert_eq!((spilled.large_bytes, spilled.log_bytes + spilled.record_bytes), (0, mib(48)));
+    assert!((mib(33)..mib(35)).contains(&spilled.log_bytes), "{spilled:?}");
+    for (memory, victims) in [(mib(16), mib(1)), (mib(1024), mib(16)), (mib(65_536), mib(64))] {
+        let config = Config { memory: ByteSize(memory), ..spill.clone() };
+        assert_eq!(Budget::victim_bytes(&config), victims);
+        assert_eq!(Budget::victim_bytes(&Config { table_kind: TableKind::Durable, ..config }), 0);
+    }
+    let little = Config { memory: ByteSize(mib(40)), ..durable };
+    let message = Budget::new(&little, 2).expect_err("too little").to_string();
+    let words =
+        "14MiB for 1024 connections, 32MiB for the log, 2MiB for large values on their way, ";
+    assert!(message.contains(words), "{message}");
     assert_eq!(budget.buffer_bytes_per_thread(2), 1 << 20);
     // A 32nd of the memory for buffers, from 1 to 64 MiB a thread.
     for (memory, threads, buffers) in

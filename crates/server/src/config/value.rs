@@ -5,6 +5,7 @@ mod driver;
 mod listen_address;
 mod memory_use;
 mod protocol;
+mod table;
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -18,6 +19,7 @@ pub use driver::{IoMode, Spinning};
 pub use listen_address::ListenAddress;
 pub use memory_use::MemoryUse;
 pub use protocol::Protocol;
+pub use table::{Admission, TableKind, WriteMode};
 
 /// Highest CPU number: the size of the system's CPU sets.
 const CPU_MAX: usize = 1023;
@@ -76,8 +78,8 @@ macro_rules! plain_values {
 }
 
 text_values!(
-    ByteSize, Delimiter, Duration, Mode, Threads, Cpus, IoMode, Spinning, LogLevel, MemoryUse,
-    PolicyKind, Protocol
+    Admission, ByteSize, Delimiter, Duration, Mode, Threads, Cpus, IoMode, Spinning, LogLevel,
+    MemoryUse, PolicyKind, Protocol, TableKind, WriteMode
 );
 plain_values!(
     u16: "a port", usize: "a whole number", u32: "a whole number", bool: "`true` or `false`"

@@ -8,16 +8,16 @@ use reactor::OUTPUT_UNIT_BYTES_MAX;
 use wire::memcached::{DumpFormat, Expiry, Request, ShutdownMode, Stats, Subject, lines};
 
 use super::{
-    context::Context,
+    context::{Context, Control},
     dump::{Dump, has_class},
     record::Replies,
     reports::{self, CLASS, List},
     watch::Watch,
 };
-use crate::stats::Settings;
+use crate::stats::ServerStats;
 
 /// Highest level that `verbosity` sets.
-const VERBOSITY_MAX: u32 = 2;
+pub(super) const VERBOSITY_MAX: u32 = 2;
 
 /// Slab classes that memcached has unless it is told otherwise; 0 is for pages without a class.
 const SLAB_CLASSES: RangeInclusive<i32> = 0..=39;
@@ -74,21 +74,24 @@ pub(super) fn admin(context: &mut Context, request: &Request<'_>, replies: &mut 
             Ok(dump) => return Then::Dump(Box::new(dump)),
             Err(reply) => (reply, noreply),
         },
-        Request::Crawl { classes, noreply } => (crawl(context, classes), noreply),
-        Request::MemoryLimit { mebibytes, noreply } => {
-            (memory_limit(context, u64::from(mebibytes) << 20), noreply)
-        }
+        Request::Crawl { classes, noreply } => (crawl(&context.server, classes), noreply),
+        Request::MemoryLimit { mebibytes, noreply } => (
+            memory_limit(&context.server, context.worker.cache(), u64::from(mebibytes) << 20),
+            noreply,
+        ),
         Request::Tune { subject: Subject::SlabsReassign { from, to }, noreply } => {
-            (reassign(&context.worker.cache().stats(), from, to), noreply)
+            (reassign(context.worker.cache(), from, to), noreply)
         }
         Request::Tune { subject: Subject::CrawlerSwitch { on }, noreply } => {
-            (switch_crawler(context, on), noreply)
+            (switch_crawler(&context.server, on), noreply)
         }
         Request::Tune { noreply, .. } => (lines::OK, noreply),
-        Request::Shutdown { mode, noreply } => match shutdown(context, mode) {
-            None => return Then::Finish,
-            Some(reply) => (reply, noreply),
-        },
+        Request::Shutdown { mode, noreply } => {
+            match shutdown(&context.server, &*context.control, mode) {
+                None => return Then::Finish,
+                Some(reply) => (reply, noreply),
+            }
+        }
         Request::Stats(stats) => return report(context, stats, replies),
         Request::Quit => return Then::Finish,
         _ => (lines::ERROR, false),
@@ -112,22 +115,27 @@ pub(super) fn flush_all(context: &mut Context, at: Expiry) -> bool {
     true
 }
 
-/// Changes the memory of the whole server. What buffers and connections have of it stays theirs.
-fn memory_limit(context: &Context, memory_bytes: u64) -> &'static [u8] {
-    let Settings { other_bytes, .. } = context.server.settings();
-    let record_bytes = memory_bytes.saturating_sub(*other_bytes);
-    let least_bytes = context.server.settings().record_bytes_min;
+/// Changes the memory of the whole server. What buffers, connections and the index of a log have of
+/// it stays theirs.
+pub(super) fn memory_limit(
+    server: &ServerStats,
+    cache: &Cache,
+    memory_bytes: u64,
+) -> &'static [u8] {
+    let mut given = server.records();
+    let record_bytes = given.left_of(memory_bytes, server.settings());
+    let least_bytes = server.settings().record_bytes_min;
     let (memory, records) = (ByteSize(memory_bytes), ByteSize(record_bytes));
     if record_bytes < least_bytes {
         let least = ByteSize(least_bytes);
         tracing::info!(%memory, %records, %least, "too little memory: it stays as it is");
         return lines::MEMORY_LIMIT_FAILED;
     }
-    if let Err(error) = context.worker.cache().set_memory(record_bytes) {
+    if let Err(error) = given.give(cache, record_bytes) {
         tracing::info!(%memory, %error, "impossible memory: it stays as it is");
         return lines::MEMORY_LIMIT_FAILED;
     }
-    context.server.set_memory_bytes(memory_bytes);
+    server.set_memory_bytes(memory_bytes);
     tracing::info!(%memory, %records, "memory changed");
     lines::OK
 }
@@ -157,8 +165,8 @@ fn dump(
 
 /// What becomes of a page that is to go from one class to another. There is one class that has any,
 /// whose memory is for values of all sizes: nothing has to be moved for them.
-fn reassign(stats: &cache::Stats, from: i32, to: i32) -> &'static [u8] {
-    let pages = reports::class_pages(stats);
+pub(super) fn reassign(cache: &Cache, from: i32, to: i32) -> &'static [u8] {
+    let pages = reports::class_pages(&cache.stats());
     let own = i32::try_from(CLASS).expect("invariant: it is 1");
     let from = if from == -1 && pages >= SPARE_PAGES && to != own { own } else { from };
     if !SLAB_CLASSES.contains(&from) || !SLAB_CLASSES.contains(&to) {
@@ -171,8 +179,8 @@ fn reassign(stats: &cache::Stats, from: i32, to: i32) -> &'static [u8] {
 }
 
 /// Nothing needs to crawl for expired records here; only wrong classes are told.
-fn crawl(context: &Context, classes: &[u8]) -> &'static [u8] {
-    if !context.server.crawler_enabled() {
+pub(super) fn crawl(server: &ServerStats, classes: &[u8]) -> &'static [u8] {
+    if !server.crawler_enabled() {
         return lines::CRAWLER_DISABLED;
     }
     match classes {
@@ -186,8 +194,8 @@ fn crawl(context: &Context, classes: &[u8]) -> &'static [u8] {
 }
 
 /// Says whether `lru_crawler` may be used. What has expired goes all the same.
-fn switch_crawler(context: &Context, on: bool) -> &'static [u8] {
-    match (context.server.enable_crawler(on), on) {
+pub(super) fn switch_crawler(server: &ServerStats, on: bool) -> &'static [u8] {
+    match (server.enable_crawler(on), on) {
         (true, _) => lines::OK,
         (false, true) => lines::CRAWLER_NOT_ENABLED,
         (false, false) => lines::CRAWLER_NOT_DISABLED,
@@ -195,12 +203,16 @@ fn switch_crawler(context: &Context, on: bool) -> &'static [u8] {
 }
 
 /// Shuts the server down, or returns why not.
-fn shutdown(context: &Context, mode: Option<ShutdownMode>) -> Option<&'static [u8]> {
-    if !context.server.settings().shutdown_enabled {
+pub(super) fn shutdown(
+    server: &ServerStats,
+    control: &dyn Control,
+    mode: Option<ShutdownMode>,
+) -> Option<&'static [u8]> {
+    if !server.settings().shutdown_enabled {
         return Some(lines::SHUTDOWN_NOT_ENABLED);
     }
     let Some(mode) = mode else { return Some(lines::INVALID_SHUTDOWN_MODE) };
-    context.control.shutdown(mode == ShutdownMode::Graceful);
+    control.shutdown(mode == ShutdownMode::Graceful);
     None
 }
 

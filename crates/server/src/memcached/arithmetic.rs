@@ -1,7 +1,7 @@
 //! Counting: `incr`, `decr` and `ma` on the number that a value is.
 
 use cache::{
-    Change, Decision, Digits, INLINE_VALUE_MAX_BYTES, Key, Put, Token, Value, View, Worker,
+    Change, Decision, Digits, INLINE_VALUE_MAX_BYTES, Key, Meta, Put, Token, Value, Worker,
 };
 use wire::memcached::Direction;
 
@@ -9,6 +9,7 @@ use super::{
     context::Context,
     number::{PREFIX_BYTES, leading_number, step},
 };
+use crate::stats::Counters;
 
 /// How often a number in a wide value (see [`count`]) is tried before the client is told that
 /// there is no memory. Each further try means that another client was faster in between.
@@ -19,6 +20,13 @@ const WIDE_ATTEMPTS_MAX: usize = 64;
 pub(super) struct Order<'k> {
     /// Which number.
     pub(super) key: Key<'k>,
+    /// How.
+    pub(super) terms: Terms,
+}
+
+/// What a command that counts asks for, but for the key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
     /// Up or down.
     pub(super) direction: Direction,
     /// By how much.
@@ -44,7 +52,7 @@ pub(super) struct Create {
 
 /// What became of a command that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// The number has changed.
     Changed {
         /// The number now.
@@ -71,7 +79,7 @@ pub(super) enum Outcome {
 
 /// A number with the blanks that keep a value at its length, prepared outside of the lock because
 /// it is longer than [`Digits`].
-struct Wide {
+pub(super) struct Wide {
     number: u64,
     text: Vec<u8>,
 }
@@ -83,8 +91,13 @@ struct Wide {
 /// stores what was prepared if they are still the same.
 pub(super) fn count(context: &mut Context, order: &Order<'_>) -> Outcome {
     let outcome = apply(&mut context.worker, order);
-    let counters = &context.counters;
-    match (outcome, order.direction) {
+    note(&context.counters, order.terms.direction, outcome);
+    outcome
+}
+
+/// Counts what a command came to.
+pub(super) fn note(counters: &Counters, direction: Direction, outcome: Outcome) {
+    match (outcome, direction) {
         (Outcome::Changed { .. }, Direction::Up) => counters.incr_hits.add(1),
         (Outcome::Changed { .. }, Direction::Down) => counters.decr_hits.add(1),
         (Outcome::Missing, Direction::Up) => counters.incr_misses.add(1),
@@ -92,7 +105,6 @@ pub(super) fn count(context: &mut Context, order: &Order<'_>) -> Outcome {
         (Outcome::Created { .. }, _) => counters.total_items.add(1),
         (Outcome::Exists | Outcome::NotNumeric | Outcome::NoMemory, _) => {}
     }
-    outcome
 }
 
 fn apply(worker: &mut Worker, order: &Order<'_>) -> Outcome {
@@ -100,7 +112,8 @@ fn apply(worker: &mut Worker, order: &Order<'_>) -> Outcome {
     for _ in 0..WIDE_ATTEMPTS_MAX {
         let mut verdict = Verdict::Over(Outcome::Missing);
         let result = worker.update(order.key, |view| {
-            let (decision, found) = order.decide(view, wide.as_ref());
+            let found = view.map(|view| (view.meta(), |room: &mut [u8]| view.copy_prefix(room)));
+            let (decision, found) = order.terms.decide(found, wide.as_ref());
             verdict = found;
             decision
         });
@@ -114,7 +127,7 @@ fn apply(worker: &mut Worker, order: &Order<'_>) -> Outcome {
 }
 
 /// What a try came to.
-enum Verdict {
+pub(super) enum Verdict {
     /// The command is over.
     Over(Outcome),
     /// This number has to be prepared at this length first.
@@ -135,7 +148,8 @@ impl Wide {
 }
 
 impl Outcome {
-    fn with_token(self, token: u64) -> Self {
+    /// The same with the token that the record has got.
+    pub(super) fn with_token(self, token: u64) -> Self {
         match self {
             Self::Changed { number, expiry_before_ms, .. } => {
                 Self::Changed { number, token, expiry_before_ms }
@@ -146,18 +160,20 @@ impl Outcome {
     }
 }
 
-impl Order<'_> {
-    fn decide<'w>(
+impl Terms {
+    /// What becomes of a record with these fields, the start of whose value can be copied, or of
+    /// none.
+    #[inline]
+    pub(super) fn decide<'w>(
         &self,
-        view: Option<&View<'_>>,
+        found: Option<(Meta, impl FnOnce(&mut [u8]) -> usize)>,
         wide: Option<&'w Wide>,
     ) -> (Decision<'w>, Verdict) {
         let over = |change, outcome| (Decision::from(change), Verdict::Over(outcome));
-        let Some(view) = view else {
+        let Some((meta, copy_prefix)) = found else {
             let (change, outcome) = self.decide_missing();
             return over(change, outcome);
         };
-        let meta = view.meta();
         let len = meta.value_len as usize;
         if len == 0 {
             return over(Change::Keep, Outcome::NotNumeric);
@@ -169,7 +185,7 @@ impl Order<'_> {
             return over(Change::Keep, Outcome::NotNumeric);
         }
         let mut prefix = [0; PREFIX_BYTES];
-        let copied = view.copy_prefix(&mut prefix);
+        let copied = copy_prefix(&mut prefix);
         let Some(number) = leading_number(&prefix[..copied], len) else {
             return over(Change::Keep, Outcome::NotNumeric);
         };
@@ -181,8 +197,15 @@ impl Order<'_> {
             }
             _ => return (Change::Keep.into(), Verdict::Prepare { number, len }),
         };
-        // A number that outgrows its room is a new record in memcached, without marks.
-        let in_place = Digits::new(number, 0).bytes().len() <= len;
+        let (put, in_place) = self.put(&meta, number, value);
+        let decision = Decision { change: Change::Put(put), hit: meta.fetched && in_place };
+        (decision, Verdict::Over(changed(&meta, number)))
+    }
+
+    /// The record with `number` in place of the one it has, and whether it fits where that was: one
+    /// that outgrows its room is a new record in memcached, without marks.
+    pub(super) fn put<'w>(&self, meta: &Meta, number: u64, value: Value<'w>) -> (Put<'w>, bool) {
+        let in_place = Digits::new(number, 0).bytes().len() <= meta.value_len as usize;
         let put = Put {
             value,
             client_flags: meta.client_flags,
@@ -191,9 +214,7 @@ impl Order<'_> {
             stale: meta.stale && in_place,
             win_sent: meta.win_sent && in_place,
         };
-        let expiry_before_ms = meta.expiry_ms;
-        let decision = Decision { change: Change::Put(put), hit: meta.fetched && in_place };
-        (decision, Verdict::Over(Outcome::Changed { number, token: 0, expiry_before_ms }))
+        (put, in_place)
     }
 
     fn decide_missing(&self) -> (Change<'static>, Outcome) {
@@ -204,4 +225,9 @@ impl Order<'_> {
             Put { expiry_ms, token: self.token, ..Put::new(Value::Digits(Digits::new(number, 0))) };
         (Change::Put(put), Outcome::Created { token: 0 })
     }
+}
+
+/// That the number of a record with these fields has changed; its token is not known yet.
+pub(super) fn changed(meta: &Meta, number: u64) -> Outcome {
+    Outcome::Changed { number, token: 0, expiry_before_ms: meta.expiry_ms }
 }

@@ -3,13 +3,14 @@
 
 mod keyed;
 mod login;
-mod replies;
+pub(super) mod replies;
 mod report;
 mod storage;
 
-pub(super) use login::{is_open_to_strangers, refuse_stranger};
-pub(super) use report::{put_part, put_sizes};
-pub(super) use storage::{order as store_order, reply as store_reply};
+pub(super) use keyed::{count_reply, terms as count_terms};
+pub(super) use login::{Login, is_open_to_strangers, log_in, mechanisms, refuse_stranger};
+pub(super) use report::{put_lines, put_part, put_sizes};
+pub(super) use storage::{reply as store_reply, terms as store_terms};
 
 use cache::Key;
 use wire::memcached::binary::{Command, Refusal, Request, Status};
@@ -68,12 +69,12 @@ pub(super) fn execute(
         }
         Command::Stat { name } => return Done::Yes(report::report(context, frame, name, replies)),
         Command::Mechanisms => {
-            login::mechanisms(context, standing, frame, replies);
+            login::mechanisms(&context.access, standing, frame, replies);
             return Done::Yes(Then::Continue);
         }
         Command::Login { mechanism, message, begins } => {
             let login = login::Login { mechanism, message, begins };
-            login::log_in(context, standing, &login, frame, replies);
+            login::log_in((&context.access, &context.counters), standing, &login, frame, replies);
             return Done::Yes(Then::Continue);
         }
         _ => Status::UnknownCommand,

@@ -349,7 +349,7 @@ fn plain_key<'i>(request: &Request<'i>) -> Option<&'i [u8]> {
 /// What to say to a client that has not logged in and asks for something else: as soon as its
 /// header is there, so that nobody holds memory for a stranger's value.
 #[cold]
-fn refusal_of_stranger(input: &[u8]) -> Option<binary::Refusal> {
+pub(super) fn refusal_of_stranger(input: &[u8]) -> Option<binary::Refusal> {
     let frame = Frame::of(input).filter(|frame| !is_open_to_strangers(frame.opcode))?;
     match binary::parse(input) {
         binary::Step::Refused { .. } | binary::Step::Foreign => None,

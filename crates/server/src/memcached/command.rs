@@ -2,16 +2,19 @@
 
 use cache::{Key, StoreError, Upload};
 use wire::memcached::{
-    MetaKey, MetaStore, Request, Store, StoreVerb, binary, body::Inflow, lines, watch,
+    Expiry, MetaKey, MetaStore, Request, Store, StoreMode, StoreVerb, binary, body::Inflow, lines,
+    watch,
 };
 
 use super::{
-    binary::{store_order, store_reply},
+    binary::{store_reply, store_terms},
     context::Context,
     meta,
-    record::{Replies, put_unless},
-    storage::{Condition, Order, Outcome, Side, fail, store, store_upload},
+    record::{Replies, Sink, put_unless},
+    storage::{Condition, Order, Outcome, Side, Terms, fail, store, store_upload},
+    tokens::Tokens,
 };
+use crate::stats::{Counters, ServerStats};
 
 /// A command that brings a value.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +107,7 @@ impl<'i> StoreCommand<'i> {
     /// Says that the value was not followed by a line end. It was a store all the same.
     pub(super) fn refuse_data(&self, context: &Context, replies: &mut Replies) {
         context.counters.cmd_set.add(1);
-        self.count_prefix(context);
+        self.count_prefix(&context.server);
         let noreply = match self {
             Self::Text(command) => command.noreply,
             Self::Meta(_) | Self::Binary(_) => false,
@@ -120,18 +123,51 @@ impl<'i> StoreCommand<'i> {
         run: impl FnOnce(&mut Context, &Order<'_>),
     ) {
         context.with_key(known, &self.key(), |context, key| {
-            let order = match self {
-                Self::Text(command) => text_order(context, key, command),
-                Self::Meta(command) => meta::store_order(context, key, command),
-                Self::Binary(command) => store_order(context, key, command),
-            };
-            run(context, &order);
+            let terms = self.terms(context.tokens, |expiry| context.deadline_ms(expiry));
+            run(context, &Order { key, terms });
         });
+    }
+
+    /// Whether its value is joined to the one that is there.
+    pub(super) fn joins(&self) -> bool {
+        match self {
+            Self::Text(command) => {
+                matches!(command.verb, StoreVerb::Append | StoreVerb::Prepend)
+            }
+            Self::Meta(command) => {
+                matches!(command.mode, StoreMode::Append | StoreMode::Prepend)
+            }
+            Self::Binary(command) => {
+                matches!(command.verb, binary::Verb::Append | binary::Verb::Prepend)
+            }
+        }
+    }
+
+    /// Whether it stores over a record with one token only.
+    pub(super) fn compares(&self) -> bool {
+        match self {
+            Self::Text(command) => matches!(command.verb, StoreVerb::CompareAndSwap { .. }),
+            Self::Meta(command) => {
+                let swaps = matches!(command.mode, StoreMode::Set | StoreMode::Replace);
+                swaps && command.meta.compare.is_some()
+            }
+            Self::Binary(command) => command.token != 0 && !self.joins(),
+        }
+    }
+
+    /// What it asks for.
+    #[inline]
+    pub(super) fn terms(&self, tokens: Tokens, deadline_ms: impl Fn(Expiry) -> u64) -> Terms {
+        match self {
+            Self::Text(command) => text_terms(tokens, deadline_ms, command),
+            Self::Meta(command) => meta::store_terms(tokens, deadline_ms, command),
+            Self::Binary(command) => store_terms(tokens, deadline_ms, command),
+        }
     }
 
     /// The key as it was sent.
     #[inline]
-    fn key(&self) -> MetaKey<'i> {
+    pub(super) fn key(&self) -> MetaKey<'i> {
         match self {
             Self::Text(command) => MetaKey::plain(command.key),
             Self::Meta(command) => command.meta.key,
@@ -146,16 +182,23 @@ impl<'i> StoreCommand<'i> {
         outcome: Outcome,
         replies: &mut Replies,
     ) {
-        self.count(context, order, outcome);
+        let swaps = matches!(order.terms.condition, Condition::Matching { .. });
+        self.count(&context.counters, &context.server, swaps, outcome);
         if context.watched & watch::MUTATIONS != 0 {
             context.log_store(order, outcome, self.value_len().into());
         }
         self.reply(outcome, replies);
     }
 
-    fn count(&self, context: &Context, order: &Order<'_>, outcome: Outcome) {
-        let counters = &context.counters;
-        let swaps = u64::from(matches!(order.condition, Condition::Matching { .. }));
+    /// Counts what came of it. `swaps`: it has compared tokens.
+    pub(super) fn count(
+        &self,
+        counters: &Counters,
+        server: &ServerStats,
+        swaps: bool,
+        outcome: Outcome,
+    ) {
+        let swaps = u64::from(swaps);
         match outcome {
             Outcome::TooLarge => counters.store_too_large.add(1),
             Outcome::NoMemory => counters.store_no_memory.add(1),
@@ -170,21 +213,22 @@ impl<'i> StoreCommand<'i> {
             Outcome::NotFound => counters.cas_misses.add(swaps),
             Outcome::TooLarge | Outcome::NoMemory | Outcome::NotStored => {}
         }
-        self.count_prefix(context);
+        self.count_prefix(server);
     }
 
     /// Counts a store for the prefix of its key, whatever comes of it; meta commands are not
     /// counted.
-    fn count_prefix(&self, context: &Context) {
+    pub(super) fn count_prefix(&self, server: &ServerStats) {
         let key = match self {
             Self::Text(command) => command.key,
             Self::Binary(command) => command.key,
             Self::Meta(_) => return,
         };
-        context.server.prefixes().count(key, |counts| counts.sets += 1);
+        server.prefixes().count(key, |counts| counts.sets += 1);
     }
 
-    fn reply(&self, outcome: Outcome, replies: &mut Replies) {
+    /// Writes the answer.
+    pub(super) fn reply(&self, outcome: Outcome, replies: &mut impl Sink) {
         match self {
             Self::Text(command) => {
                 let reply = match outcome {
@@ -210,7 +254,7 @@ fn note_look(context: &mut Context, order: &Order<'_>) {
     }
 }
 
-fn text_order<'k>(context: &Context, key: &'k Key<'k>, command: &Store<'_>) -> Order<'k> {
+fn text_terms(tokens: Tokens, deadline_ms: impl Fn(Expiry) -> u64, command: &Store<'_>) -> Terms {
     let joined = |side| Condition::Joined { side, token: 0, create_expiry_ms: None };
     let condition = match command.verb {
         StoreVerb::Set => Condition::Always,
@@ -219,15 +263,14 @@ fn text_order<'k>(context: &Context, key: &'k Key<'k>, command: &Store<'_>) -> O
         StoreVerb::Append => joined(Side::Back),
         StoreVerb::Prepend => joined(Side::Front),
         StoreVerb::CompareAndSwap { token } => {
-            Condition::Matching { token: context.tokens.wanted(token), or_stale: false }
+            Condition::Matching { token: tokens.wanted(token), or_stale: false }
         }
     };
-    Order {
-        key,
+    Terms {
         condition,
         client_flags: command.client_flags,
-        expiry_ms: context.deadline_ms(command.expiry),
-        token: context.tokens.fresh(),
+        expiry_ms: deadline_ms(command.expiry),
+        token: tokens.fresh(),
         removes_on_failure: command.verb == StoreVerb::Set,
     }
 }

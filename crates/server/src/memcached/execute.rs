@@ -131,15 +131,10 @@ fn count(
     noreply: bool,
     replies: &mut Replies,
 ) {
-    let order = arithmetic::Order {
-        key,
-        direction,
-        delta,
-        compare: 0,
-        token: context.tokens.fresh(),
-        expiry_ms: None,
-        create: None,
-    };
+    let token = context.tokens.fresh();
+    let terms =
+        arithmetic::Terms { direction, delta, compare: 0, token, expiry_ms: None, create: None };
+    let order = arithmetic::Order { key, terms };
     let reply = match arithmetic::count(context, &order) {
         arithmetic::Outcome::Changed { number, .. } => {
             if !noreply {

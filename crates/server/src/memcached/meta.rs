@@ -6,22 +6,19 @@ mod delete;
 mod get;
 mod store;
 
-pub(super) use arithmetic::arithmetic;
+pub(super) use arithmetic::{arithmetic, reply as count_reply, terms as count_terms};
 pub(super) use debug::debug;
-pub(super) use delete::delete;
-pub(super) use get::get;
-pub(super) use store::{order as store_order, reply as store_reply};
+pub(super) use delete::{Removal, delete};
+pub(super) use get::{Inspection, get};
+pub(super) use store::{reply as store_reply, terms as store_terms};
 
 use wire::memcached::{Expiry, Meta, reply::Facts};
 
-use super::{
-    context::Context,
-    deadline::{NEVER_MS, seconds_left},
-};
+use super::deadline::{NEVER_MS, seconds_left};
 
 /// What a command does to the expiry of a record, in milliseconds; 0 is never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Expiries {
+pub(super) struct Expiries {
     /// Before the command.
     before_ms: u64,
     /// After it.
@@ -30,17 +27,8 @@ struct Expiries {
 
 impl Expiries {
     /// Of a record that expires at `before_ms` unless `T` says otherwise, which is `new_ms`.
-    fn of(before_ms: u64, new_ms: Option<u64>) -> Self {
+    pub(super) fn of(before_ms: u64, new_ms: Option<u64>) -> Self {
         Self { before_ms, after_ms: new_ms.unwrap_or(before_ms) }
-    }
-
-    /// As `R` sees it, which comes before or behind `T`.
-    fn seen_by_renew(self, command: &Meta<'_>) -> u64 {
-        let is_either = |token: &&[u8]| matches!(token[0], b'T' | b'R');
-        match command.tokens().find(is_either) {
-            Some([b'T', ..]) => self.after_ms,
-            _ => self.before_ms,
-        }
     }
 }
 
@@ -50,7 +38,7 @@ fn ttl_s(expiry_ms: u64, now_ms: u64) -> Option<u32> {
 }
 
 /// What a reply can tell about a record that was there.
-fn facts(record: &cache::Meta, expiries: Expiries, age_ms: u64, now_ms: u64) -> Facts {
+pub(super) fn facts(record: &cache::Meta, expiries: Expiries, age_ms: u64, now_ms: u64) -> Facts {
     Facts {
         value_len: record.value_len,
         client_flags: record.client_flags,
@@ -64,7 +52,7 @@ fn facts(record: &cache::Meta, expiries: Expiries, age_ms: u64, now_ms: u64) -> 
 
 /// What a command gives to a record that it creates.
 #[derive(Clone, Copy, Debug)]
-struct Creation {
+pub(super) struct Creation {
     /// The record's expiry in milliseconds; 0 is never.
     expiry_ms: u64,
     /// The expiry as of the place of `t`.
@@ -74,10 +62,9 @@ struct Creation {
 impl Creation {
     /// Of a record that expires never until `N` and `T` say otherwise, one after the other as
     /// they stand on the line. None if the command creates nothing.
-    fn of(command: &Meta<'_>, context: &Context) -> Option<Self> {
+    pub(super) fn of(command: &Meta<'_>, deadline_ms: impl Fn(Expiry) -> u64) -> Option<Self> {
         command.vivify?;
-        let deadline =
-            |expiry: Option<Expiry>| expiry.map_or(NEVER_MS, |at| context.deadline_ms(at));
+        let deadline = |expiry: Option<Expiry>| expiry.map_or(NEVER_MS, &deadline_ms);
         let mut expiry_ms = NEVER_MS;
         let mut shown_ms = NEVER_MS;
         for token in command.tokens() {
@@ -92,7 +79,7 @@ impl Creation {
     }
 
     /// What a reply can tell about the record.
-    fn facts(&self, token: u64, now_ms: u64) -> Facts {
+    pub(super) fn facts(&self, token: u64, now_ms: u64) -> Facts {
         let ttl_s = ttl_s(self.shown_ms, now_ms);
         Facts { token, ttl_s, ttl_before_s: ttl_s, ..Facts::default() }
     }

@@ -81,16 +81,54 @@ impl<H: Head> cache::Output for Record<'_, H> {
     }
 }
 
+/// Where replies without a value go.
+pub(super) trait Sink {
+    /// Appends `bytes`.
+    fn put(&mut self, bytes: &[u8]);
+
+    /// Appends one line that a writer makes.
+    fn put_line(&mut self, write: impl FnOnce(&mut Writer<'_>));
+}
+
+impl Sink for Replies {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        Output::put(self, bytes);
+    }
+
+    #[inline]
+    fn put_line(&mut self, write: impl FnOnce(&mut Writer<'_>)) {
+        let mut writer = Writer::new(self.room(LINE_BYTES_MAX));
+        write(&mut writer);
+        let len = writer.len();
+        self.commit(len);
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+
+    fn put_line(&mut self, write: impl FnOnce(&mut Writer<'_>)) {
+        // On the stack: a line is much shorter than it may be, and this may be kept for a while.
+        let mut line = [0; LINE_BYTES_MAX];
+        let mut writer = Writer::new(&mut line);
+        write(&mut writer);
+        let len = writer.len();
+        self.extend_from_slice(&line[..len]);
+    }
+}
+
 /// Appends one line that a writer makes.
-pub(super) fn put_line(replies: &mut Replies, write: impl FnOnce(&mut Writer<'_>)) {
-    let mut writer = Writer::new(replies.room(LINE_BYTES_MAX));
-    write(&mut writer);
-    let len = writer.len();
-    replies.commit(len);
+#[inline]
+pub(super) fn put_line(replies: &mut impl Sink, write: impl FnOnce(&mut Writer<'_>)) {
+    replies.put_line(write);
 }
 
 /// Appends a reply, unless the client wants none.
-pub(super) fn put_unless(noreply: bool, reply: &[u8], replies: &mut Replies) {
+#[inline]
+pub(super) fn put_unless(noreply: bool, reply: &[u8], replies: &mut impl Sink) {
     if !noreply {
         replies.put(reply);
     }

@@ -25,9 +25,9 @@ pub(super) struct Retrieval {
 }
 
 /// `VALUE` and what follows it on its line. No closure: this one is to be written where it is used.
-struct ValueLine<'k> {
-    key: &'k [u8],
-    with_token: bool,
+pub(super) struct ValueLine<'k> {
+    pub(super) key: &'k [u8],
+    pub(super) with_token: bool,
 }
 
 impl Head for ValueLine<'_> {

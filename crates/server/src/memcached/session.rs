@@ -362,7 +362,7 @@ impl Session {
         if let Dialect::Binary(Standing::Stranger | Standing::Begun) = self.dialect
             && let Some(frame) = planned.work.closed_to_strangers()
         {
-            binary::refuse_stranger(frame, replies);
+            binary::refuse_stranger(frame, *replies);
             self.phase = Phase::Finished;
             return Flow::On;
         }

@@ -7,6 +7,13 @@ use cache::{Change, Decision, Key, Meta, Put, StoreError, Token, Upload, Value, 
 pub(super) struct Order<'k> {
     /// Where to store.
     pub(super) key: &'k Key<'k>,
+    /// When and how.
+    pub(super) terms: Terms,
+}
+
+/// What a storage command asks for, but for key and value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
     /// When to store.
     pub(super) condition: Condition,
     /// Opaque flags of the client.
@@ -57,7 +64,7 @@ pub(super) enum Side {
 
 /// What became of a storage command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// The value is stored.
     Stored {
         /// The record's new token.
@@ -79,44 +86,63 @@ pub(super) enum Outcome {
 
 /// The value in the three forms that a condition may call for.
 #[derive(Clone, Copy)]
-struct Forms<'b> {
+pub(super) struct Forms<'b> {
     whole: Value<'b>,
     behind: Value<'b>,
     before: Value<'b>,
     len: u64,
 }
 
+impl<'b> Forms<'b> {
+    /// Of a value that lies in one piece.
+    pub(super) fn of(value: &'b [u8]) -> Self {
+        Self {
+            whole: Value::Bytes(value),
+            behind: Value::Append(value),
+            before: Value::Prepend(value),
+            len: value.len() as u64,
+        }
+    }
+
+    /// Of a value that came bit by bit, and is complete.
+    pub(super) fn uploaded(len: u64) -> Self {
+        Self {
+            whole: Value::Uploaded,
+            behind: Value::AppendUploaded,
+            before: Value::PrependUploaded,
+            len,
+        }
+    }
+}
+
 /// Does what `order` says with a value that lies in the input.
 pub(super) fn store(worker: &mut Worker, order: &Order<'_>, value: &[u8]) -> Outcome {
     let value_len = value.len() as u64;
-    if order.condition == Condition::Always {
-        return match worker.set(*order.key, &order.put(Value::Bytes(value))) {
+    if order.terms.condition == Condition::Always {
+        return match worker.set(*order.key, &order.terms.put(Value::Bytes(value))) {
             Ok(token) => Outcome::Stored { token, value_len },
             Err(error) => fail(worker, order, error),
         };
     }
-    let forms = Forms {
-        whole: Value::Bytes(value),
-        behind: Value::Append(value),
-        before: Value::Prepend(value),
-        len: value_len,
-    };
+    let forms = Forms::of(value);
     let mut verdict = Outcome::NotStored;
-    let result = worker.update(*order.key, |view| order.decide(view, forms, &mut verdict));
+    let result = worker.update(*order.key, |view| {
+        let (change, judged) = order.terms.decide(view.map(View::meta), forms);
+        verdict = judged;
+        change.into()
+    });
     outcome(worker, order, result, verdict)
 }
 
 /// Does what `order` says with a value that came bit by bit and lies complete in the cache already.
 pub(super) fn store_upload(worker: &mut Worker, order: &Order<'_>, upload: Upload) -> Outcome {
-    let forms = Forms {
-        whole: Value::Uploaded,
-        behind: Value::AppendUploaded,
-        before: Value::PrependUploaded,
-        len: upload.len() as u64,
-    };
+    let forms = Forms::uploaded(upload.len() as u64);
     let mut verdict = Outcome::NotStored;
-    let decide = |view: Option<&View<'_>>| order.decide(view, forms, &mut verdict);
-    let result = worker.update_uploaded(*order.key, upload, decide);
+    let result = worker.update_uploaded(*order.key, upload, |view| {
+        let (change, judged) = order.terms.decide(view.map(View::meta), forms);
+        verdict = judged;
+        Decision::from(change)
+    });
     outcome(worker, order, result, verdict)
 }
 
@@ -132,14 +158,16 @@ fn outcome(
             Outcome::Stored { token: token.unwrap_or(0), value_len }
         }
         (Ok(_), verdict) => verdict,
-        (Err(_), _) if matches!(order.condition, Condition::Joined { .. }) => Outcome::NotStored,
+        (Err(_), _) if matches!(order.terms.condition, Condition::Joined { .. }) => {
+            Outcome::NotStored
+        }
         (Err(error), _) => fail(worker, order, error),
     }
 }
 
 /// What becomes of `order` when its value cannot be stored.
 pub(super) fn fail(worker: &mut Worker, order: &Order<'_>, error: StoreError) -> Outcome {
-    if order.removes_on_failure {
+    if order.terms.removes_on_failure {
         worker
             .update(*order.key, |_| Change::Remove.into())
             .expect("invariant: removing needs no memory");
@@ -150,7 +178,7 @@ pub(super) fn fail(worker: &mut Worker, order: &Order<'_>, error: StoreError) ->
     }
 }
 
-impl Order<'_> {
+impl Terms {
     fn put<'b>(&self, value: Value<'b>) -> Put<'b> {
         Put {
             client_flags: self.client_flags,
@@ -160,26 +188,21 @@ impl Order<'_> {
         }
     }
 
-    fn decide<'b>(
+    /// What becomes of the record with these fields, or of none, and how it went; the token of
+    /// what is stored is not known yet.
+    pub(super) fn decide<'b>(
         &self,
-        view: Option<&View<'_>>,
+        record: Option<Meta>,
         forms: Forms<'b>,
-        verdict: &mut Outcome,
-    ) -> Decision<'b> {
+    ) -> (Change<'b>, Outcome) {
         let put = self.put(forms.whole);
-        let judged = match view {
+        let judged = match record {
             None => self.judge_missing(put).map(|put| (put, forms.len)),
-            Some(view) => self.judge_present(&view.meta(), put, forms),
+            Some(record) => self.judge_present(&record, put, forms),
         };
         match judged {
-            Ok((put, value_len)) => {
-                *verdict = Outcome::Stored { token: 0, value_len };
-                Change::Put(put).into()
-            }
-            Err(outcome) => {
-                *verdict = outcome;
-                Change::Keep.into()
-            }
+            Ok((put, value_len)) => (Change::Put(put), Outcome::Stored { token: 0, value_len }),
+            Err(outcome) => (Change::Keep, outcome),
         }
     }
 

@@ -16,7 +16,7 @@ use super::{command::StoreCommand, context::Context, record::Replies};
 
 /// Longest line that is kept for a value that is still arriving: what a connection costs beside its
 /// buffers. Key and flags of the longest command that means something take 1 KiB.
-const LINE_KEPT_BYTES_MAX: usize = LINE_PROBE_BYTES;
+pub(super) const LINE_KEPT_BYTES_MAX: usize = LINE_PROBE_BYTES;
 
 /// A command whose value is still arriving.
 #[derive(Debug)]

@@ -166,7 +166,7 @@ impl Context {
     /// Tells of a store of a value of `len` bytes.
     #[cold]
     pub(super) fn log_store(&self, order: &Order<'_>, outcome: Outcome, len: u64) {
-        let command = match order.condition {
+        let command = match order.terms.condition {
             Condition::Always => "set",
             Condition::Absent => "add",
             Condition::Present => "replace",
@@ -182,7 +182,7 @@ impl Context {
             Outcome::TooLarge => ("too_large", len),
             Outcome::NoMemory => ("no_memory", len),
         };
-        let left_ms = order.expiry_ms.saturating_sub(self.worker.now_ms());
+        let left_ms = order.terms.expiry_ms.saturating_sub(self.worker.now_ms());
         let ttl_s = left_ms.div_ceil(SECOND_MS);
         let (key, client) = (uri(order.key.bytes()), self.client);
         self.log(watch::MUTATIONS, |line| {

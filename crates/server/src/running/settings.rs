@@ -13,11 +13,15 @@ pub(super) fn settings(
     budget: &Budget,
     threads: usize,
 ) -> Settings {
+    // What is in memory is not all, and not for all commands.
+    let has_log = config.data_dir.is_some();
+    // What a flush has made dead would have to stay so after a restart.
+    let is_kept = has_log && (config.spill_recover || !config.spills());
     let first = listeners.iter().find_map(Listener::address);
     Settings {
         memory_bytes: config.memory.0,
         other_bytes: budget.other_bytes(config),
-        record_bytes_min: Budget::record_bytes_min(config.memory_use, threads),
+        record_bytes_min: Budget::record_bytes_least(config, threads),
         buffer_bytes: budget.buffer_bytes,
         connection_bytes: budget.connection_bytes,
         exposed: listeners.iter().any(Listener::is_exposed),
@@ -37,13 +41,13 @@ pub(super) fn settings(
         users_path: config.users.as_ref().map(|path| path.display().to_string()),
         idle_timeout_s: config.idle_timeout.0.div_ceil(1000),
         shutdown_enabled: config.shutdown_command,
-        dumps_allowed: config.dump_commands,
+        dumps_allowed: config.dump_commands && !has_log,
         prefix_delimiter: config.prefix_delimiter.0,
         keeps_all: !config.evictions,
         connections_wait: config.connections_wait,
         turn_commands_max: Some(config.turn_commands_max),
-        flush_refused: !config.flush_command,
+        flush_refused: !config.flush_command || is_kept,
         tokens_off: !config.cas_tokens,
-        watch_allowed: config.watch_command,
+        watch_allowed: config.watch_command && !has_log,
     }
 }

@@ -1,6 +1,25 @@
 //! Workers and records in memory that are there no more.
 
+use log::plan::Buffer;
+
 use super::*;
+use crate::limits::READ_BYTES_KEPT;
+
+#[test]
+fn a_buffer_that_was_lent_is_read_into_again_and_again() {
+    let mut table = Table::new();
+    table.make_cold(b"k", b"v");
+    table.workers[0].lend(Buffer::of_pool(7, READ_BYTES_KEPT));
+    for round in 0..2 {
+        table.evict(b"k");
+        assert!(matches!(table.get(0, round, b"k").0, Got::Later));
+        let plan = table.next_read(0);
+        let Action::Read { buffer, .. } = &plan.action else { panic!("{plan:?}") };
+        assert_eq!(buffer.number(), Some(7), "round {round}");
+        table.perform(0, plan);
+        assert_eq!(table.answers(0), [(round, Some(b"v".to_vec()))]);
+    }
+}
 
 #[test]
 fn answers_that_a_worker_has_not_taken_are_those_of_the_next_one_of_its_number() {

@@ -2,21 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use log::plan::{Action, Disk, Failure, File, Found, Outcome};
+use log::plan::{Action, Disk, Failure, File, FileName, Found, Outcome};
 
 /// Files by name.
 #[derive(Debug, Default)]
-pub(super) struct MemoryDisk(BTreeMap<File, Vec<u8>>);
+pub(super) struct MemoryDisk(BTreeMap<File, Vec<u8>>, IsFull);
+
+/// Whether no more segments can be made.
+#[derive(Debug, Default)]
+struct IsFull(bool);
 
 impl MemoryDisk {
     pub(super) fn take(&mut self) -> Self {
         std::mem::take(self)
+    }
+
+    /// From now on no more segments can be made.
+    pub(super) fn fill(&mut self) {
+        self.1 = IsFull(true);
     }
 }
 
 impl Disk for MemoryDisk {
     fn perform(&mut self, action: Action) -> Outcome {
         match action {
+            Action::Create { file } if self.1.0 && matches!(file.name, FileName::Segment(_)) => {
+                return Outcome::Failed(Failure::Full, None);
+            }
             Action::Create { file } => drop(self.0.insert(file, Vec::new())),
             Action::Allocate { file, bytes } | Action::Truncate { file, bytes } => {
                 self.0.entry(file).or_default().resize(bytes as usize, 0);

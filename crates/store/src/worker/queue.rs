@@ -13,11 +13,11 @@ use super::{
     attempt::{Attempt, Look, meta_of},
 };
 use crate::{
-    Answer, Answered, Command, Error, Found, Needs,
+    Answer, Answered, Command, Error, Found, Large, Needs,
     held::{Envelope, Wait},
     limits::{LOOKS_MAX, TRIES_MAX},
     pending::{Pending, Place, Task, Waiter},
-    reads::Ended,
+    reads::{Ended, Whom},
     store::Shared,
 };
 
@@ -41,7 +41,13 @@ impl<V: Send> Own<V> {
         shared: &Shared<K, C>,
         ended: Ended,
     ) {
-        let Ended { at, id, reading, result } = ended;
+        let Ended { whom, reading, result } = ended;
+        let (at, id) = match whom {
+            Whom::Key { at, id } => (at, id),
+            Whom::Reader { id, part } => {
+                return self.fetched_part(shared, id, part, &reading, result);
+            }
+        };
         let read = result.map_err(|failure| reading.failed(failure).into());
         let mut place = self.lock(shared.key_lock(at));
         let record = read.and_then(|(buffer, bytes)| {
@@ -50,23 +56,42 @@ impl<V: Send> Own<V> {
             record
         });
         let Some(pending) = place.take(id) else { return };
-        let leads = shared.core().engine.leads_to(&reading);
+        self.flushes = self.cache.flushes();
+        let core = shared.core();
+        let (leads, dead_below) = (core.engine.leads_to(&reading), core.dead_below);
+        drop(core);
         let known = match record {
             Err(error) => {
                 self.figures.reads_failed += 1;
-                Known::Failed(error)
+                // What was spilled may go at any time.
+                match shared.spill {
+                    None => Known::Failed(error),
+                    Some(_) => Known::Absent(Wait::Nothing),
+                }
             }
-            Ok(meta) if leads && has_expired(&meta, self.cache.now_ms()) => {
+            Ok((_, sequence)) if sequence < dead_below => Known::Absent(Wait::Nothing),
+            Ok((meta, _)) if leads && has_expired(&meta, self.cache.now_ms()) => {
                 Known::Absent(Wait::Nothing)
             }
-            Ok(meta) => Known::Present(meta, Wait::Nothing),
+            Ok((meta, _)) => {
+                let meta = shared.spill.map_or(meta, |spill| spill.admitted(meta));
+                Known::Present(meta, Wait::Nothing)
+            }
         };
         let name = self.cache.key(&pending.key);
-        if let Known::Present(meta, _) = &known {
+        if let Known::Present(..) = &known {
+            self.figures.hits_disk += pending.waiters() as u64;
+        }
+        if let Known::Present(meta, _) = &known
+            && self.large.is_none()
+        {
             // What waits in order would be overtaken by a hit.
             let may_fill = leads && place.ordered(&pending.key).is_none();
             if may_fill || base::mutant!("store_fill_unchecked") {
-                self.fill(name, meta);
+                match shared.spill {
+                    None => self.fill(name, meta),
+                    Some(_) => self.fill_spilled(name, meta),
+                }
             } else {
                 self.figures.fills_refused += 1;
             }
@@ -78,20 +103,28 @@ impl<V: Send> Own<V> {
         }
     }
 
-    /// The fields of a record that was read; its value becomes the worker's.
+    /// The fields of a record that was read, and its sequence; its value becomes the worker's.
     fn take_record<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
         reading: &Reading,
         bytes: &[u8],
-    ) -> Result<Meta, Error> {
+    ) -> Result<(Meta, u64), Error> {
         match reading.finish(bytes) {
             Ok(Fetched::Value(record)) => {
+                self.large = None;
                 self.value.clear();
                 self.value.extend_from_slice(record.value);
-                Ok(meta_of(&record))
+                Ok((meta_of(&record), record.sequence))
             }
-            Ok(Fetched::Head(..) | Fetched::Part(_)) => Err(Error::InParts),
+            Ok(Fetched::Head(record, named)) => {
+                let spread = shared.core().engine.parts(reading, &named)?;
+                self.large = Some(Large(spread));
+                self.value.clear();
+                let value_len = u32::try_from(named.value_bytes).unwrap_or(u32::MAX);
+                Ok((Meta { value_len, ..meta_of(&record) }, record.sequence))
+            }
+            Ok(Fetched::Part(_)) => unreachable!("a reading of a key fetches no part"),
             Err(error) => {
                 if reading.met_other_key(&error) {
                     shared.core().engine.count_collision();
@@ -110,6 +143,22 @@ impl<V: Send> Own<V> {
             self.try_each(shared, &mut stalled);
             if !shared.core().end_trying(stalled) {
                 return;
+            }
+        }
+    }
+
+    /// Does what waited for parts that are flushed, or lost.
+    pub(super) fn work_off_parted<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        due: Vec<(usize, u64)>,
+    ) {
+        for (at, id) in due {
+            let mut place = self.lock(shared.key_lock(at));
+            let pending =
+                place.take(id).expect("invariant: nobody else takes what waits for parts");
+            if self.work_off(shared, &mut place, at, pending, Known::Nothing, true) {
+                shared.core().stall(at, id);
             }
         }
     }
@@ -178,6 +227,14 @@ impl<V: Send> Own<V> {
                     place.put_back(pending);
                     return false;
                 }
+                Attempt::Parts(last) => {
+                    pending.push_again(waiter);
+                    self.forget(name);
+                    shared.core().wait_for_parts(at, pending.id, last);
+                    (pending.key, pending.reading) = (key, None);
+                    place.put_back(pending);
+                    return false;
+                }
                 Attempt::Stalled => {
                     pending.push_again(waiter);
                     self.note_stalled(shared);
@@ -223,7 +280,7 @@ impl<V: Send> Own<V> {
                     Known::Present(meta, wait) => Some((Some(*meta), *wait)),
                     Known::Nothing | Known::Failed(_) => None,
                 };
-                self.attempt(shared, name, command, known)
+                self.attempt(shared, name, command, known, waiter.upload.as_deref())
             }
             (Task::Get, Known::Absent(wait)) => done(Answer::Miss, *wait),
             // What has expired after it was overtaken was there until then.
@@ -232,7 +289,8 @@ impl<V: Send> Own<V> {
             }
             (Task::Get, Known::Present(meta, wait)) => {
                 let value = shown.get_or_insert_with(|| self.value.as_slice().into());
-                let found = Found { meta: *meta, value: Arc::clone(value) };
+                let large = self.large.clone();
+                let found = Found { meta: *meta, value: Arc::clone(value), large };
                 done(Answer::Value(found), *wait)
             }
             (Task::Get, Known::Nothing) => unreachable!("it was looked up"),

@@ -1,13 +1,17 @@
 //! Those who have to wait, and answers that do.
 
 use cache::Key;
-use log::{engine::Reading, keys::Keys};
+use log::{
+    engine::{Mark, Reading},
+    keys::Keys,
+};
 
 use super::Own;
 use crate::{
     Answer, Answered, Command,
     held::{Envelope, Wait},
     pending::{Pending, Place, Task, Waiter},
+    reads::Whom,
     store::Shared,
 };
 
@@ -24,7 +28,14 @@ impl<V: Send> Own<V> {
 
     /// Somebody of this worker who will wait, and hold so many bytes.
     pub(super) fn waiter<C>(&self, caller: u64, bytes: usize, task: Task<C>) -> Waiter<C> {
-        Waiter { worker: self.number, caller, bytes, asked_ms: self.cache.now_ms(), task }
+        Waiter {
+            worker: self.number,
+            caller,
+            bytes,
+            asked_ms: self.cache.now_ms(),
+            task,
+            upload: None,
+        }
     }
 
     /// Whether somebody may go behind those who wait for a key, and goes. `value_bytes`: what the
@@ -85,7 +96,7 @@ impl<V: Send> Own<V> {
 
     pub(super) fn begin_read(&mut self, at: usize, id: u64, reading: Reading) {
         self.figures.reads += 1;
-        self.reads.begin(at, id, reading);
+        self.reads.begin(Whom::Key { at, id }, reading);
     }
 
     /// Waits for room in the log, or for a rewrite.
@@ -100,6 +111,23 @@ impl<V: Send> Own<V> {
         let id = place.begin(name.bytes(), None, waiter);
         self.note_stalled(shared);
         shared.core().stall(shared.lock_of(name.hash()), id);
+    }
+
+    /// Waits for the flush of the parts of a value, which is under way. A hit would overtake it.
+    pub(super) fn wait_for_parts<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        place: &mut Place<C>,
+        name: Key<'_>,
+        last: Mark,
+        waiter: Waiter<C>,
+    ) {
+        shared.inboxes[self.number].begin(waiter.bytes);
+        if !base::mutant!("store_overtakes_parts") {
+            self.forget(name);
+        }
+        let id = place.begin(name.bytes(), None, waiter);
+        shared.core().wait_for_parts(shared.lock_of(name.hash()), id, last);
     }
 
     /// Hits in memory would overtake what waits, and may not be told at once any more.

@@ -21,6 +21,8 @@ pub(super) enum Work {
     Cold,
     /// Gets of which everything is in memory that may be.
     Warm,
+    /// The same, in batches whose keys the store is told before.
+    Batch,
 }
 
 /// A size of values.
@@ -85,7 +87,7 @@ const fn cell(name: &'static str, work: Work, size: Size, threads: u32) -> Cell 
 }
 
 /// All of them.
-pub(super) const CELLS: [Cell; 15] = [
+pub(super) const CELLS: [Cell; 16] = [
     cell("put-4b-1", Work::Put, Size::Tiny, 1),
     cell("put-4b-4", Work::Put, Size::Tiny, 4),
     cell("put-1k-1", Work::Put, Size::Kib, 1),
@@ -101,6 +103,7 @@ pub(super) const CELLS: [Cell; 15] = [
     cell("warm-1k-1", Work::Warm, Size::Kib, 1),
     cell("warm-1k-4", Work::Warm, Size::Kib, 4),
     cell("warm-100k-1", Work::Warm, Size::Large, 1),
+    cell("batch-1k-1", Work::Batch, Size::Kib, 1),
 ];
 
 #[cfg(test)]

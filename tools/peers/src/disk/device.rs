@@ -17,7 +17,7 @@ use rustix::{
 const SECTOR_BYTES: u64 = 512;
 
 /// What a file system allocates and a probe writes.
-pub(super) const BLOCK_BYTES: usize = 4096;
+pub(crate) const BLOCK_BYTES: usize = 4096;
 
 /// Bytes that are read at a time to have files in memory.
 const WARM_BYTES: usize = 1 << 20;
@@ -112,21 +112,21 @@ pub(super) fn allocated_bytes(path: &Path) -> io::Result<u64> {
 }
 
 /// Bytes that are free where `path` is.
-pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
+pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     let stat = statvfs(path)?;
     Ok(stat.f_bavail * stat.f_frsize)
 }
 
 /// A directory that is removed in the end, and what that gives the device to do is waited for.
 #[derive(Debug)]
-pub(super) struct Place(PathBuf);
+pub(crate) struct Place(PathBuf);
 
 impl Place {
     /// Makes `name` in `parent`, which is made if it is not there.
     ///
     /// # Errors
     /// When it is there already: it may be somebody else's.
-    pub(super) fn make(parent: &Path, name: &str) -> io::Result<Self> {
+    pub(crate) fn make(parent: &Path, name: &str) -> io::Result<Self> {
         fs::create_dir_all(parent)?;
         let path = parent.join(format!("{name}-{}", std::process::id()));
         fs::create_dir(&path).map_err(|error| {
@@ -135,7 +135,7 @@ impl Place {
         Ok(Self(path))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -156,7 +156,7 @@ impl Drop for Place {
 /// Writes what of the files in `path` is dirty, and drops their pages from memory. Unlike
 /// `/proc/sys/vm/drop_caches` it takes nothing from others and needs no rights. Files must not be
 /// mapped.
-pub(super) fn forget(path: &Path) -> io::Result<()> {
+pub(crate) fn forget(path: &Path) -> io::Result<()> {
     each_file(path, &mut |file| {
         file.sync_data()?;
         Ok(fadvise(file, 0, None, Advice::DontNeed)?)

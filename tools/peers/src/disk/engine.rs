@@ -7,6 +7,7 @@ mod kelvin;
 pub(super) mod memory;
 #[cfg(native)]
 mod native;
+mod table;
 
 use std::{fmt, io, path::Path};
 
@@ -20,6 +21,9 @@ const CACHE_BYTES: u64 = 512 << 20;
 #[cfg(feature = "fjall")]
 const BLOOM_BITS: f32 = 10.0;
 
+/// Gets of a batch.
+pub(super) const BATCH: usize = 32;
+
 /// What a store is opened for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup<'a> {
@@ -27,6 +31,8 @@ pub(super) struct Setup<'a> {
     pub(super) directory: &'a Path,
     /// Keys are below.
     pub(super) records: u32,
+    /// Of a value.
+    pub(super) value_bytes: usize,
     /// Whether every put is to be durable when it returns.
     pub(super) is_safe: bool,
     /// Of a log of segments, where that is not as it comes.
@@ -37,8 +43,9 @@ pub(super) struct Setup<'a> {
 
 impl<'a> Setup<'a> {
     /// As it comes, and no put waits for the disk.
-    pub(super) fn new(directory: &'a Path, records: u32) -> Self {
-        Self { directory, records, is_safe: false, segment_bytes: None, space_percent: None }
+    pub(super) fn new(directory: &'a Path, records: u32, value_bytes: usize) -> Self {
+        let (is_safe, segment_bytes, space_percent) = (false, None, None);
+        Self { directory, records, value_bytes, is_safe, segment_bytes, space_percent }
     }
 }
 
@@ -99,6 +106,9 @@ pub(super) trait Session {
     /// Copies a value to the start of `out`, which has room, and returns its length.
     fn get(&mut self, key: u32, out: &mut [u8]) -> io::Result<Option<usize>>;
 
+    /// Before gets of these keys, one after the other.
+    fn expect(&mut self, _keys: &[u32; BATCH]) {}
+
     /// Removes what may be there.
     fn remove(&mut self, key: u32) -> io::Result<()>;
 }
@@ -129,6 +139,8 @@ pub(super) struct Kind {
     pub(super) is_subject: bool,
     /// Whether it runs when nobody names engines.
     pub(super) is_default: bool,
+    /// Whether memory of its own has what was read: to be warm it has to have read everything.
+    pub(super) keeps_reads: bool,
     pub(super) at_risk: AtRisk,
     /// What may lie on the disk at most while records are put that are not there yet, in percent of
     /// them.
@@ -161,6 +173,7 @@ pub(super) const KINDS: &[Kind] = &[
     kelvin::FLAT,
     kelvin::HASH,
     kelvin::PAGES,
+    table::TABLE,
     #[cfg(feature = "leveldb")]
     native::LEVELDB,
     #[cfg(feature = "rocksdb")]

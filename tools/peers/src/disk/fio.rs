@@ -17,14 +17,14 @@ const APPEND_DEPTH: u32 = 4;
 
 /// What fio found.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub(super) struct Rate {
-    pub(super) ops_per_s: f64,
-    pub(super) bytes_per_s: f64,
+pub(crate) struct Rate {
+    pub(crate) ops_per_s: f64,
+    pub(crate) bytes_per_s: f64,
 }
 
 /// How reads are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Readers {
+pub(crate) enum Readers {
     /// So many threads with a read each.
     Threads(u32),
     /// One thread with so many reads on their way, by io_uring.
@@ -33,7 +33,7 @@ pub(super) enum Readers {
 
 /// Appends `bytes` to a new file in `directory`, past the page cache, and flushes it in the end.
 /// `None` when there is no fio.
-pub(super) fn append(directory: &Path, bytes: u64) -> io::Result<Option<Rate>> {
+pub(crate) fn append(directory: &Path, bytes: u64) -> io::Result<Option<Rate>> {
     let job = [
         "--rw=write".to_owned(),
         format!("--bs={APPEND_BYTES}"),
@@ -48,7 +48,7 @@ pub(super) fn append(directory: &Path, bytes: u64) -> io::Result<Option<Rate>> {
 
 /// Reads at random from a file of `bytes`, which the first call writes, for `time`. Reads have
 /// whole blocks, `mean_bytes` in the mean.
-pub(super) fn reads(
+pub(crate) fn reads(
     directory: &Path,
     bytes: u64,
     mean_bytes: f64,

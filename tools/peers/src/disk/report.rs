@@ -337,7 +337,7 @@ fn columns(work: Work) -> Vec<Column> {
             ("probe us", |it| it.probe_us),
             ("puts in a probe's time", |it| Some(it.per_s * it.probe_us? / 1e6)),
         ],
-        Work::Cold | Work::Warm => vec![
+        Work::Cold | Work::Warm | Work::Batch => vec![
             ("device reads a get", |it| it.device_reads),
             ("own reads a get", |it| it.own_reads),
             ("KiB read a get", |it| it.read_bytes.map(|bytes| bytes / 1024.0)),

@@ -110,7 +110,7 @@ impl Bench<'_> {
     fn sample(&self, part: Part, size: Size, kind: Kind, curve: &mut Curve) -> io::Result<()> {
         let load = Load::new(self.records(size), size.value_bytes());
         let place = Place::make(self.place.path(), kind.name)?;
-        let engine = (kind.open)(&Setup::new(place.path(), load.records()))?;
+        let engine = (kind.open)(&Setup::new(place.path(), load.records(), load.value_bytes()))?;
         let run = match part {
             Part::OneWriter => self.puts(&*engine, &load, 1)?,
             Part::FourWriters => self.puts(&*engine, &load, 4)?,

@@ -9,7 +9,7 @@ use std::{
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{
-    engine::{Engine, Session},
+    engine::{BATCH, Engine, Session},
     load::Load,
 };
 
@@ -33,6 +33,8 @@ pub(super) enum Operation {
     Put,
     /// And compared.
     Get,
+    /// The same, in batches, whose keys the store is told before.
+    GetBatch,
 }
 
 /// How much of it.
@@ -122,7 +124,7 @@ pub(super) fn run(
     }
     let cpu = process_time() - cpu;
     let ops: u32 = trails.iter().map(|trail| trail.ops).sum();
-    let tenths_per_s = tenths_per_s(&trails, ops_a_step(load));
+    let tenths_per_s = tenths_per_s(&trails, ops_a_step(load, operation));
     let mut steps: Vec<u64> = trails.into_iter().flat_map(|trail| trail.steps_ns).collect();
     steps.sort_unstable();
     let step_us = |at: usize| steps.get(at).map_or(0.0, |ns| *ns as f64 / 1e3);
@@ -156,17 +158,21 @@ fn rank(len: usize, share: f64) -> usize {
     ((len as f64 * share).ceil() as usize).max(1) - 1
 }
 
-/// Operations a second in each tenth of them, in the order in which all threads together did them.
+/// Operations a second in each tenth of them, in the order in which all threads together did them,
+/// as long as none has ended: fewer threads have another rate, whatever is stored.
 fn tenths_per_s(trails: &[Trail], ops_a_step: usize) -> Vec<f64> {
     let Some(start) = trails.iter().map(|trail| trail.start).min() else { return Vec::new() };
+    let begun = |trail: &Trail| (trail.start - start).as_nanos() as u64;
+    let ended = |trail: &Trail| begun(trail) + trail.steps_ns.iter().sum::<u64>();
+    let all_until = trails.iter().map(ended).min().unwrap_or(0);
     let ends = trails.iter().flat_map(|trail| {
-        let begun = (trail.start - start).as_nanos() as u64;
+        let begun = begun(trail);
         trail.steps_ns.iter().scan(begun, |end, ns| {
             *end += ns;
             Some(*end)
         })
     });
-    let mut ends: Vec<u64> = ends.collect();
+    let mut ends: Vec<u64> = ends.filter(|end| *end <= all_until).collect();
     ends.sort_unstable();
     let (mut begun, mut done) = (0, 0);
     let tenths = (1..=PARTS).map(|nth| {
@@ -180,8 +186,12 @@ fn tenths_per_s(trails: &[Trail], ops_a_step: usize) -> Vec<f64> {
 }
 
 /// Operations between looks at the clock.
-fn ops_a_step(load: &Load) -> usize {
-    if load.value_bytes() < SMALL_VALUE_BYTES { SMALL_OPS_A_STEP } else { 1 }
+fn ops_a_step(load: &Load, operation: Operation) -> usize {
+    match operation {
+        Operation::GetBatch => BATCH,
+        _ if load.value_bytes() < SMALL_VALUE_BYTES => SMALL_OPS_A_STEP,
+        _ => 1,
+    }
 }
 
 /// Processor time of the process.
@@ -202,7 +212,7 @@ impl Thread<'_> {
     fn run(&self, engine: &dyn Engine, barrier: &Barrier, extent: Extent) -> io::Result<Trail> {
         let session = engine.session();
         let mine = (extent.count.saturating_sub(self.thread)).div_ceil(self.threads);
-        let ops_a_step = ops_a_step(self.load);
+        let ops_a_step = ops_a_step(self.load, self.operation);
         // Memory that is touched before the clock starts, where it is known how much.
         let steps = if extent.flushes { mine as usize / ops_a_step } else { 0 };
         let mut steps_ns = vec![0; steps];
@@ -212,11 +222,19 @@ impl Thread<'_> {
         let mut session = session?;
         let start = Instant::now();
         let (mut last, mut ops) = (start, 0);
+        let mut batch = [0; BATCH];
         for turn in 0..mine {
-            let at = extent.from.wrapping_add(turn * self.threads + self.thread);
             let key = match self.operation {
-                Operation::Put => self.load.key(at),
-                Operation::Get => self.load.stored_key(at, extent.stored),
+                Operation::GetBatch => {
+                    let at = turn as usize % BATCH;
+                    if at == 0 {
+                        // Those behind the end are asked for by nobody.
+                        batch = std::array::from_fn(|at| self.key(extent, turn + at as u32));
+                        session.expect(&batch);
+                    }
+                    batch[at]
+                }
+                Operation::Put | Operation::Get => self.key(extent, turn),
             };
             self.operate(&mut *session, key, &mut out)?;
             ops += 1;
@@ -231,6 +249,17 @@ impl Thread<'_> {
             }
         }
         Ok(Trail { start, end: Instant::now(), ops, steps_ns })
+    }
+
+    /// Of the operation of this thread at a place of its order.
+    #[inline]
+    fn key(&self, extent: Extent, turn: u32) -> u32 {
+        let turn = turn.wrapping_mul(self.threads).wrapping_add(self.thread);
+        let at = extent.from.wrapping_add(turn);
+        match self.operation {
+            Operation::Put => self.load.key(at),
+            Operation::Get | Operation::GetBatch => self.load.stored_key(at, extent.stored),
+        }
     }
 
     #[inline]
@@ -268,6 +297,11 @@ mod tests {
         let some = Extent { count: 50, ..window };
         let taken = run(&engine, &load, Operation::Get, 3, some).expect("all are right");
         assert_eq!(taken.ops, 50);
+        for (count, threads) in [(100, 1), (1003, 3)] {
+            let some = Extent { count, ..window };
+            let taken = run(&engine, &load, Operation::GetBatch, threads, some).expect("right");
+            assert_eq!(taken.ops, count);
+        }
         let key = load.key(17);
         engine.records.lock().expect("sound").get_mut(&key).expect("it is there")[7] ^= 1;
         let error = run(&engine, &load, Operation::Get, 3, window).expect_err("one is wrong");
@@ -282,16 +316,17 @@ mod tests {
     #[test]
     fn tenths_tell_when_a_run_became_slower() {
         let now = Instant::now();
-        let steps = |slow: u64| (0..100).map(|at| if at < 90 { 1000 } else { slow }).collect();
-        let trail = |slow| Trail { start: now, end: now, ops: 1600, steps_ns: steps(slow) };
-        let tenths = tenths_per_s(&[trail(1000), trail(2000)], 16);
-        assert_eq!(tenths[..9], [32e6; 9]);
-        // The slower thread ends 10 us later.
-        assert_eq!(tenths[9..], [16e6]);
+        let trail = |steps_ns| Trail { start: now, end: now, ops: 1600, steps_ns };
+        let slows: Vec<u64> = (0..100).map(|at| if at < 90 { 1000 } else { 2000 }).collect();
+        let tenths = tenths_per_s(&[trail(slows)], 16);
+        assert_eq!((&tenths[..9], &tenths[9..]), (&[16e6; 9][..], &[8e6][..]));
         // What one does when the other has ended is not what both do.
-        let late = Trail { start: now + Duration::from_micros(100), ..trail(1000) };
-        assert_eq!(tenths_per_s(&[trail(1000), late], 16), [16e6; 10]);
-        let none = Trail { steps_ns: Vec::new(), ..trail(1) };
+        let slower = vec![1250; 100];
+        assert_eq!(tenths_per_s(&[trail(vec![1000; 100]), trail(slower)], 16), [28.8e6; 10]);
+        let start = now + Duration::from_micros(100);
+        let late = Trail { start, ..trail(vec![1000; 100]) };
+        assert_eq!(tenths_per_s(&[trail(vec![1000; 100]), late], 16), [16e6; 10]);
+        let none = trail(Vec::new());
         assert_eq!(tenths_per_s(&[none], 1), [0.0; 10]);
     }
 

@@ -33,9 +33,9 @@ peers disk [options]       compare stores on the disk, the log among them
   --records N              of 1 KiB (1000000); 4 times as many of 4 B, 1.5 % as many of 100 KiB
   --rounds N               (5)
   --window-ms N            of gets and of `safe` puts (1000)
-  --cells A,B              (put,safe,cold,warm) all that begin so: put-1k is put-1k-1 and put-1k-4
+  --cells A,B              (put,safe,cold,warm,batch) all that begin so: put-1k is put-1k-1, -4
   --engines A,B            kelvin and those built in: kyoto,kyoto-tuned,leveldb,lmdb,rocksdb,fjall;
-                           only if named: kelvin-hash,kelvin-pages
+                           only if named: kelvin-hash,kelvin-pages,kelvin-table
   --dir DIRECTORY          where the stores are made and removed again (target/disk)
   --json FILE              also write all samples
   --quiet yes              no progress on standard error
@@ -69,6 +69,24 @@ peers churn [options]      overwrite what stores have again and again, and remov
   --dir DIRECTORY          where the stores are made and removed again (target/churn)
   --json FILE              also write all samples
   --svg FILE               also draw the space over time
+peers tiers [options]      compare servers that keep ten times what memory holds, on one disk
+  --values A,B             1k,4k,64k,512k (all)
+  --keys A,B               uniform,zipf (all)
+  --parts A,B              get,set (all)
+  --memory-mib N           of each server (64)
+  --times N                how many times as much is stored (10)
+  --rounds N               (3)
+  --window-ms N            of gets (3000)
+  --warm-up-ms N           before it (1000)
+  --settle-ms N            before what was stored is read again (2000)
+  --server-cpus A,B        where the servers run (0)
+  --generator-cpu N        where the generator runs (1)
+  --write-mode MODE        of Kelvin: async,safe (async)
+  --kelvin FILE            the program (built with cargo)
+  --memcached FILE         the program ($KELVIN_PEER_MEMCACHED); left out without
+  --fatcache FILE          the program; left out without
+  --dir DIRECTORY          where files are made and removed again (target/tiers)
+  --out DIRECTORY          the table, JSON and chart (target/tiers)
 peers trace [options]      compare what servers of equal resident bytes have of traces
   --trace NAME             a file or generator, as `kelvin sim` reads it; repeatable
   --sizes A,B              percent of what all keys would take (1,3,10,30)

@@ -101,3 +101,16 @@ fn a_key_that_could_not_be_read_is_as_any_version_of_its_history() {
     promises.publish(7, put(4, 20));
     assert!(read(&promises, 4) && !read(&promises, 3) && !read(&promises, 2));
 }
+
+#[test]
+fn what_is_not_seen_in_part_may_have_expired_or_been_removed() {
+    let mut promises = Promises::default();
+    promises.publish(7, Version { expires_ms: 100, ..put(1, 20) });
+    promises.publish(7, Version { number: 2, value_len: None, expires_ms: 0 });
+    promises.recover_in_part(7, None, (50, 50));
+    assert!(!promises.is_either(7), "the value has not expired");
+    promises.recover_in_part(7, None, (200, 200));
+    assert!(promises.is_either(7));
+    promises.promise(7, 2);
+    assert!(promises.is_either(7), "nobody has written it since");
+}

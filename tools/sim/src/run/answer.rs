@@ -189,7 +189,8 @@ impl Run {
                 }
                 match self.log_mut().parts(&reading, &parts) {
                     Err(error) => self.refused_get((key, fetch.newest), &error, fetch.is_check),
-                    Ok(readings) => {
+                    Ok(spread) => {
+                        let readings = self.log_mut().all_parts(&spread);
                         self.fetch(Fetch { readings, parts: Some(Vec::new()), ..fetch });
                         Ok(())
                     }

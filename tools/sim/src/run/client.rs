@@ -224,7 +224,8 @@ impl Run {
                 Ok(Get::Memory { stored, wait }) => (Some(stored.value), stored.parts, wait),
                 Err(error) => return self.refused_get((key, newest), &error, is_check),
             };
-            if let Some((_, readings)) = parts {
+            if let Some(spread) = parts {
+                let readings = self.log_mut().all_parts(&spread);
                 let (asked_ms, parts, tries) = (now_ms, Some(Vec::new()), 0);
                 self.fetch(Fetch { key, newest, asked_ms, readings, parts, wait, tries, is_check });
                 return Ok(());

@@ -18,12 +18,18 @@ const SEGMENTS_AGAIN: usize = 16;
 /// Blocks for another manifest.
 const MANIFEST_BLOCKS: usize = 8;
 
+/// Flushes on a full disk of which one may fail.
+const FAILING_FLUSH_BELOW: u32 = 60;
+
 /// Keys of what fills it up, beside those that clients use.
 pub(super) const FILLING_KEYS: u64 = 300;
 
 /// What removes are counted as that a full disk has taken, and those that it has not.
 pub(super) const REMOVES: &str = "removes on a full disk";
 pub(super) const REMOVES_REFUSED: &str = "removes refused on a full disk";
+
+/// What crashes between these removes are counted as.
+pub(super) const CRASHES: &str = "crashes between removes on a full disk";
 
 /// What came of a write that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,23 +68,53 @@ impl Run {
                 Err(error) => return self.refused(&error),
             }
         };
-        let mut has_removed = self.has_no_reserve();
-        for key in (0..keys).chain(filling.start..filled.start) {
+        let keeps_for_moves = self.keeps_for_moves();
+        let mut has_removed = false;
+        self.fail_a_flush();
+        let removed: Vec<u64> = (0..keys).chain(filling.start..filled.start).collect();
+        let crash_at = self.random.below(u32::try_from(removed.len()).unwrap_or(1)) as usize;
+        for (at, key) in removed.into_iter().enumerate() {
+            if at == crash_at && keeps_for_moves {
+                self.crash();
+                self.recover()?;
+                self.machine.disk().set_rates(Rates::none());
+                self.count(if is_full { CRASHES } else { "crashes on a disk that has room" });
+            }
             match self.write_now(key, None)? {
                 Ok(Tried::Absent) => {}
                 Ok(Tried::Done) => {
                     has_removed = true;
                     self.count(if is_full { REMOVES } else { "removes on a disk that has room" });
                 }
-                Err(Error::NoRoom) if has_removed => self.count(REMOVES_REFUSED),
+                // What a failed flush has left takes what was for them.
+                Err(Error::NoRoom) if self.log_mut().setbacks().1 > 0 => {
+                    self.count("removes refused after a failed flush");
+                }
+                // Without moves they end when their segment is full and none is empty by itself.
+                // And where moves are made, when crashes have left one that nothing can move to.
+                Err(Error::NoRoom)
+                    if has_removed && !keeps_for_moves || self.log_mut().space().free < 2 =>
+                {
+                    self.count(REMOVES_REFUSED);
+                }
                 Err(Error::NoRoom) => {
-                    return Err("the first remove on a full disk is refused".to_owned());
+                    let free = self.log_mut().space().free;
+                    return Err(format!("a remove on a full disk is refused, {free} are empty"));
                 }
                 Err(error) => return self.refused(&error),
             }
         }
+        self.look_at_what_waits_for_room()?;
+        if self.put_with_room_again()? && is_full {
+            self.count("puts again after a full disk");
+        }
+        Ok(())
+    }
+
+    /// Gives the disk room, and puts all keys again. False if the log was lost meanwhile.
+    fn put_with_room_again(&mut self) -> Result<bool, String> {
         self.set_room(SEGMENTS_AGAIN);
-        for key in 0..keys {
+        for key in 0..u64::from(self.scenario.keys) {
             for attempt in 0.. {
                 match self.write_now(key, Some(20))? {
                     Ok(_) => break,
@@ -88,21 +124,38 @@ impl Run {
                         self.refused(&error)?;
                         let is_over = self.log.as_ref().is_none_or(Log::is_read_only);
                         let what = format!("there is room, and a put is refused: {error}");
-                        return if is_over { Ok(()) } else { Err(what) };
+                        return if is_over { Ok(false) } else { Err(what) };
                     }
                 }
             }
         }
-        if is_full {
-            self.count("puts again after a full disk");
-        }
-        Ok(())
+        Ok(true)
     }
 
-    /// Whether removes before, or crashes, have taken the segments that are kept for them.
-    fn has_no_reserve(&mut self) -> bool {
-        let kept = if self.scenario.settings.space_target_percent == 0 { 1 } else { 3 };
-        self.log_mut().space().free <= kept
+    /// Half of the times one of the next flushes fails, if that is the first one.
+    fn fail_a_flush(&mut self) {
+        let after = self.random.below(FAILING_FLUSH_BELOW);
+        let fails = self.random.below(2) == 0 && self.log_mut().setbacks().1 == 0;
+        self.machine.disk().fail_flush_after(fails.then_some(after));
+    }
+
+    /// What a failed flush has left may be there until there is room: everything can be read.
+    fn look_at_what_waits_for_room(&mut self) -> Result<(), String> {
+        self.machine.disk().fail_flush_after(None);
+        self.settle()?;
+        if self.log_mut().setbacks().0 == 0 {
+            return Ok(());
+        }
+        self.count("copies that wait for room");
+        for key in self.promises.keys().collect::<Vec<_>>() {
+            self.look_up(key, false)?;
+        }
+        self.settle()
+    }
+
+    /// Whether a crash leaves removes a segment. Where nothing moves it takes theirs.
+    fn keeps_for_moves(&self) -> bool {
+        self.scenario.settings.space_target_percent > 0
     }
 
     /// Gives each directory room for so many segments beside what it has.

@@ -23,7 +23,7 @@ pub(crate) fn value_of(
     let (mut whole, parts) = match got {
         Get::Absent { .. } | Get::Wait => return Ok(None),
         Get::Memory { stored, .. } => {
-            (stored.value, stored.parts.map_or_else(Vec::new, |(_, parts)| parts))
+            (stored.value, stored.parts.map_or(Vec::new(), |spread| log.all_parts(&spread)))
         }
         Get::Read(reading) => {
             let bytes = read(&reading, perform)?;
@@ -34,7 +34,10 @@ pub(crate) fn value_of(
                     return Ok(None);
                 }
                 Fetched::Value(record) => (record.value.to_vec(), Vec::new()),
-                Fetched::Head(_, parts) => (Vec::new(), log.parts(&reading, &parts)?),
+                Fetched::Head(_, parts) => {
+                    let spread = log.parts(&reading, &parts)?;
+                    (Vec::new(), log.all_parts(&spread))
+                }
                 Fetched::Part(_) => (Vec::new(), Vec::new()),
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use log::{
     engine::Report,
-    format::segment::HEADER_COPIES,
+    format::segment::{HEADER_COPIES, Header},
     keys::Keys as _,
     plan::{Action, File, FileName, SegmentId},
     position::{Entry, UNIT_BYTES},
@@ -55,6 +55,7 @@ impl Run {
         let times = (asked_ms, self.now_ms);
         let newest = self.promises.newest(key);
         if newest.may_look_like(seen, times) {
+            self.promises.recover_in_part(key, seen, times);
             self.note_place(key, newest.number);
             return Ok(());
         }
@@ -137,7 +138,24 @@ impl Run {
         let places: Vec<_> =
             numbers.filter_map(|number| self.places.get(&number)).flatten().copied().collect();
         places.iter().any(|place| {
-            self.named.iter().any(|named| named.covers(*place)) || self.is_blank(place.0)
+            self.named.iter().any(|named| named.covers(*place))
+                || self.is_blank(place.0)
+                || self.is_turned_back(place.0)
+        })
+    }
+
+    /// Whether no header of the generation is there that the log has begun: both were taken for
+    /// written, and the generation before is whole.
+    fn is_turned_back(&mut self, segment: u32) -> bool {
+        let Some(begun) = self.generations.get(&segment).copied() else { return false };
+        let block = self.scenario.block_bytes as usize;
+        let name = FileName::Segment(SegmentId(segment)).to_string();
+        let disk = self.machine.disk();
+        (0..usize::from(self.scenario.directories)).any(|directory| {
+            let Ok(file) = disk.open(DirectoryId(directory), &name) else { return false };
+            let copies = disk.content(file).chunks_exact(block).take(HEADER_COPIES as usize);
+            let found = copies.filter_map(|copy| Header::decode(copy).ok());
+            found.map(|header| header.generation).max().is_some_and(|found| found < begun)
         })
     }
 
@@ -285,13 +303,15 @@ pub(crate) fn place_of(entry: Entry, segment_bytes: u64) -> (u32, u64) {
     (u32::try_from(at / segment_bytes).unwrap_or(u32::MAX), at % segment_bytes)
 }
 
-/// The segment that is used anew, if an action is a write of its header.
-pub(super) fn used_anew(action: &Action, block_bytes: u32) -> Option<SegmentId> {
-    let Action::Write { file: File { name: FileName::Segment(segment), .. }, offset, .. } = action
-    else {
+/// The segment that is used anew, and the generation, if an action is a write of its header.
+pub(super) fn used_anew(action: &Action, block_bytes: u32) -> Option<(SegmentId, u64)> {
+    let Action::Write { file, offset, buffer, from, .. } = action else { return None };
+    let FileName::Segment(segment) = file.name else { return None };
+    if *offset >= HEADER_COPIES * u64::from(block_bytes) {
         return None;
-    };
-    (*offset < HEADER_COPIES * u64::from(block_bytes)).then_some(*segment)
+    }
+    let block = buffer.as_slice().get(*from..*from + block_bytes as usize)?;
+    Some((segment, Header::decode(block).map_or(0, |header| header.generation)))
 }
 
 /// Something that a log has named as damaged or torn.

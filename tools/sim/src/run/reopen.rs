@@ -1,5 +1,7 @@
 //! Opening the log: after a stop in order, after a crash, and after a crash of that.
 
+use std::collections::BTreeSet;
+
 use base::random::Random;
 use log::{
     engine::{Engine, New, Opening, Report},
@@ -125,6 +127,13 @@ impl Run {
             self.unread = Unread::new(report);
             self.promises.forget_acknowledgements();
         }
+        // What cannot be read may be anybody's.
+        if !report.foreign.is_empty() && !self.is_lying() && !has_failed {
+            return Err(format!("files of the log are taken for others: {:?}", report.foreign));
+        }
+        if !report.unremoved.is_empty() {
+            self.count("openings that could not remove a file");
+        }
         if report.is_clean {
             self.count("clean openings");
         }
@@ -155,6 +164,7 @@ impl Run {
         self.places.clear();
         self.moves.clear();
         self.used_anew.clear();
+        self.generations.clear();
         let opened = open(&self.scenario, &mut self.machine, self.now_ms);
         let (log, _) = opened.map_err(|error| format!("an empty disk: {error}"))?;
         self.log = Some(log);
@@ -192,6 +202,7 @@ impl Run {
         self.machine.stop_after(u64::MAX);
         self.check_all()?;
         self.has_unheard = false;
+        self.generations.clear();
         Ok(())
     }
 
@@ -251,7 +262,9 @@ impl Run {
     pub(super) fn check_all(&mut self) -> Result<(), String> {
         self.lost.clear();
         self.is_checking = true;
-        let keys: Vec<u64> = (0..u64::from(self.scenario.keys)).collect();
+        // What has filled a disk up is found out as well: what was not durable may have been lost.
+        let mut keys: BTreeSet<u64> = (0..u64::from(self.scenario.keys)).collect();
+        keys.extend(self.promises.keys());
         let rates = self.scenario.rates.clone();
         self.machine.disk().set_rates(rates.with(Kind::ReadError, 0));
         for key in keys {

@@ -5,7 +5,7 @@ use std::sync::{
 
 use super::{
     Run, Summary, Violation,
-    full::{REMOVES, REMOVES_REFUSED},
+    full::{CRASHES, REMOVES, REMOVES_REFUSED},
 };
 use crate::{fault::Kind, scenario::Scenario};
 
@@ -68,7 +68,8 @@ fn seeds_hold() {
 const FEWEST: u64 = 100;
 
 /// What must have happened, beside every kind of fault.
-const DEEDS: [&str; 39] = [
+const DEEDS: [&str; 41] = [
+    "openings that could not remove a file",
     "segments moved",
     "segments moved on a full disk",
     "records moved",
@@ -82,6 +83,7 @@ const DEEDS: [&str; 39] = [
     "keys listed",
     "puts again after a full disk",
     REMOVES,
+    CRASHES,
     "segments freed",
     "segments freed on a full disk",
     "files removed",

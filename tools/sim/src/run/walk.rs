@@ -159,11 +159,14 @@ impl Run {
         come
     }
 
-    /// Until what was moved is durable. `false`, when the machine has stopped.
+    /// Until what was moved is durable. `false`, when the machine has stopped, or it cannot be.
     fn settle_moves(&mut self) -> Result<bool, String> {
         for _ in 0..TURNS_MAX {
-            if self.log_mut().settle_moves() == Settled::Done {
-                return Ok(true);
+            match self.log_mut().settle_moves() {
+                Settled::Done => return Ok(true),
+                // There is no room for what a failed flush has left.
+                Settled::Failed => return Ok(false),
+                Settled::Pending => {}
             }
             self.turn()?;
             if self.machine.has_stopped() {
@@ -246,7 +249,8 @@ impl Run {
     ) -> Result<Option<Pair>, Error> {
         let shown = self.log_mut().find_shown(iteration, found)?;
         let Some((key, Stored { mut value, parts, .. })) = shown else { return Ok(None) };
-        for reading in parts.map_or(Vec::new(), |(_, readings)| readings) {
+        let readings = parts.map_or(Vec::new(), |spread| self.log_mut().all_parts(&spread));
+        for reading in readings {
             let bytes = self.read_part(&reading)?;
             if let Fetched::Part(part) = reading.finish(&bytes)? {
                 value.extend_from_slice(part);

@@ -13,11 +13,15 @@ use crate::scenario::Class;
 /// Milliseconds that a value is there at most which is not there for ever.
 const LIFE_MS_MAX: u32 = 40;
 
+/// Deeds for each that stores a large value.
+const LARGE_EVERY: u32 = 12;
+
 impl Run {
     /// Some client asks something, if it may.
     pub(super) fn ask(&mut self) -> Result<(), String> {
         let client = self.random.below(self.clients.len() as u32) as usize;
-        if self.clients[client].asked.len() >= DEPTH_MAX {
+        let is_sending = self.clients[client].sending.is_some();
+        if self.clients[client].asked.len() >= DEPTH_MAX || is_sending {
             return Ok(());
         }
         let key = self.random.below(self.models.len() as u32) as usize;
@@ -28,6 +32,17 @@ impl Run {
     fn deed(&mut self, client: usize, key: usize) -> Deed {
         let token = self.clients[client].tokens.get(&key).copied().unwrap_or(1);
         let until_ms = self.clock.now_ms() + 1 + u64::from(self.random.below(LIFE_MS_MAX));
+        // A ring has no values in parts.
+        if self.spilling.is_none() && self.random.below(LARGE_EVERY) == 0 {
+            let value = self.large_value();
+            return Deed::Large(Box::new(match self.random.below(8) {
+                0 => Deed::Add(value),
+                1 => Deed::Replace(value),
+                2 => Deed::Compare(token, value),
+                3 => Deed::SetUntil(value, until_ms),
+                _ => Deed::Set(value),
+            }));
+        }
         match self.random.below(18) {
             0..=4 => Deed::Get,
             5 | 6 => Deed::Set(self.value()),
@@ -70,11 +85,14 @@ impl Run {
         self.summary.add("commands", 1);
         self.clients[client].asked.push_back((id, deed.clone(), key));
         self.models[key].tell_ms(self.clock.now_ms());
-        self.models[key].ask(id, client, deed.clone());
+        self.models[key].ask(id, client, deed.plain());
         self.waiting.insert(id, (client, slot, self.failures()));
         self.tell(|| format!("client {client}, key {key}: {id} {}", short(&deed)));
         if self.is_read_only() {
             self.read_only_from.get_or_insert(id);
+        }
+        if matches!(deed, Deed::Large(_)) {
+            return self.send_large(client, id, deed);
         }
         let name = name(key);
         // A connection is its thread's.
@@ -97,7 +115,10 @@ impl Run {
             }
         } else {
             match worker.execute(&name, id, &deed, || deed.clone()) {
-                Asked::Now(answer) => Some(heard(&deed, answer)),
+                Asked::Now(answer) => {
+                    self.hear(at, id, answer)?;
+                    None
+                }
                 Asked::Later => None,
                 Asked::Busy => Some(Heard::Refused("busy".to_owned())),
             }
@@ -124,6 +145,9 @@ impl Run {
     fn check_lost(&self, id: Id) -> Result<(), String> {
         if self.scenario.class != Class::Failing {
             return Err(format!("command {id} hears of a failed flush where none fails"));
+        }
+        if self.spilling.is_some() {
+            return Ok(());
         }
         let (deed, key) = self.asked_of(id)?;
         let failed_before = self.waiting.get(&id).map_or(0, |(.., failures)| *failures);
@@ -171,7 +195,10 @@ impl Run {
                     model.answer(id, &Reply::Refused).map_err(|what| format!("{why}: {what}"))?;
                 }
                 // A get has no effect that could be lost.
-                Heard::Lost if deed == Deed::Get => model.answer(id, &Reply::Refused)?,
+                Heard::Lost | Heard::Broken if deed == Deed::Get => {
+                    model.answer(id, &Reply::Refused)?
+                }
+                Heard::Broken => model.lose(id)?,
                 Heard::Lost => {
                     self.summary.add("lost answers", 1);
                     model.lose(id)?;
@@ -198,14 +225,14 @@ impl Run {
     }
 
     /// What was asked under this number, and of which key.
-    fn asked_of(&self, id: Id) -> Result<(&Deed, usize), String> {
+    pub(super) fn asked_of(&self, id: Id) -> Result<(&Deed, usize), String> {
         let asked = self.waiting.get(&id).map(|(client, ..)| &self.clients[*client].asked);
         let found = asked.into_iter().flatten().find(|(asked, ..)| *asked == id);
         found.map(|(_, deed, key)| (deed, *key)).ok_or(format!("command {id} is answered twice"))
     }
 }
 
-fn refused(error: &Error) -> Heard {
+pub(super) fn refused(error: &Error) -> Heard {
     match error {
         Error::Log(log::error::Error::Unflushed) => Heard::Lost,
         other => Heard::Refused(other.to_string()),

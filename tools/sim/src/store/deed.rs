@@ -28,6 +28,8 @@ pub enum Deed {
     Touch(u64),
     /// Remove.
     Delete,
+    /// The same, with a value that is sent in pieces.
+    Large(Box<Self>),
 }
 
 /// What a deed has decided.
@@ -56,11 +58,34 @@ pub(super) fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok().filter(|it| !it.is_empty() && it.len() <= 20)?.parse().ok()
 }
 
+impl Deed {
+    /// The same, as if its value came at once.
+    pub(super) fn plain(&self) -> Self {
+        if let Self::Large(deed) = self { (**deed).clone() } else { self.clone() }
+    }
+
+    /// The value that it brings.
+    pub(super) fn value(&self) -> &[u8] {
+        match self {
+            Self::Large(deed) => deed.value(),
+            Self::Set(value)
+            | Self::SetUntil(value, _)
+            | Self::Add(value)
+            | Self::Replace(value)
+            | Self::Append(value)
+            | Self::Prepend(value)
+            | Self::Compare(_, value) => value,
+            Self::Get | Self::Count(_) | Self::Touch(_) | Self::Delete => &[],
+        }
+    }
+}
+
 impl Command for Deed {
     type Verdict = Verdict;
 
     fn needs(&self) -> Needs {
         match self {
+            Self::Large(deed) => deed.needs(),
             Self::Set(_) | Self::SetUntil(..) | Self::Delete => Needs::Nothing,
             Self::Add(_) | Self::Replace(_) | Self::Compare(..) => Needs::Fields,
             Self::Get | Self::Append(_) | Self::Prepend(_) | Self::Count(_) | Self::Touch(_) => {
@@ -70,16 +95,7 @@ impl Command for Deed {
     }
 
     fn bytes(&self) -> usize {
-        match self {
-            Self::Set(value)
-            | Self::SetUntil(value, _)
-            | Self::Add(value)
-            | Self::Replace(value)
-            | Self::Append(value)
-            | Self::Prepend(value)
-            | Self::Compare(_, value) => value.len(),
-            Self::Get | Self::Count(_) | Self::Touch(_) | Self::Delete => 0,
-        }
+        if let Self::Large(_) = self { 0 } else { self.value().len() }
     }
 
     fn shows(&self) -> bool {
@@ -90,6 +106,12 @@ impl Command for Deed {
         let put = |value| (Change::Put(Put::new(value)), Verdict::Stored);
         let keep = |verdict| (Change::Keep, verdict);
         match (self, present) {
+            (Self::Large(deed), present) => match deed.decide(present) {
+                (Change::Put(put), verdict) => {
+                    (Change::Put(Put { value: Value::Uploaded, ..put }), verdict)
+                }
+                kept => kept,
+            },
             (Self::Set(value), _) | (Self::Add(value), None) | (Self::Replace(value), Some(_)) => {
                 put(Value::Bytes(value))
             }

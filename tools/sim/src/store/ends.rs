@@ -78,6 +78,8 @@ impl Run {
         for worker in self.workers.drain(..) {
             let Figures { fills, fills_refused, reads, reads_shared, .. } = worker.figures();
             let Figures { hits, reads_failed, waits, stalled, busy, .. } = worker.figures();
+            let Figures { spills, spills_clean, spills_unseen, .. } = worker.figures();
+            let Figures { spills_refused, hits_of_waiting, .. } = worker.figures();
             for (what, count) in [
                 ("fills", fills),
                 ("fills refused", fills_refused),
@@ -88,6 +90,11 @@ impl Run {
                 ("waits for what was seen", waits),
                 ("stalled", stalled),
                 ("busy", busy),
+                ("spills", spills),
+                ("spills of what the ring had", spills_clean),
+                ("spills not admitted", spills_unseen),
+                ("spills refused", spills_refused),
+                ("hits of what waits", hits_of_waiting),
             ] {
                 self.summary.add(what, count);
             }
@@ -101,12 +108,15 @@ impl Run {
             let counts = store.with_log(|log| log.counts());
             self.summary.add("moved", counts.records_moved);
             self.summary.add("rewritten", counts.rewritten);
+            self.summary.add("values dropped", counts.values_dropped);
+            self.summary.add("tombstones dropped", counts.tombstones_dropped);
         }
         (self.store, self.evictor) = (None, None);
         self.read_only_from = None;
         self.waiting.clear();
         self.owners.clear();
         self.turns = Turns::default();
+        self.taking.clear();
         self.switching = None;
         self.clients.iter_mut().for_each(|client| *client = Client::default());
     }

@@ -8,8 +8,10 @@
 mod client;
 pub mod deed;
 mod ends;
+mod large;
 pub mod model;
 mod modes;
+pub mod spilling;
 mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,9 +26,10 @@ use log::{
 use store::{SlotId, Slots, Store, Worker};
 
 use self::{
-    client::heard,
     deed::Deed,
+    large::{Sending, Taking},
     model::{Id, Model, Reply},
+    spilling::Spilling,
     turns::Turns,
 };
 use crate::{
@@ -64,6 +67,7 @@ struct Client {
     slots: Slots<Heard>,
     /// What was asked, in order, and is not answered.
     asked: VecDeque<(Id, Deed, usize)>,
+    sending: Option<Sending>,
     /// Tokens that it has seen, by key.
     tokens: BTreeMap<usize, u64>,
 }
@@ -76,6 +80,8 @@ enum Heard {
     Refused(String),
     /// It has happened, but a crash may undo it.
     Lost,
+    /// It has happened, but what it shows could not be read to its end.
+    Broken,
 }
 
 /// What happened in runs.
@@ -97,6 +103,8 @@ impl Summary {
 #[derive(Debug)]
 pub struct Run {
     scenario: Scenario,
+    /// Set where memory is the truth, and not the log.
+    spilling: Option<Spilling>,
     random: Random,
     machine: Machine,
     clock: Clock,
@@ -113,6 +121,8 @@ pub struct Run {
     /// Who has handed out what is under way.
     owners: BTreeMap<Token, usize>,
     clients: Vec<Client>,
+    /// Large values that clients take.
+    taking: Vec<Taking>,
     models: Vec<Model>,
     next_id: Id,
     /// What was asked first of a log that is read-only.
@@ -153,6 +163,7 @@ impl Run {
         let may_fail = scenario.class != Class::Honest;
         let clients = scenario.clients.min(4) as usize;
         Self {
+            spilling: None,
             random: Random::new(seed, STREAM),
             machine: Machine::new(seed, disk),
             clock: Clock::manual(START_MS),
@@ -164,6 +175,7 @@ impl Run {
             turns: Turns::default(),
             owners: BTreeMap::new(),
             clients: (0..clients).map(|_| Client::default()).collect(),
+            taking: Vec::new(),
             models: (0..scenario.keys).map(|_| Model::new(forgets, may_fail)).collect(),
             next_id: 1,
             read_only_from: None,
@@ -193,10 +205,11 @@ impl Run {
     /// What went wrong, and how to see it again.
     pub fn run(mut self, operations: u32) -> Result<Summary, String> {
         let seed = self.scenario.seed;
+        let kind = if self.spilling.is_some() { "spill" } else { "store" };
         let told = self.run_all(operations);
         told.map_err(|what| {
             let what = short(&what);
-            format!("{what}\nrepeat it: cargo run -p disk-sim -- store --seed {seed} --trace")
+            format!("{what}\nrepeat it: cargo run -p disk-sim -- {kind} --seed {seed} --trace")
         })?;
         Ok(self.summary)
     }
@@ -210,8 +223,10 @@ impl Run {
             for _ in 0..self.random.below(5) {
                 self.turn()?;
             }
-            if self.random.below(3) == 0 {
-                self.evict();
+            match self.spilling {
+                Some(spilling) => self.evict_to_ring(spilling)?,
+                None if self.random.below(3) == 0 => self.evict(),
+                None => {}
             }
             if self.random.below(MODE_EVERY) == 0 {
                 self.change_mode();
@@ -227,7 +242,8 @@ impl Run {
             }
         }
         self.settle()?;
-        self.crash_and_open()
+        self.crash_and_open()?;
+        self.check_reads()
     }
 
     fn with_store<R>(&self, with: impl FnOnce(&Store<Keyed, Deed>) -> R) -> R {
@@ -235,20 +251,30 @@ impl Run {
     }
 
     fn open(&mut self) -> Result<(), String> {
+        self.empty_disk();
         self.machine.disk().set_rates(Rates::none());
         let opened = run::open(&self.scenario, &mut self.machine, self.clock.now_ms());
         let (engine, report) = opened.map_err(|error| format!("not opened: {error}"))?;
         if !report.damages.is_empty() {
             return Err(format!("damage is named where there is none: {:?}", report.damages));
         }
+        if !report.foreign.is_empty() {
+            return Err(format!("files of the log are taken for others: {:?}", report.foreign));
+        }
         self.machine.disk().set_rates(self.scenario.rates.clone());
         let seed = u128::from(self.scenario.seed);
         let config = CacheConfig { writers: 1, hash_seed: seed, ..CacheConfig::new(CACHE_BYTES) };
-        let config = CacheConfig { value_size_max: 1 << 19, ..config };
+        let victim_bytes = self.spilling.map_or(0, |spilling| spilling.waiting_bytes);
+        let config = CacheConfig { value_size_max: 1 << 19, victim_bytes, ..config };
         let cache = Cache::new(config, self.clock.clone()).map_err(|error| error.to_string())?;
         let workers = 1 + self.random.below(3) as usize;
         self.evictor = Some(cache.worker().map_err(|error| error.to_string())?);
-        let store = Store::new(engine, cache, workers);
+        let store = match self.spilling {
+            None => Store::new(engine, cache, workers),
+            Some(spilling) => Store::spilling(engine, cache, workers, spilling.admission)
+                .map_err(|error| format!("no table: {error}"))?,
+        };
+        store.set_large_bytes(self.scenario.part_bytes as usize * 2);
         for number in 0..workers {
             self.workers.push(store.worker(number).map_err(|error| error.to_string())?);
         }
@@ -279,6 +305,7 @@ impl Run {
             let at = awake[self.random.below(awake.len() as u32) as usize];
             self.work(at)?;
         }
+        self.transfer()?;
         if let Some((token, outcome)) = self.machine.step() {
             let owner = self.owners.remove(&token).ok_or("nobody has handed that out")?;
             self.workers[owner].complete(token, outcome);
@@ -295,7 +322,8 @@ impl Run {
 
     /// Nothing is under way, and no worker has a reason to look at anything.
     fn all_sleep(&self) -> bool {
-        self.machine.in_flight() == 0 && self.turns.awake(self.clock.now_ms()).is_empty()
+        let is_still = self.machine.in_flight() == 0 && !self.has_transfers();
+        is_still && self.turns.awake(self.clock.now_ms()).is_empty()
     }
 
     /// What a worker does until it sleeps.
@@ -305,14 +333,13 @@ impl Run {
             self.owners.insert(plan.token, at);
             self.machine.submit(plan);
         }
-        let answers = worker.take_answers();
+        let (answers, notices) = (worker.take_answers(), worker.take_notices());
         self.turns.sleep(at, worker.wake_at_ms());
         worker.take_wakes().for_each(|other| self.turns.call(other));
         for answered in answers {
-            let deed = self.deed_of(answered.caller)?;
-            self.fill(answered.caller, heard(&deed, answered.answer))?;
+            self.hear(at, answered.caller, answered.answer)?;
         }
-        Ok(())
+        notices.into_iter().try_for_each(|notice| self.note(notice))
     }
 
     /// Until nobody waits for anything.

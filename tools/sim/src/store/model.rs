@@ -83,6 +83,10 @@ pub struct Model {
     forgets: bool,
     /// Anything may be refused, and not only what may be too long.
     may_fail: bool,
+    /// A deed may find nothing, whatever there was.
+    vanishes: bool,
+    /// Nothing outlasts a crash.
+    starts_empty: bool,
     /// It may bring back what was there before a write whose flush has failed: until something is
     /// answered that was asked behind this deed, when that was heard.
     lost: Option<Id>,
@@ -106,6 +110,8 @@ impl Model {
             pending: Vec::new(),
             forgets,
             may_fail,
+            vanishes: false,
+            starts_empty: false,
             lost: None,
             last: 0,
             now_ms: 0,
@@ -166,9 +172,10 @@ impl Model {
         if self.forgets || self.lost.is_some() {
             self.past.extend(all.iter().map(|world| world.state.clone()));
         }
-        let fits = |mut world: World| {
-            let said = world.done.remove(&id)?;
-            world.heard(&said, reply).then_some(world)
+        let may_refuse = self.pending.iter().any(|it| it.id == id && self.may_refuse(it));
+        let fits = |mut world: World| match world.done.remove(&id) {
+            Some(said) => world.heard(&said, reply).then_some(world),
+            None => (may_refuse && *reply == Reply::Refused).then_some(world),
         };
         self.worlds = all.into_iter().filter_map(fits).collect();
         if self.worlds.is_empty() {
@@ -200,11 +207,25 @@ impl Model {
         if self.forgets || self.lost.is_some() {
             states.extend(std::mem::take(&mut self.past));
         }
+        if self.starts_empty {
+            states = BTreeSet::from([None]);
+        }
         self.past.clone_from(&states);
         let world = |state| World { state, done: BTreeMap::new() };
         self.worlds = states.into_iter().map(world).collect();
         self.pending.clear();
         Ok(())
+    }
+
+    /// What was there may be gone at any time, and after a crash, if it starts empty, for good.
+    pub fn set_vanishes(&mut self, starts_empty: bool) {
+        (self.vanishes, self.starts_empty) = (true, starts_empty);
+    }
+
+    /// Nothing of it is there any more. When nothing is asked that is not answered.
+    pub fn flush(&mut self) {
+        self.worlds = BTreeSet::from([World::default()]);
+        self.past = self.states();
     }
 
     /// From now on a crash may bring back what the key has been, or not.
@@ -220,6 +241,11 @@ impl Model {
 
     fn states(&self) -> BTreeSet<State> {
         self.worlds.iter().map(|world| world.state.clone()).collect()
+    }
+
+    /// Whether a deed may come to nothing.
+    fn may_refuse(&self, pending: &Pending) -> bool {
+        self.may_fail || matches!(pending.deed, Deed::Append(_) | Deed::Prepend(_))
     }
 
     /// All worlds to which deeds that are not answered lead; none further once `ends`.
@@ -238,10 +264,20 @@ impl Model {
                 if self.pending.iter().any(is_first) {
                     continue;
                 }
-                let joins = matches!(pending.deed, Deed::Append(_) | Deed::Prepend(_));
-                let refused =
-                    (self.may_fail || joins).then(|| world.said(pending.id, Said::Refused));
-                for next in world.with(pending, self.now_ms).into_iter().chain(refused) {
+                // One that is refused changes nothing but what its client's next ones may do: else
+                // it is enough to know that when it is heard.
+                let is_last = !self
+                    .pending
+                    .iter()
+                    .any(|it| it.client == pending.client && it.id > pending.id);
+                let refused = (!is_last && self.may_refuse(pending))
+                    .then(|| world.said(pending.id, Said::Refused));
+                let vanished = match self.vanishes {
+                    true => world.without(pending),
+                    false => Vec::new(),
+                };
+                let next = world.with(pending, self.now_ms).into_iter().chain(vanished);
+                for next in next.chain(refused) {
                     if seen.insert(next.clone()) {
                         left.push(next);
                     }
@@ -276,6 +312,16 @@ impl World {
                 // The log may have it still, and not look at when it expires.
                 all.push(self.next(pending, None, Said::Removed(true)));
             }
+        }
+        all
+    }
+
+    /// What becomes of it when a deed takes effect that does not find what there was.
+    fn without(&self, pending: &Pending) -> Vec<Self> {
+        let mut all = self.with_seen(pending, &None);
+        if pending.deed == Deed::Delete {
+            // The ring may have what has expired or was flushed, and is not read for it.
+            all.push(self.next(pending, None, Said::Removed(true)));
         }
         all
     }
@@ -338,6 +384,7 @@ impl World {
                 vec![self.next(pending, state, Said::Touched(Arc::clone(value), *token))]
             }
             (Deed::Compare(..) | Deed::Count(_) | Deed::Touch(_), None) => says(Verdict::NotFound),
+            (Deed::Large(_), _) => unreachable!("it is asked as one whose value came at once"),
             (Deed::Delete, seen) => {
                 vec![self.next(pending, None, Said::Removed(seen.is_some()))]
             }

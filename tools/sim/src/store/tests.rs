@@ -3,13 +3,16 @@ use super::*;
 /// Runs in CI: some seconds on two cores.
 const SEEDS: u64 = 800;
 
+/// The same of tables that spill, whose runs are longer.
+const SPILL_SEEDS: u64 = 200;
+
 /// Seeds that once failed, of those behind them.
 const FAILED_ONCE: &[u64] = &[33_230];
 
-fn runs(seeds: impl Iterator<Item = u64>) -> Summary {
+fn runs(operations: u32, make: impl Fn(u64) -> Run, seeds: impl Iterator<Item = u64>) -> Summary {
     let mut all = Summary::default();
     for seed in seeds {
-        match Run::new(seed).run(OPERATIONS) {
+        match make(seed).run(operations) {
             Ok(summary) => all.merge(&summary),
             Err(violation) => panic!("{violation}"),
         }
@@ -19,7 +22,7 @@ fn runs(seeds: impl Iterator<Item = u64>) -> Summary {
 
 #[test]
 fn store_seeds_hold() {
-    let all = runs((0..SEEDS).chain(FAILED_ONCE.iter().copied()));
+    let all = runs(OPERATIONS, Run::new, (0..SEEDS).chain(FAILED_ONCE.iter().copied()));
     println!("{all:?}");
     for what in [
         "commands",
@@ -30,6 +33,8 @@ fn store_seeds_hold() {
         "gets of what has expired",
         "hits",
         "large hits",
+        "large values sent",
+        "large values taken",
         "lost answers",
         "mode changes",
         "moved",
@@ -41,6 +46,7 @@ fn store_seeds_hold() {
         "stops in order",
         "switches confirmed",
         "waits for what was seen",
+        "waits of uploads",
     ] {
         let count = all.0.get(what).copied().unwrap_or(0);
         assert!(count > 20, "{what}: {count} in {SEEDS} runs prove nothing");
@@ -50,5 +56,43 @@ fn store_seeds_hold() {
 #[test]
 #[ignore = "soak: half an hour"]
 fn soak_store_seeds_hold() {
-    println!("{:?}", runs(1_000_000..1_200_000));
+    println!("{:?}", runs(OPERATIONS, Run::new, 1_000_000..1_200_000));
+}
+
+#[test]
+fn spill_seeds_hold() {
+    let all = runs(spilling::OPERATIONS, Run::spilling, 0..SPILL_SEEDS);
+    println!("{all:?}");
+    for what in [
+        "commands",
+        "crashes",
+        "drains",
+        "evicted",
+        "fills",
+        "fills refused",
+        "flushes of all",
+        "gets of what has expired",
+        "hits",
+        "hits of what waits",
+        "reads",
+        "reads failed",
+        "rewritten",
+        "spills",
+        "spills not admitted",
+        "spills of what the ring had",
+        "spills refused",
+        "stalled",
+        "tombstones dropped",
+        "values dropped",
+        "waits for what was seen",
+    ] {
+        let count = all.0.get(what).copied().unwrap_or(0);
+        assert!(count > 20, "{what}: {count} in {SPILL_SEEDS} runs prove nothing");
+    }
+}
+
+#[test]
+#[ignore = "soak: half an hour"]
+fn soak_spill_seeds_hold() {
+    println!("{:?}", runs(spilling::OPERATIONS, Run::spilling, 1_000_000..1_200_000));
 }

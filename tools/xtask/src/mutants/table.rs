@@ -1,8 +1,11 @@
 //! All mutants.
 
 mod log;
+mod log_faults;
 mod log_room;
+mod server;
 mod store;
+mod threads;
 
 use crate::suites::Suite;
 
@@ -20,7 +23,16 @@ pub(super) struct Mutant {
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
-    MUTANTS.iter().chain(log::MUTANTS).chain(log_room::MUTANTS).chain(store::MUTANTS)
+    let tables = [
+        MUTANTS,
+        log::MUTANTS,
+        log_faults::MUTANTS,
+        log_room::MUTANTS,
+        server::MUTANTS,
+        store::MUTANTS,
+        threads::MUTANTS,
+    ];
+    tables.into_iter().flatten()
 }
 
 const MUTANTS: &[Mutant] = &[
@@ -170,6 +182,13 @@ const MUTANTS: &[Mutant] = &[
         package: "reactor",
         filter: "errors_are_told",
         symptoms: &["a flush that failed is tried again"],
+    },
+    Mutant {
+        name: "files_stay_pinned",
+        suite: Suite::Test,
+        package: "reactor",
+        filter: "threads_of_a_pinned_loop",
+        symptoms: &["they stay where the loop is pinned"],
     },
     Mutant {
         name: "files_end_in_silence",

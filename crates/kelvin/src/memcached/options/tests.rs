@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::{Effect, OPTIONS, Options, Page, Protocol, Refusal};
-use crate::memcached::{command_line, suboptions};
+use crate::memcached::{command_line, meaning, suboptions};
 
 fn options(line: &str) -> Result<Options, Refusal> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -22,7 +22,7 @@ fn options_change_what_is_asked_for() {
     let asked = options(
         "-p 1 -U 2 -s s -a 0777 -A -d -r -u me -m 128 -M -c 9 -k -vv -P pid -D/ -t 3 -R 4 -b 5 \
          -B ascii -I 2m -S -F -X -W -Y auth -e file -l a,b -l c -l b \
-         -o no_maxconns_fast,idle_timeout=6",
+         -o no_maxconns_fast,idle_timeout=6,data_dir=d,write_mode=async,io=epoll",
     );
     let expected = Options {
         port: 1,
@@ -56,6 +56,9 @@ fn options_change_what_is_asked_for() {
         listen: vec!["a,b".to_owned(), "c".to_owned()],
         refuses_connections: false,
         idle_timeout_s: 6,
+        own: [("data_dir", "d"), ("write_mode", "async"), ("io", "epoll")]
+            .map(|(name, value)| (name, value.to_owned()))
+            .into(),
         ..Options::default()
     };
     assert_eq!(asked, Ok(expected));
@@ -100,6 +103,8 @@ fn wrong_values_are_refused() {
         ("-o hash_algorithm=md5", 1, "Unknown hash_algorithm option (jenkins, murmur3, xxh3)"),
         ("-o lru_crawler_tocrawl=x", 1, "lru_crawler_tocrawl takes a numeric 32bit value"),
         ("-o hot_max_factor=0", 1, "hot_max_factor must be > 0"),
+        ("-o data_dir", 1, "Missing data_dir argument"),
+        ("-o write_mode=soon", 1, "write_mode must be safe or async"),
         ("-o unheard=1", 1, "Illegal suboption \"unheard=1\""),
     ] {
         let refusal = options(line).expect_err(line);
@@ -108,6 +113,14 @@ fn wrong_values_are_refused() {
     assert_eq!(options("-o hashpower=11").expect_err("too low").code, 1);
     assert_eq!(options("-o hashpower=33").expect_err("too high").code, 1);
     assert_eq!(options("-B http").expect_err("no protocol").code, 64);
+}
+
+#[test]
+fn a_directory_is_the_same_for_a_process_that_has_moved() {
+    let mut asked = options("-d -o data_dir=records -p 0").expect("valid");
+    let settings = meaning::settings(&mut asked).expect("valid");
+    let directory = std::path::Path::new(&settings["data_dir"]);
+    assert!(directory.is_absolute() && directory.ends_with("records"), "{directory:?}");
 }
 
 #[test]

@@ -258,7 +258,12 @@ func main() {
 		{"touch", checkTouch},
 	}
 	ok := true
+	// Features that the server at hand has not.
+	leftOut := "," + os.Getenv("KELVIN_LEFT_OUT") + ","
 	for _, c := range checks {
+		if strings.Contains(leftOut, ","+c.feature+",") {
+			continue
+		}
 		ok = run(c.feature, c.check) && ok
 	}
 	if !ok {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Awaited, Moving};
+use super::{Awaited, Lists, Moving};
 use crate::{
     engine::{pacing::Account, survey::Survey},
     plan::{Buffer, SegmentId},
@@ -25,9 +25,10 @@ pub(in crate::engine) struct Compaction {
     pub(super) moving: Option<Moving>,
     /// Whether a read is under way, and of what.
     pub(super) reading: Option<Awaited>,
-    /// What was read into, for the next read or the next segment: memory that is new to the
-    /// process may take milliseconds to come.
-    pub(super) buffer: Option<Buffer>,
+    /// What was read into, for the next reads, of the next segment too.
+    pub(super) buffers: Vec<Buffer>,
+    /// The lists of the move before this one.
+    pub(super) lists: Lists,
     /// Whether something must be reported first.
     pub(super) waits: bool,
     /// Segments of which something cannot be moved.
@@ -110,7 +111,6 @@ impl Compaction {
     }
 
     /// What is being moved, if it is something.
-    #[cfg(test)]
     pub(in crate::engine) fn victim(&self) -> Option<SegmentId> {
         self.moving.as_ref().map(|moving| moving.victim)
     }
@@ -124,7 +124,25 @@ impl Compaction {
     /// Whether records were read that are to be copied.
     #[cfg(test)]
     pub(in crate::engine) fn has_records(&self) -> bool {
-        self.moving.as_ref().is_some_and(|moving| moving.records.is_some())
+        self.moving.as_ref().is_some_and(|moving| !moving.windows.is_empty())
+    }
+
+    /// Windows that were read and are not copied.
+    #[cfg(test)]
+    pub(in crate::engine) fn windows(&self) -> usize {
+        self.moving.as_ref().map_or(0, |moving| moving.windows.len())
+    }
+
+    /// Buffers that are kept for the next reads.
+    #[cfg(test)]
+    pub(in crate::engine) fn buffers(&self) -> usize {
+        self.buffers.len()
+    }
+
+    /// For how many records there is room in what the last move has left.
+    #[cfg(test)]
+    pub(in crate::engine) fn rooms_kept(&self) -> [usize; 3] {
+        self.lists.rooms()
     }
 
     /// Whether something stays for somebody who reads.
@@ -154,6 +172,11 @@ impl Compaction {
     /// Whoever has taken a turn may be away for long.
     pub(in crate::engine) fn leave_turns(&mut self) {
         self.is_in_turns = false;
+    }
+
+    /// Somebody else than whoever goes away takes the next turn.
+    pub(super) fn stay_in_turns(&mut self) {
+        self.is_in_turns = true;
     }
 
     /// Something was reported that moves may have waited for.

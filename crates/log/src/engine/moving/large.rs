@@ -1,7 +1,9 @@
 //! Large values of which something moves: copies of the parts first, and when these are durable a
 //! new head that names them.
 
-use super::{super::failure::TOKEN_BYTES_MAX, Awaited, Engine, Moving, Next};
+use super::{
+    super::failure::TOKEN_BYTES_MAX, Awaited, Engine, Moving, Next, records::TURN_ENTRIES,
+};
 use crate::{
     engine::{
         Pin,
@@ -14,7 +16,6 @@ use crate::{
         segment::Listed,
     },
     keys::Keys,
-    plan::Buffer,
     position::{Position, SizeClass},
 };
 
@@ -74,8 +75,27 @@ impl<K: Keys> Engine<K> {
         true
     }
 
+    /// Everything that was read is copied: goes on with large values when there is nothing more to
+    /// be read, or when there are many.
+    pub(super) fn next_larges(&mut self, moving: &mut Moving) -> Next {
+        for _ in 0..TURN_ENTRIES {
+            let is_left = moving.footer.is_some_and(|(_, blocks)| moving.next_block < blocks);
+            if is_left && !moving.has_many_larges() {
+                return Next::Turn;
+            }
+            let Some(hash) = moving.larges.keys().next().copied() else {
+                self.close_copy_chunk();
+                return Next::Done;
+            };
+            if let Some(next) = self.next_large(moving, hash) {
+                return next;
+            }
+        }
+        Next::Turn
+    }
+
     /// What is to be done for a large value; `None` when it is done with.
-    pub(super) fn next_large(&mut self, moving: &mut Moving, hash: KeyHash) -> Option<Next> {
+    fn next_large(&mut self, moving: &mut Moving, hash: KeyHash) -> Option<Next> {
         let large = moving.larges.get(&hash)?;
         let (head, below) = (large.head, large.below);
         let entry = self.index.get(hash).filter(|entry| entry.position == head);
@@ -111,7 +131,7 @@ impl<K: Keys> Engine<K> {
             moving.larges.remove(&hash);
             return None;
         };
-        let action = reading.action(Buffer::new(reading.bytes()));
+        let action = reading.action(self.buffer_of(reading.bytes()));
         Some(Next::Read(action, Awaited::Head(hash, Box::new(reading))))
     }
 

@@ -1,7 +1,7 @@
 //! Compaction: what lives in a segment that is mostly dead moves to the survivors' segment.
 //!
-//! The footer of the segment is read a piece at a time, then of its records those that live. What
-//! it comes to is `copies.rs`.
+//! The footer of the segment is read a piece at a time, then of its records those that live, in
+//! windows that are read ahead of what is copied. What it comes to is `copies.rs`.
 //!
 //! Invariants:
 //! 1. A copy gets its sequence, and readers are led to it, in one step with a look at the index,
@@ -10,31 +10,29 @@
 //! 3. A tombstone, or what has expired, vanishes only when no other segment has an older value.
 //!    Else it stays, as a tombstone of the same sequence.
 //! 4. Nothing is moved out of a segment that somebody iterates over or copies.
+//! 5. One read is out at a time, and it is of what is being moved: no other move begins before the
+//!    read of one that was given up is reported.
 
+mod begin;
 mod compaction;
 mod large;
 mod records;
-
-use std::collections::BTreeMap;
+mod window;
 
 pub(super) use self::compaction::Compaction;
 pub use self::compaction::Unreported;
+#[cfg(test)]
+pub(super) use self::window::WINDOWS_AHEAD;
 use self::{
-    large::Large,
-    records::{Copied, Records},
+    begin::{Lists, Moving},
+    records::Copied,
+    window::Awaited,
 };
-use super::{Engine, Job, Pin, Settled, read::Reading, victims::Choice};
+use super::{Engine, Job, Settled};
 use crate::{
-    format::{
-        KeyHash, Seed,
-        segment::{Listed, entries_of_block},
-    },
     keys::Keys,
-    plan::{Action, Buffer, File, Outcome, Plan, SegmentId},
+    plan::{Action, Plan},
 };
-
-/// Reads that stop short, or of a footer that is damaged, before a segment is left as it is.
-const SHORT_READS_MAX: u32 = 64;
 
 /// Milliseconds for which moves wait for an iteration to begin.
 const HELD_MS: u64 = 1000;
@@ -50,57 +48,19 @@ const FULL_LOOK_AFTER: u64 = 1024;
 /// more, that is what one turn may go over.
 const LARGES_MAX: usize = if cfg!(test) { 4 } else { 512 };
 
-/// A segment out of which what lives is being moved.
-#[derive(Debug)]
-struct Moving {
-    victim: SegmentId,
-    /// What is won when all of it is moved.
-    dead_bytes: u64,
-    /// Whether that is enough for puts to wait for it. The oldest values are moved also if all of
-    /// them live: what is won by that is tombstones elsewhere, and later.
-    is_worth_waiting: bool,
-    file: File,
-    seed: Seed,
-    /// Its file stays.
-    _pin: Pin,
-    /// Where the records end, and blocks of the footer.
-    footer: Option<(u64, u64)>,
-    /// The next block of it.
-    next_block: u64,
-    /// What was read of it, and is to be looked up.
-    entries: Vec<Listed>,
-    /// What is to be moved of that; the first one is the last.
-    listed: Vec<Listed>,
-    records: Option<Records>,
-    /// Large values of which parts, or the head, lie in the segment.
-    larges: BTreeMap<KeyHash, Large>,
-    short_reads: u32,
-    /// Something in it is damaged.
-    is_stuck: bool,
-    /// Somebody reads where the head of a large value lies that has parts in it: these stay.
-    stays_for_reader: bool,
-    /// Parts have stayed for somebody who has ended since.
-    stayed_for_reader: bool,
-}
-
-/// What a read is of.
-#[derive(Debug)]
-enum Awaited {
-    Trailer,
-    Footer { blocks: u64 },
-    Records { from: u64, end: u64 },
-    Head(KeyHash, Box<Reading>),
-}
-
 /// What there is to do next.
 enum Next {
     Read(Action, Awaited),
-    /// Something must be reported first.
+    /// There is no room, and something must be reported first.
     Wait,
+    /// What is being read must be reported first.
+    Idle,
     /// Nothing, but that is enough for one turn.
     Turn,
     /// It goes on another time: somebody reads what is in the way.
     GiveUp,
+    /// It stays where it is: it cannot be read.
+    Leave,
     Done,
 }
 
@@ -112,13 +72,17 @@ impl<K: Keys> Engine<K> {
     }
 
     /// Has what was moved be durable, as an iteration that begins needs it; until it does begin,
-    /// which is at once when this is done, nothing is moved.
+    /// which is at once when this is done, nothing is moved. It fails while there is no room for
+    /// what a failed flush has left.
     pub fn settle_moves(&mut self) -> Settled {
         // What a failed flush has left will be moved once more.
         let is_rewritten = self.stranded.is_empty() && self.durable_below() >= self.rewritten_below
             || base::mutant!("log_iterates_before_rewritten");
         if is_rewritten && self.are_copies_durable() || self.is_read_only() {
             return Settled::Done;
+        }
+        if self.check_rewriting().is_err() {
+            return Settled::Failed;
         }
         self.compaction.held_until_ms = self.now_ms + HELD_MS;
         self.flush_copies();
@@ -148,22 +112,52 @@ impl<K: Keys> Engine<K> {
         self.compaction.may_look || self.compaction.dead_bytes >= most
     }
 
-    /// Whether [`Engine::poll_moving`] may have something to do that nobody is at.
-    pub(super) fn may_move(&self) -> bool {
-        let is_asked = self.is_moving() && self.compaction.reading.is_none();
+    /// Whether something can be done while a read is under way.
+    fn has_turn(&self) -> bool {
+        let moving = self.compaction.moving.as_ref();
+        self.compaction.reading.is_none() || moving.is_some_and(Moving::has_turn)
+    }
+
+    /// Whether there is something to be moved, or a copy to be written, that nobody is at.
+    pub fn may_move(&self) -> bool {
+        let is_asked = self.is_moving() && self.has_turn();
         let is_free = !self.compaction.waits && !self.compaction.is_in_turns;
         is_asked && is_free && !self.is_held_up() || self.may_write_copies()
+    }
+
+    /// Somebody else than whoever was given an action is about to ask for the next one.
+    pub fn stay_in_turns(&mut self) {
+        self.compaction.stay_in_turns();
     }
 
     /// The next action that moves something.
     pub(super) fn poll_moving(&mut self) -> Option<Plan> {
         self.compaction.is_in_turns = false;
         let copies = self.poll_copies();
-        if copies.is_some() || self.is_held_up() || self.compaction.reading.is_some() {
+        if copies.is_some() || self.is_held_up() || !self.has_turn() {
             return copies;
         }
         // Without an action: there may be copies to be written now, or a segment may be empty.
         self.take_turn().or_else(|| self.poll_copies()).or_else(|| self.poll_space())
+    }
+
+    /// The next action that moves something, but no turn: somebody else is at that.
+    pub(super) fn poll_beside_moves(&mut self) -> Option<Plan> {
+        let copies = self.poll_copies();
+        if copies.is_some() || self.is_held_up() || self.compaction.reading.is_some() {
+            return copies;
+        }
+        let mut moving = self.compaction.moving.take()?;
+        let is_pinned = self.is_pinned(moving.victim);
+        let read = if is_pinned { None } else { self.next_read(&mut moving) };
+        self.compaction.moving = Some(moving);
+        let Some(Next::Read(action, awaited)) = read else { return None };
+        Some(self.begin_read(action, awaited))
+    }
+
+    fn begin_read(&mut self, action: Action, awaited: Awaited) -> Plan {
+        self.compaction.reading = Some(awaited);
+        Plan { token: self.token(Job::Moving), action }
     }
 
     /// Goes on with what is being moved, or begins with another segment. The next read, if there is
@@ -180,14 +174,14 @@ impl<K: Keys> Engine<K> {
         match next {
             Next::Read(action, awaited) => {
                 self.compaction.moving = Some(moving);
-                self.compaction.reading = Some(awaited);
-                let token = self.token(Job::Moving);
-                return Some(Plan { token, action });
+                return Some(self.begin_read(action, awaited));
             }
             Next::Wait if !self.may_take_copy_segment() => {
                 // Nothing that is reported makes room.
+                self.compaction.moving = Some(moving);
                 self.give_up();
             }
+            Next::Idle => self.compaction.moving = Some(moving),
             Next::Wait => {
                 if self.copies.tail.is_none() {
                     // A segment is to be emptied, for which what was put has to be flushed.
@@ -200,10 +194,24 @@ impl<K: Keys> Engine<K> {
                 self.compaction.moving = Some(moving);
                 self.compaction.end_turn();
             }
-            Next::GiveUp => self.give_up(),
-            Next::Done => self.end_move(&moving),
+            Next::GiveUp => {
+                self.compaction.moving = Some(moving);
+                self.give_up();
+            }
+            Next::Leave => self.leave(moving),
+            Next::Done => {
+                self.end_move(&moving);
+                self.compaction.lists = moving.into_lists();
+            }
         }
         None
+    }
+
+    /// Leaves a segment that cannot be read where it is.
+    fn leave(&mut self, moving: Moving) {
+        self.compaction.stuck.insert(moving.victim);
+        self.compaction.moving = Some(moving);
+        self.cancel_moves();
     }
 
     /// Everything that could be moved was.
@@ -237,7 +245,7 @@ impl<K: Keys> Engine<K> {
     pub(super) fn cancel_moves(&mut self) {
         self.compaction.unreported.ends += 1;
         self.compaction.survey.note_change();
-        self.compaction.moving = None;
+        self.compaction.end_moving();
         self.forgive();
         self.close_copy_chunk();
     }
@@ -262,159 +270,31 @@ impl<K: Keys> Engine<K> {
         }
     }
 
-    /// Whether something is being moved, if need be by choosing it now.
-    pub(super) fn finds_victim(&mut self) -> bool {
-        if self.compaction.moving.is_none() && self.compaction.reading.is_none() {
-            self.compaction.moving = self.begin_move();
-        }
-        self.compaction.moving.is_some()
-    }
-
     /// Gives up until something changes that a victim is chosen by.
     fn give_up(&mut self) {
         self.cancel_moves();
         self.compaction.may_look = false;
     }
 
-    /// How much of the segment that is being moved need not be kept any more.
-    pub(super) fn moved_out_bytes(&self) -> u64 {
-        let Some(moving) = &self.compaction.moving else { return 0 };
-        let Some((_, blocks)) = moving.footer else { return 0 };
-        let per_block = entries_of_block(self.manifest.shape.block_bytes) as u64;
-        let left = (moving.listed.len() + moving.entries.len()) as u64;
-        let done = (moving.next_block * per_block).saturating_sub(left);
-        let all = (blocks * per_block).max(1);
-        let dead = u128::from(moving.dead_bytes) * u128::from(done) / u128::from(all);
-        u64::try_from(dead).unwrap_or(0)
-    }
-
-    /// Chooses a segment, if the log takes more than it should.
-    fn begin_move(&mut self) -> Option<Moving> {
-        let is_on = self.settings.space_target_percent > 0;
-        // What is lost may come back, and a copy's new sequence would pass for newer.
-        let may_move = self.may_save || base::mutant!("log_move_in_spite_of_damage");
-        if !is_on || !may_move || !self.may_look() {
-            return None;
-        }
-        if !self.compaction.may_look {
-            // Enough has died.
-            self.compaction.look_again();
-        }
-        self.compaction.dead_bytes = 0;
-        if self.compaction.fresh_bytes >= self.manifest.shape.segment_bytes {
-            self.compaction.note_sealed();
-        }
-        let segments = self.manifest.rows.len();
-        self.compaction.segments_max = self.compaction.segments_max.max(segments);
-        let id = match self.choose() {
-            Choice::Move(id) => id,
-            Choice::SealCopies => {
-                self.compaction.may_look = self.close_copies();
-                self.compaction.unreported.turns += 1;
-                return None;
-            }
-            Choice::Nothing => {
-                self.compaction.may_look = self.compaction.survey.is_outdated();
-                self.compaction.unreported.ends += 1;
-                return None;
-            }
-            Choice::LookOn => {
-                self.compaction.unreported.turns += 1;
-                return None;
-            }
-        };
-        let segment = self.segment(id)?;
-        let bytes = self.manifest.shape.segment_bytes;
-        let staying_bytes = self.staying_bytes(id, segment);
-        let is_worth_waiting = segment.is_worth_moving(staying_bytes, bytes, true)
-            || base::mutant!("log_puts_wait_for_nothing");
-        Some(Moving {
-            dead_bytes: bytes - segment.share(staying_bytes, bytes),
-            is_worth_waiting,
-            victim: id,
-            file: segment.file(id),
-            seed: segment.seed,
-            _pin: segment.pin.clone(),
-            footer: None,
-            next_block: 0,
-            entries: Vec::new(),
-            listed: Vec::new(),
-            records: None,
-            larges: BTreeMap::new(),
-            short_reads: 0,
-            is_stuck: false,
-            stays_for_reader: false,
-            stayed_for_reader: false,
-        })
-    }
-
     fn next_move(&mut self, moving: &mut Moving) -> Next {
-        if let Some(records) = moving.records.take() {
-            let copied = self.copy_records(moving, &records);
-            if copied != Copied::All {
-                moving.records = Some(records);
-                return if copied == Copied::Some { Next::Turn } else { Next::Wait };
-            }
-            self.compaction.buffer = Some(records.buffer);
+        if self.compaction.reading.is_none()
+            && let Some(next) = self.next_read(moving)
+        {
+            return next;
         }
-        if !moving.entries.is_empty() {
+        if self.may_take_entries(moving) {
             self.take_entries(moving);
-            return Next::Turn;
+            return if moving.is_unreadable() { Next::Leave } else { Next::Turn };
         }
-        if !moving.listed.is_empty() {
-            return self.read_records(moving);
-        }
-        let block = u64::from(self.manifest.shape.block_bytes);
-        let Some((records_end, blocks)) = moving.footer else {
-            let from = self.manifest.shape.segment_bytes - block;
-            return self.read_of(moving, from, from + block, Awaited::Trailer);
-        };
-        let left = blocks - moving.next_block;
-        let mut looked_at = 0;
-        while left == 0 || moving.larges.len() >= LARGES_MAX {
-            let Some(hash) = moving.larges.keys().next().copied() else {
-                self.close_copy_chunk();
-                return Next::Done;
-            };
-            if looked_at == records::TURN_ENTRIES {
-                return Next::Turn;
+        if let Some(mut window) = moving.windows.pop_front() {
+            let copied = self.copy_window(moving, &mut window);
+            if copied == Copied::All {
+                self.compaction.keep_buffer(window.buffer);
+            } else {
+                moving.windows.push_front(window);
             }
-            looked_at += 1;
-            if let Some(next) = self.next_large(moving, hash) {
-                return next;
-            }
+            return if copied == Copied::NoRoom { Next::Wait } else { Next::Turn };
         }
-        let count = records::footer_blocks_at_once(block).min(left);
-        let from = records_end + moving.next_block * block;
-        self.read_of(moving, from, from + count * block, Awaited::Footer { blocks: count })
-    }
-
-    fn read_of(&mut self, moving: &Moving, from: u64, end: u64, awaited: Awaited) -> Next {
-        let bytes = usize::try_from(end - from).unwrap_or(usize::MAX);
-        let kept = self.compaction.buffer.take().filter(|kept| kept.as_slice().len() >= bytes);
-        let buffer = kept.unwrap_or_else(|| Buffer::new(bytes));
-        Next::Read(Action::Read { file: moving.file, offset: from, buffer, bytes }, awaited)
-    }
-
-    /// Takes what came of a read.
-    pub(super) fn report_move(&mut self, outcome: Outcome) {
-        let awaited = self.compaction.reading.take();
-        let (Some(mut moving), Some(awaited)) = (self.compaction.moving.take(), awaited) else {
-            return;
-        };
-        if self.is_pinned(moving.victim) {
-            return self.cancel_moves();
-        }
-        let taken = match outcome {
-            Outcome::Read(buffer, bytes) => self.take_read(&mut moving, awaited, buffer, bytes),
-            _ => None,
-        };
-        moving.short_reads = if taken.is_some() { 0 } else { moving.short_reads + 1 };
-        if moving.short_reads <= SHORT_READS_MAX {
-            self.compaction.moving = Some(moving);
-        } else {
-            self.compaction.stuck.insert(moving.victim);
-            self.cancel_moves();
-        }
+        if self.compaction.reading.is_some() { Next::Idle } else { self.next_larges(moving) }
     }
 }

@@ -1,23 +1,20 @@
 //! The records of a segment that is compacted: which of them live, and copies of these.
 
-use super::{super::failure::TOKEN_BYTES_MAX, Awaited, Engine, Moving, Next};
+use super::{
+    super::failure::TOKEN_BYTES_MAX,
+    Engine, Moving,
+    window::{Window, end_of},
+};
 use crate::{
     engine::room::Needed,
     format::{
         KeyHash,
         record::{Kind, Record},
-        segment::{Listed, Trailer, decode_footer_block, footer_blocks},
+        segment::Listed,
     },
     keys::Keys,
-    plan::Buffer,
-    position::{Entry, Position, SizeClass},
+    position::{Entry, Position},
 };
-
-/// Bytes of records that are read at once, unless one record has more.
-const READ_BYTES: u64 = 256 << 10;
-
-/// Records that are read at once.
-const READ_RECORDS: usize = 512;
 
 /// Records of a footer that are looked up in one turn: some 10 us.
 pub(super) const TURN_ENTRIES: usize = if cfg!(test) { 4 } else { 64 };
@@ -26,17 +23,6 @@ pub(super) const TURN_ENTRIES: usize = if cfg!(test) { 4 } else { 64 };
 /// the log. For each, memory is waited for several times, and checksums are made of its bytes.
 const TURN_RECORDS: usize = if cfg!(test) { 4 } else { 16 };
 const TURN_BYTES: u64 = 64 << 10;
-
-/// Bytes of a footer that are read at once: some 500 records.
-const FOOTER_BYTES: u64 = if cfg!(test) { 512 } else { 16 << 10 };
-
-/// Records that were read.
-#[derive(Debug)]
-pub(super) struct Records {
-    from: u64,
-    end: u64,
-    pub(super) buffer: Buffer,
-}
 
 /// What was copied of what was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,104 +34,58 @@ pub(super) enum Copied {
     NoRoom,
 }
 
-pub(super) fn footer_blocks_at_once(block_bytes: u64) -> u64 {
-    (FOOTER_BYTES / block_bytes).max(1)
-}
-
-/// Where a record ends at most.
-fn end_of(listed: &Listed) -> u64 {
-    let class = SizeClass::from_bits(listed.class).unwrap_or(SizeClass::LARGEST);
-    listed.offset() + u64::from(class.bytes())
-}
-
 impl<K: Keys> Engine<K> {
-    /// Reads the next records that are to be moved, with what lies between.
-    pub(super) fn read_records(&mut self, moving: &mut Moving) -> Next {
-        let Some(first) = moving.listed.last() else { return Next::Done };
-        let shape = &self.manifest.shape;
-        let block = u64::from(shape.block_bytes);
-        let from = first.offset() - first.offset() % block;
-        let fit = moving.listed.iter().rev().take(READ_RECORDS).map(end_of);
-        let end = fit.take_while(|end| *end <= from + READ_BYTES).max().unwrap_or(0);
-        let end = end.max(end_of(first)).next_multiple_of(block).min(shape.segment_bytes);
-        self.read_of(moving, from, end, Awaited::Records { from, end })
+    /// Of a ring that recovers either all of a segment is dropped or nothing: what is left half has
+    /// every key stored with a tombstone for ever.
+    pub(super) fn drops_whole(&self) -> bool {
+        let recovers = self.settings.ring.is_some_and(|ring| ring.recovers);
+        recovers && !base::mutant!("log_dropped_by_halves")
     }
 
-    /// `None` when it has to be read again, or is damaged.
-    pub(super) fn take_read(
-        &mut self,
-        moving: &mut Moving,
-        awaited: Awaited,
-        buffer: Buffer,
-        bytes: usize,
-    ) -> Option<()> {
-        let shape = self.manifest.shape;
-        let block = u64::from(shape.block_bytes);
-        let read = &buffer.as_slice()[..bytes.min(buffer.as_slice().len())];
-        match awaited {
-            Awaited::Trailer => {
-                let read = read.get(..block as usize)?;
-                let trailer = Trailer::decode(read, moving.seed, shape.segment_bytes - block)?;
-                let entries = usize::try_from(trailer.entries).ok()?;
-                let blocks = footer_blocks(entries, shape.block_bytes);
-                moving.footer = Some((trailer.records_end, blocks));
-            }
-            Awaited::Footer { blocks } => {
-                let (records_end, _) = moving.footer?;
-                let mut pieces = read.chunks_exact(block as usize);
-                for number in moving.next_block..moving.next_block + blocks {
-                    let offset = records_end + number * block;
-                    let piece = pieces.next();
-                    let entries = piece
-                        .and_then(|piece| decode_footer_block(piece, number, moving.seed, offset));
-                    let Some(entries) = entries else {
-                        // All of it is read again.
-                        moving.entries.clear();
-                        return None;
-                    };
-                    moving.entries.extend(entries);
-                }
-                moving.next_block += blocks;
-            }
-            Awaited::Records { from, end } => {
-                if (read.len() as u64) < end - from {
-                    return None;
-                }
-                moving.records = Some(Records { from, end, buffer });
-                return Some(());
-            }
-            Awaited::Head(_, reading) if read.len() < reading.bytes() => return None,
-            Awaited::Head(hash, reading) => {
-                self.move_head(moving, hash, &reading, read);
-                return Some(());
-            }
-        }
-        self.compaction.buffer = Some(buffer);
-        Some(())
+    /// Whether something of the footer may be decoded or looked up now.
+    pub(super) fn may_take_entries(&self, moving: &Moving) -> bool {
+        let waits = self.drops_whole() && moving.piece.is_none() && moving.has_blocks_left();
+        moving.has_entries() && !waits
     }
 
     /// Keeps of the next entries of the footer what is to be moved.
     pub(super) fn take_entries(&mut self, moving: &mut Moving) {
+        let is_whole = self.drops_whole();
+        if moving.entries.is_empty() || is_whole {
+            self.take_block(moving);
+        }
+        if is_whole && moving.has_blocks_left() {
+            return;
+        }
         let mut entries = std::mem::take(&mut moving.entries);
         let turn = entries.len().min(TURN_ENTRIES);
-        entries[..turn].iter().for_each(|listed| self.index.ask_for(listed.hash));
+        entries.range(..turn).for_each(|listed| self.index.ask_for(listed.hash));
         // Nothing is added elsewhere that is older.
         let elsewhere = self.smallest_elsewhere(moving.victim);
         for listed in entries.drain(..turn) {
             let position = self.position(moving.victim, listed.offset());
             let Some(entry) = self.live_entry(&listed, position) else { continue };
             let is_early = base::mutant!("log_tombstone_dropped_early");
+            if self.settings.ring.is_some() {
+                self.drop_listed(moving.victim, &listed, entry, elsewhere);
+                continue;
+            }
             match listed.kind {
                 Kind::Tombstone if listed.sequence < elsewhere || is_early => {
                     self.counts.tombstones_dropped += 1;
                     self.forget(listed.hash, entry);
                 }
                 Kind::Head => moving.note_large(listed.hash, position),
-                _ => moving.listed.push(listed),
+                kind => {
+                    moving.parts += usize::from(kind == Kind::Part);
+                    moving.found.push(listed);
+                }
             }
         }
-        if entries.is_empty() {
-            moving.listed.sort_unstable_by_key(|listed| std::cmp::Reverse(listed.unit));
+        if entries.is_empty() && moving.piece.is_none() {
+            // Most come in this order.
+            moving.found.sort_unstable_by_key(|listed| listed.unit);
+            moving.listed.extend(moving.found.drain(..));
         }
         moving.entries = entries;
     }
@@ -164,34 +104,23 @@ impl<K: Keys> Engine<K> {
     }
 
     /// The key is as if it had never been there.
-    fn forget(&mut self, hash: KeyHash, entry: Entry) {
+    pub(in crate::engine) fn forget(&mut self, hash: KeyHash, entry: Entry) {
         self.index.forget(hash);
         self.take_live(entry);
     }
 
     /// Copies the next ones of what was read.
-    pub(super) fn copy_records(&mut self, moving: &mut Moving, records: &Records) -> Copied {
+    pub(super) fn copy_window(&mut self, moving: &mut Moving, window: &mut Window) -> Copied {
         // Nothing is added elsewhere that is older.
         let elsewhere = self.smallest_elsewhere(moving.victim);
-        let (mut left, mut left_bytes) = (TURN_RECORDS, TURN_BYTES);
-        let turn = moving.listed.iter().rev().take(TURN_RECORDS);
-        turn.for_each(|listed| self.index.ask_for(listed.hash));
-        while let Some(listed) = moving.listed.last().copied() {
-            let is_cut =
-                end_of(&listed) > records.end && records.end < self.manifest.shape.segment_bytes;
-            if listed.offset() >= records.end || is_cut {
-                return Copied::All;
-            }
-            if left == 0 || left_bytes == 0 {
-                return Copied::Some;
-            }
-            left -= 1;
-            left_bytes = left_bytes.saturating_sub(end_of(&listed) - listed.offset());
+        let (mut left, mut left_bytes) = (TURN_RECORDS.min(window.count), TURN_BYTES);
+        moving.listed.range(..left).for_each(|listed| self.index.ask_for(listed.hash));
+        while left > 0 && left_bytes > 0 {
+            let listed = moving.listed[0];
             let offset = listed.offset();
-            let at = usize::try_from(offset - records.from).unwrap_or(usize::MAX);
-            let end = usize::try_from(records.end - records.from).unwrap_or(usize::MAX);
-            let bytes = records.buffer.as_slice().get(at..end).unwrap_or_default();
-            let is_done = match Record::decode(bytes, moving.seed, offset) {
+            left -= 1;
+            left_bytes = left_bytes.saturating_sub(end_of(&listed) - offset);
+            let is_done = match Record::decode(window.bytes_at(offset), moving.seed, offset) {
                 Ok((record, _)) => self.copy_record(moving, &listed, record, elsewhere),
                 Err(_) => {
                     moving.is_stuck = true;
@@ -201,9 +130,12 @@ impl<K: Keys> Engine<K> {
             if !is_done {
                 return Copied::NoRoom;
             }
-            moving.listed.pop();
+            moving.listed.pop_front();
+            moving.planned -= 1;
+            moving.parts -= usize::from(listed.kind == Kind::Part);
+            window.count -= 1;
         }
-        Copied::All
+        if window.count == 0 { Copied::All } else { Copied::Some }
     }
 
     /// Copies a record, if it lives. `false` when there is no room.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{HOME, MANIFEST, New, report::Report, source::Source};
 use crate::{
     error::Error,
-    format::manifest::{self, MANIFEST_BYTES_MAX, Manifest},
+    format::manifest::{self, MANIFEST_BYTES_MAX, Manifest, Purpose},
     plan::{Action, DirectoryId, File, FileName, SegmentId},
 };
 
@@ -59,7 +59,7 @@ pub(super) fn read_manifest(source: &mut Source<'_>, bytes: u64) -> Result<Manif
     Manifest::decode(read.get(..bytes).unwrap_or(read)).map_err(of)
 }
 
-pub(super) fn new_manifest(new: &New, found: &Found) -> Result<Manifest, Error> {
+pub(super) fn new_manifest(new: &New, purpose: Purpose, found: &Found) -> Result<Manifest, Error> {
     if let Some((id, (directory, _))) = found.segments.first_key_value() {
         let file = File { directory: *directory, name: FileName::Segment(*id) };
         return Err(Error::NoManifest { file });
@@ -69,5 +69,12 @@ pub(super) fn new_manifest(new: &New, found: &Found) -> Result<Manifest, Error> 
                     4096 bytes, an entry of a flat index 4 to 8";
         return Err(Error::Settings { what });
     }
-    Ok(Manifest { log: new.log, shape: new.shape, run: 0, clean_sequence: 0, rows: Vec::new() })
+    Ok(Manifest {
+        log: new.log,
+        shape: new.shape,
+        purpose,
+        run: 0,
+        clean_sequence: 0,
+        rows: Vec::new(),
+    })
 }

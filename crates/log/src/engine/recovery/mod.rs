@@ -14,7 +14,7 @@ mod segments;
 mod source;
 mod verify;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use self::{home::Found, merge::Cursor, source::Source};
 pub use self::{
@@ -29,6 +29,7 @@ use super::{
     listing::{Listing, Spare},
     moving::Compaction,
     pins::Pins,
+    removing::Removing,
     room::Needed,
     sealing::Footer,
     space::Role,
@@ -86,8 +87,9 @@ impl<K: Keys> Engine<K> {
         let found = home::list(&mut source, opening.directories, &mut report)?;
         let mut manifest = match found.manifest_bytes {
             Some(bytes) => home::read_manifest(&mut source, bytes)?,
-            None => home::new_manifest(&opening.new, &found)?,
+            None => home::new_manifest(&opening.new, opening.settings.purpose(), &found)?,
         };
+        opening.settings.check_purpose(&manifest)?;
         opening.settings.check(&manifest)?;
         source.set_block_bytes(manifest.shape.block_bytes);
         let saved = saved_index(&mut make, &mut source, &manifest, &found, &mut report);
@@ -98,8 +100,7 @@ impl<K: Keys> Engine<K> {
         // A new log has removed nothing.
         let directories = found.manifest_bytes.map_or(0, |_| opening.directories);
         let of = (&manifest, directories);
-        let foreign =
-            segments::remove_unlisted(&mut source, &found, of, &engine.index, &mut report)?;
+        let left = segments::remove_unlisted(&mut source, &found, of, &engine.index, &mut report)?;
         if found.has_index_new {
             let file = File { directory: HOME, name: FileName::IndexNew };
             source.perform(Action::Remove { file })?;
@@ -134,7 +135,7 @@ impl<K: Keys> Engine<K> {
         report.bytes_read = source.bytes_read;
         engine.next_sequence = manifest.run * RUN_SEQUENCES;
         engine.manifest = manifest;
-        engine.note_empty(&foreign);
+        engine.note_empty(left);
         // What was dead when it was closed may be more than the target allows.
         engine.compaction.look_again();
         Ok((engine, report))
@@ -183,6 +184,7 @@ impl<K: Keys> Engine<K> {
             is_stopping: false,
             next_segment: 0,
             freeing: Freeing::default(),
+            removing: Removing::default(),
             copies: Copies::default(),
             compaction: Compaction::default(),
             growth: None,
@@ -212,6 +214,7 @@ impl<K: Keys> Engine<K> {
             now_ms: opening.now_ms,
             larges: BTreeMap::new(),
             unread: Unread::default(),
+            dropped: BTreeSet::new(),
             heads: Vec::new(),
             pins: Pins::default(),
             counts: Counts::default(),

@@ -8,6 +8,9 @@ use crate::{
     position::{Position, SizeClass},
 };
 
+/// Bytes of most heads: those of values up to 100 MiB. In tests records are smaller.
+const HEAD_BYTES: u32 = if cfg!(test) { 256 } else { 4096 };
+
 /// How often a head is read that the disk does not give: without it no segment can be freed.
 const HEAD_READS_MAX: u32 = 3;
 
@@ -49,7 +52,20 @@ impl<K: Keys> Engine<K> {
         source: &mut Source<'_>,
         position: Position,
     ) -> Result<Vec<(Position, SizeClass)>, Error> {
-        let reading = self.head_reading(position)?;
+        let short = SizeClass::of_bytes(HEAD_BYTES).unwrap_or(SizeClass::LARGEST);
+        match self.read_head_of(source, position, short) {
+            read @ (Ok(_) | Err(Error::Disk { .. })) => read,
+            Err(_) => self.read_head_of(source, position, SizeClass::LARGEST),
+        }
+    }
+
+    fn read_head_of(
+        &self,
+        source: &mut Source<'_>,
+        position: Position,
+        class: SizeClass,
+    ) -> Result<Vec<(Position, SizeClass)>, Error> {
+        let reading = self.head_reading(position, class)?;
         let bytes = source
             .read(reading.file(), reading.first_byte(), reading.bytes())
             .map_err(|failure| reading.failed(failure))?;

@@ -91,7 +91,10 @@ pub struct Report {
     pub torn: Vec<Torn>,
     /// Names that are none of the log's, left alone.
     pub foreign: Vec<String>,
-    /// What the three lists have no room for.
+    /// Files of segments that the log has no more, which could not be removed, in words: that is
+    /// tried again while it serves.
+    pub unremoved: Vec<String>,
+    /// What the lists have no room for.
     pub unlisted: u64,
 }
 
@@ -125,6 +128,10 @@ impl Report {
 
     pub(super) fn torn(&mut self, torn: Torn) {
         push_bounded(&mut self.torn, torn, &mut self.unlisted);
+    }
+
+    pub(super) fn unremoved(&mut self, name: String) {
+        push_bounded(&mut self.unremoved, name, &mut self.unlisted);
     }
 
     pub(super) fn foreign(&mut self, name: String) {

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     engine::{
         Engine,
+        removing::Left,
         space::{Role, Segment},
     },
     error::Error,
@@ -35,7 +36,8 @@ enum Headed {
 
 /// Removes the segments that were on their way when the log ended, to it or from it, and makes sure
 /// of what was removed before: a flush of it may have failed, and its number may be used in another
-/// directory now. Says which are somebody else's.
+/// directory now. Says which are somebody else's, and which cannot be removed: neither keeps the
+/// log from being opened.
 ///
 /// # Errors
 /// When one is not what such a segment is: it belongs to another log, or has records.
@@ -45,8 +47,8 @@ pub(super) fn remove_unlisted<K: Keys>(
     (manifest, directories): (&Manifest, u16),
     index: &K,
     report: &mut Report,
-) -> Result<BTreeSet<SegmentId>, Error> {
-    let mut foreign = BTreeSet::new();
+) -> Result<Left, Error> {
+    let mut left = Left::default();
     let listed: BTreeSet<SegmentId> = manifest.rows.iter().map(|row| row.segment).collect();
     let mut has_removed = false;
     for (id, (directory, bytes)) in &found.segments {
@@ -54,54 +56,90 @@ pub(super) fn remove_unlisted<K: Keys>(
             continue;
         }
         let file = File { directory: *directory, name: FileName::Segment(*id) };
+        let name = || format!("{} of directory {}", file.name, directory.0);
         let is_own = match read_header(source, file, *id, manifest, None)? {
             Headed::Whole(generation) => {
-                if has_record(source, file, *id, (manifest, generation, *bytes), index) {
-                    return Err(Error::Unlisted { file });
+                match first_record(source, file, *id, (manifest, generation, *bytes), index) {
+                    First::Record => return Err(Error::Unlisted { file }),
+                    First::Unknown => false,
+                    First::None => true,
                 }
-                true
             }
-            // One that was being made has no header yet, and nothing else.
-            Headed::Damaged => is_blank(source, file, *bytes),
+            // One that was being made has a part of its header, and nothing else.
+            Headed::Damaged => is_unmade(source, file, *id, (manifest, *bytes)),
         };
         if !is_own {
-            // Somebody else's. Its number is passed over.
-            report.foreign(format!("{} of directory {}", file.name, directory.0));
-            foreign.insert(*id);
+            // Somebody else's, or nobody can tell. Its number is passed over.
+            report.foreign(name());
+            left.foreign.insert(*id);
             continue;
         }
         if !has_removed {
             // The manifest without its row may not be durable: only the process may have ended.
             source.perform(Action::FlushDirectory { directory: DirectoryId(0) })?;
         }
-        source.perform(Action::Remove { file })?;
         has_removed = true;
+        match source.perform(Action::Remove { file }) {
+            Ok(()) => {}
+            Err(_) if !base::mutant!("log_unremoved_keeps_log_shut") => {
+                report.unremoved(name());
+                left.unremoved.push((*id, *directory));
+            }
+            Err(error) => return Err(error),
+        }
     }
     for directory in (0..directories).map(DirectoryId) {
         source.perform(Action::FlushDirectory { directory })?;
     }
-    Ok(foreign)
+    Ok(left)
 }
 
 /// Bytes that are looked at at once.
 const BLANK_BYTES: u64 = 1 << 20;
 
-/// Whether there is nothing but zeros in a file.
-fn is_blank(source: &mut Source<'_>, file: File, bytes: u64) -> bool {
-    (0..bytes.div_ceil(BLANK_BYTES)).all(|at| {
-        let read = source.read(file, at * BLANK_BYTES, BLANK_BYTES as usize);
-        read.is_ok_and(|read| read.iter().all(|byte| *byte == 0))
+/// Whether a file may be what a crash has left of a segment that was being made: there is nothing
+/// but zeros in it, and any bytes of its header copies where these were to be, and it is no longer
+/// than a segment.
+fn is_unmade(
+    source: &mut Source<'_>,
+    file: File,
+    id: SegmentId,
+    (manifest, bytes): (&Manifest, u64),
+) -> bool {
+    if bytes > manifest.shape.segment_bytes {
+        return false;
+    }
+    let block = u64::from(manifest.shape.block_bytes);
+    let mut header = vec![0; block as usize];
+    manifest.header(id, 1).encode(&mut header);
+    if base::mutant!("log_torn_header_is_foreign") {
+        header.fill(0);
+    }
+    let may_be = |(byte, at): (&u8, u64)| {
+        *byte == 0 || at < HEADER_COPIES * block && *byte == header[(at % block) as usize]
+    };
+    (0..bytes.div_ceil(BLANK_BYTES)).map(|at| at * BLANK_BYTES).all(|from| {
+        let read = source.read(file, from, BLANK_BYTES as usize);
+        read.is_ok_and(|read| read.iter().zip(from..).all(may_be))
     })
 }
 
+/// What is found of records in a segment without a row.
+enum First {
+    None,
+    Record,
+    /// There is none in what can be read.
+    Unknown,
+}
+
 /// Whether any record is in the segment: one that was on its way has none.
-fn has_record<K: Keys>(
+fn first_record<K: Keys>(
     source: &mut Source<'_>,
     file: File,
     id: SegmentId,
     (manifest, generation, bytes): (&Manifest, u64, u64),
     index: &K,
-) -> bool {
+) -> First {
     let span = Span {
         file,
         seed: Seed::new(manifest.log, id.0, generation),
@@ -109,7 +147,13 @@ fn has_record<K: Keys>(
         end: manifest.shape.segment_bytes.min(bytes),
     };
     let scan = scan(source, span, index);
-    scan.records_end > HEADER_COPIES * u64::from(span.block_bytes) || !scan.unreadable.is_empty()
+    if scan.records_end > HEADER_COPIES * u64::from(span.block_bytes) {
+        First::Record
+    } else if scan.unreadable.is_empty() {
+        First::None
+    } else {
+        First::Unknown
+    }
 }
 
 fn read_header(
@@ -125,9 +169,7 @@ fn read_header(
         let (decoded, bytes) = match source.read(file, copy * block, block as usize) {
             Ok(bytes) => (Header::decode(bytes), bytes.to_vec()),
             // A medium that is damaged, and not a system that has no descriptor or memory to spare.
-            Err(Failure::Io { code: EIO, .. }) if report.is_some() => {
-                (Err(HeaderFlaw::Damaged), Vec::new())
-            }
+            Err(Failure::Io { code: EIO, .. }) => (Err(HeaderFlaw::Damaged), Vec::new()),
             Err(failure) => return Err(Error::Disk { doing: "read", file, failure }),
         };
         let is_of = |header: &Header| {

@@ -16,7 +16,7 @@ fn churn(log: &mut Log, rounds: u8) {
     }
 }
 
-fn segments(log: &Log) -> usize {
+pub(super) fn segments(log: &Log) -> usize {
     log.disk.files.keys().filter(|file| matches!(file.name, FileName::Segment(_))).count()
 }
 
@@ -192,22 +192,6 @@ fn nobody_pins_a_segment_that_is_being_freed() {
 }
 
 #[test]
-fn a_number_is_free_when_the_end_of_its_file_is_durable() {
-    let mut log = Log::new(Mode::Safe);
-    for value in [&[1; 900][..], b""] {
-        for key in 0..150u8 {
-            log.put(&[key], value).unwrap();
-            while log.step() {
-                let Some(Preparing::Removing(ids)) = &log.engine.preparing else { continue };
-                let is_free = ids.iter().any(|id| log.engine.freeing.numbers.contains(id));
-                assert!(!is_free, "the number of a file that may be back after a crash");
-            }
-        }
-    }
-    assert!(log.engine.counts().files_removed > 3);
-}
-
-#[test]
 fn a_segment_with_a_reader_stays() {
     let mut log = Log::new(Mode::Safe);
     log.put(b"key", &[1; 900]).unwrap();
@@ -243,7 +227,8 @@ fn a_large_value_that_is_read_stays_with_all_its_parts() {
     churn(&mut log, 40);
     let Fetched::Head(_, parts) = reading.finish(&head).unwrap() else { panic!("no head") };
     let mut read = Vec::new();
-    for reading in log.engine.parts(&reading, &parts).unwrap() {
+    let spread = log.engine.parts(&reading, &parts).unwrap();
+    for reading in log.engine.all_parts(&spread) {
         let bytes = log.read(&reading).unwrap();
         let Fetched::Part(part) = reading.finish(&bytes).unwrap() else { panic!("no part") };
         read.extend_from_slice(part);
@@ -286,108 +271,4 @@ fn parts_that_died_after_all_are_noted_anew() {
     assert!(log.engine.tails().any(|tail| tail.unflushed_bytes() > 0), "nothing is at risk");
     assert_eq!(log.engine.counts().segments_freed, 0, "freed before the small value is flushed");
     assert!(log.reopen().value(b"large").is_some());
-}
-
-#[test]
-fn files_of_more_than_a_few_free_segments_are_removed_and_their_numbers_used_again() {
-    let mut log = Log::new(Mode::Safe);
-    for key in 0..150u8 {
-        log.put(&[key], &[key; 900]).unwrap();
-        log.settle();
-    }
-    let many = segments(&log);
-    log.disk.done.clear();
-    for key in 0..150u8 {
-        log.put(&[key], b"").unwrap();
-        log.settle();
-    }
-    let few = segments(&log);
-    assert!(few < many, "{few} of {many} segments are left");
-    assert!(log.engine.free.len() <= 5, "{} are free", log.engine.free.len());
-    assert!(log.engine.counts().files_removed as usize >= many - few);
-    assert_eq!(log.engine.manifest().rows.len(), few);
-    let first = |words: &str| log.disk.done.iter().position(|done| done.starts_with(words));
-    assert!(first("rename manifest") < first("remove 000"), "a file is gone and its row is not");
-    let mut log = log.reopen();
-    assert_eq!(log.report.damages, []);
-    for key in 0..150u8 {
-        log.put(&[key], &[key; 900]).unwrap();
-        log.settle();
-    }
-    assert!(segments(&log) <= many + 2, "{} of {many}", segments(&log));
-    let greatest = log.disk.files.keys().filter_map(|file| match file.name {
-        FileName::Segment(id) => Some(id.0 as usize),
-        _ => None,
-    });
-    assert!(greatest.max() < Some(many + 3), "numbers are used up");
-}
-
-#[test]
-fn several_files_are_removed_after_one_manifest() {
-    let mut log = Log::new(Mode::Safe);
-    for key in 0..150u8 {
-        log.put(&[key], &[key; 900]).unwrap();
-        log.settle();
-    }
-    let iteration = log.engine.iterate(None).unwrap();
-    for key in 0..150u8 {
-        log.put(&[key], b"").unwrap();
-        log.settle();
-    }
-    log.disk.done.clear();
-    log.engine.end_iteration(iteration);
-    log.settle();
-    let count = |words: &str| log.disk.done.iter().filter(|done| done.starts_with(words)).count();
-    let (removed, manifests) = (count("remove 000"), count("rename manifest"));
-    assert!(removed > 4, "{removed} files were removed");
-    assert!(manifests <= removed.div_ceil(4), "{manifests} manifests for {removed} files");
-    assert_eq!(log.reopen().report.damages, []);
-}
-
-#[test]
-fn a_file_whose_row_is_gone_is_removed_by_the_next_open() {
-    let mut log = Log::new(Mode::Safe);
-    for key in 0..150u8 {
-        log.put(&[key], &[key; 900]).unwrap();
-        log.settle();
-    }
-    log.disk.fault = Some(Box::new(|action| {
-        let is_segment =
-            matches!(action, Action::Remove { file } if matches!(file.name, FileName::Segment(_)));
-        is_segment.then(io)
-    }));
-    for key in 0..150u8 {
-        log.put(&[key], b"").unwrap();
-        log.settle();
-    }
-    log.disk.fault = None;
-    let rows = log.engine.manifest().rows.len();
-    assert!(segments(&log) > rows, "no file was left");
-    assert_eq!(log.engine.counts().files_removed, 0, "a file that is there counts as removed");
-    let log = log.reopen();
-    assert_eq!(log.report.damages, []);
-    assert!(log.report.foreign.is_empty(), "{:?}", log.report.foreign);
-    assert_eq!(segments(&log), rows);
-}
-
-/// The flush after the last removal may have failed: before a number is used again in another
-/// directory, the file must be gone for good.
-#[test]
-fn an_open_makes_sure_of_what_was_removed_before() {
-    use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
-    let mut disk = MemoryDisk::default();
-    let open = |disk: &mut MemoryDisk| {
-        open_in(disk, 3, shape(), Mode::Safe, map_keys).unwrap();
-    };
-    open(&mut disk);
-    let flushed = Rc::new(RefCell::new(BTreeSet::new()));
-    let noted = Rc::clone(&flushed);
-    disk.fault = Some(Box::new(move |action| {
-        if let Action::FlushDirectory { directory } = action {
-            noted.borrow_mut().insert(directory.0);
-        }
-        None
-    }));
-    open(&mut disk);
-    assert_eq!(*flushed.borrow(), BTreeSet::from([0, 1, 2]));
 }

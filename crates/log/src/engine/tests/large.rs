@@ -27,6 +27,21 @@ fn large_values_lie_in_parts_and_appear_when_all_are_durable() {
 }
 
 #[test]
+fn a_head_that_is_longer_than_most_is_found_again() {
+    let value: Vec<u8> = (0..200_000u32).map(|at| (at >> 3) as u8).collect();
+    let mut log = Log::new(Mode::Safe);
+    log.settle();
+    log.put_large(b"large", &value);
+    log.settle();
+    let live =
+        |log: &Log| log.engine.segments.iter().flatten().map(|it| it.live_bytes).sum::<u64>();
+    let before = live(&log);
+    let mut log = log.reopen();
+    assert_eq!(live(&log), before, "its parts are not found");
+    assert!(log.value(b"large") == Some(value));
+}
+
+#[test]
 fn a_head_waits_for_its_parts() {
     let mut log = Log::new(Mode::Safe);
     log.settle();
@@ -39,6 +54,77 @@ fn a_head_waits_for_its_parts() {
     assert_eq!(log.engine.put_head(&upload, &put, 0), Ok(Wrote::Wait), "head before its parts");
     log.settle();
     assert!(matches!(log.engine.put_head(&upload, &put, 0), Ok(Wrote::Done { .. })));
+}
+
+/// Where the parts of a key's value lie.
+fn spread_of(log: &mut Log, key: &[u8]) -> Spread {
+    match log.engine.get(key, 0).unwrap() {
+        Get::Memory { stored, .. } => stored.parts.expect("it lies in parts"),
+        Get::Read(reading) => {
+            let bytes = log.read(&reading).unwrap();
+            let Fetched::Head(_, parts) = reading.finish(&bytes).unwrap() else {
+                panic!("no head")
+            };
+            log.engine.parts(&reading, &parts).unwrap()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_part_of_another_value_of_the_key_is_not_taken_for_one() {
+    let mut log = Log::new(Mode::Safe);
+    log.put_large(b"large", &[1; 3000]);
+    log.settle();
+    let first = spread_of(&mut log, b"large");
+    log.put_large(b"large", &[2; 3000]);
+    log.settle();
+    let second = spread_of(&mut log, b"large");
+    for reading in log.engine.all_parts(&second.taken_for(&first)) {
+        let bytes = log.read(&reading).unwrap();
+        let got = reading.finish(&bytes);
+        assert!(matches!(got, Err(Error::OtherKey { .. })), "a mixture of two values: {got:?}");
+    }
+    for reading in log.engine.all_parts(&second) {
+        let bytes = log.read(&reading).unwrap();
+        assert!(matches!(reading.finish(&bytes), Ok(Fetched::Part([2, ..]))));
+    }
+}
+
+#[test]
+fn where_parts_lie_takes_little_memory_and_each_counts_when_it_is_read() {
+    let mut log = Log::new(Mode::Safe);
+    log.put_large(b"large", &[1; 20_000]);
+    log.settle();
+    let before = log.engine.counts().reads;
+    let spread = spread_of(&mut log, b"large");
+    assert_eq!((spread.value_bytes(), spread.parts()), (20_000, 20));
+    assert!(spread.bytes() < 1000, "{} bytes for 20 parts", spread.bytes());
+    let reads = log.engine.counts().reads - before;
+    assert!(reads <= 1, "{reads} reads count of what only looks");
+    log.engine.part(&spread, 19);
+    assert_eq!(log.engine.counts().reads - before, reads + 1);
+}
+
+#[test]
+fn parts_live_on_under_a_head_that_is_written_anew() {
+    let mut log = Log::new(Mode::Safe);
+    log.put_large(b"large", &[1; 3000]);
+    log.settle();
+    let live = |log: &Log| log.engine.segments.iter().flatten().map(|it| it.live_bytes).sum();
+    let before: u64 = live(&log);
+    let spread = spread_of(&mut log, b"large");
+    let put = Put { key: b"large", flags: 9, ..Put::default() };
+    while log.engine.put_head_anew(&put, &spread, log.now_ms).unwrap() == Wrote::Wait {
+        assert!(log.step(), "the head waits for ever");
+    }
+    drop(spread);
+    log.settle();
+    assert_eq!(live(&log), before, "the parts die by a touch");
+    let stored = log.stored(b"large").unwrap().expect("it is there");
+    assert_eq!((stored.flags, stored.value), (9, vec![1; 3000]));
+    log.put(b"large", b"small").unwrap();
+    assert_eq!(live(&log), 64, "the parts live without a head");
 }
 
 /// Where the newest record of a key lies.

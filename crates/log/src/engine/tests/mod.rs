@@ -1,6 +1,7 @@
 //! The engine over a disk in memory. Crashes are the simulation's matter; here is what follows from
 //! single calls.
 
+mod ahead;
 mod batch;
 mod collisions;
 mod commits;
@@ -16,10 +17,14 @@ mod large;
 mod memory_disk;
 mod moved;
 mod moving;
+mod owing;
 mod pacing;
 mod records;
+mod removing;
+mod ring;
 mod risk;
 mod stops;
+mod stranded_copies;
 mod victims;
 
 use std::collections::BTreeMap;
@@ -27,7 +32,7 @@ use std::collections::BTreeMap;
 use self::memory_disk::{MemoryDisk, io};
 use super::{
     Batch, Change, Drain, Engine, Fetched, Get, Mark, Mode, New, Opening, Put, Removed, Report,
-    Settings, Settled, Stored, Upload, Wrong, Wrote,
+    Settings, Settled, Spread, Stored, Upload, Wrong, Wrote,
 };
 use crate::{
     error::Error,
@@ -60,6 +65,7 @@ fn settings(mode: Mode) -> Settings {
         at_risk_bytes_max: 6000,
         at_risk_ms_max: 1000,
         space_target_percent: 0,
+        ring: None,
     }
 }
 
@@ -177,9 +183,8 @@ impl<K: Keys> Log<K> {
                     return match self.engine.fetched(&reading, &bytes)? {
                         Fetched::Value(record) => Ok(Some(Stored::new(&record))),
                         Fetched::Head(record, parts) => {
-                            let readings = self.engine.parts(&reading, &parts)?;
                             let mut stored = Stored::new(&record);
-                            stored.parts = Some((parts.value_bytes, readings));
+                            stored.parts = Some(self.engine.parts(&reading, &parts)?);
                             self.with_parts(stored).map(Some)
                         }
                         Fetched::Part(_) => panic!("a part was not asked for"),
@@ -192,13 +197,13 @@ impl<K: Keys> Log<K> {
     }
 
     fn with_parts(&mut self, mut stored: Stored) -> Result<Stored, Error> {
-        if let Some((value_bytes, readings)) = stored.parts.take() {
-            for reading in readings {
+        if let Some(spread) = stored.parts.take() {
+            for reading in self.engine.all_parts(&spread) {
                 let bytes = self.read(&reading)?;
                 let Fetched::Part(part) = reading.finish(&bytes)? else { panic!("no part") };
                 stored.value.extend(part);
             }
-            assert_eq!(stored.value.len() as u64, value_bytes);
+            assert_eq!(stored.value.len() as u64, spread.value_bytes());
         }
         Ok(stored)
     }

@@ -186,6 +186,7 @@ fn a_part_that_has_stayed_for_a_reader_moves_when_he_ends_before_the_move() {
     log.engine.let_go(home);
     log.engine.compaction.note_end_of_reading();
     log.settle();
-    assert_eq!(log.engine.counts().heads_moved, 1, "{:?}", log.engine.counts());
+    let counts = log.engine.counts();
+    assert!(counts.heads_moved > 0 && counts.segments_moved == 1, "{counts:?}");
     assert_eq!(log.value(b"large"), Some(large));
 }

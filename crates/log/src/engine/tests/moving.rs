@@ -20,13 +20,13 @@ fn live(log: &Log) -> u64 {
 }
 
 /// Segments that a log may have when nothing is left to be moved: 1.3 times what lives, the one
-/// that is written to, the survivors', four in reserve, and three that are free.
+/// that is written to, four in reserve, of which the survivors' is one, and three that are free.
 pub(super) fn allowed(log: &Log) -> usize {
-    (live(log) as usize * 13 / 10).div_ceil(16 << 10) + 1 + 1 + 4 + 3
+    (live(log) as usize * 13 / 10).div_ceil(16 << 10) + 1 + 4 + 3
 }
 
 /// A number that looks random.
-fn scatter(at: u32) -> u32 {
+pub(super) fn scatter(at: u32) -> u32 {
     at.wrapping_mul(2_654_435_761) >> 7
 }
 
@@ -97,7 +97,9 @@ fn who_puts_pays_as_he_goes_when_much_is_owed() {
         }
         most = most.max(steps);
     }
-    assert!(used(&log) < before * 9 / 10, "{} of {before} segments", used(&log));
+    // Nothing is done but what a put waits for: some are empty and not free.
+    let after = used(&log) - log.engine.freeing.emptied.len();
+    assert!(after < before * 9 / 10, "{after} of {before} segments");
     assert!(most < 60, "a put has waited for {most} reports");
 }
 

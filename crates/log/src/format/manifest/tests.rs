@@ -1,4 +1,4 @@
-use super::{CleanState, Flaw, IndexKind, Manifest, Row, Shape, stamp};
+use super::{CleanState, Flaw, IndexKind, Manifest, Purpose, Row, Shape, stamp};
 use crate::{format::LogId, plan::SegmentId};
 
 fn flat() -> Shape {
@@ -27,6 +27,7 @@ fn sample() -> Manifest {
     Manifest {
         log: LogId(0xfeed),
         shape: Shape { block_bytes: 512, segment_bytes: 16 << 10, ..flat() },
+        purpose: Purpose::RingOfOneRun,
         run: 3,
         clean_sequence: 9,
         rows: vec![Row::of(SegmentId(0)), row],
@@ -39,7 +40,7 @@ fn a_manifest_lies_as_the_page_says() {
     assert_eq!(file.len(), 512);
     assert_eq!(&file[..8], b"KELVINLG");
     assert_eq!(file[40..48], 3u64.to_le_bytes());
-    assert_eq!(file[56..64], [0, 2, 0, 0, 1, 5, 18, 0]);
+    assert_eq!(file[56..64], [0, 2, 0, 0, 1, 5, 18, 2]);
     assert_eq!(file[64..72], 10u64.to_le_bytes());
     assert_eq!(file[328..332], 2u32.to_le_bytes());
     assert_eq!(file[392..400], 7u64.to_le_bytes());
@@ -74,7 +75,7 @@ fn what_no_manifest_is_written_like_is_refused_in_spite_of_its_checksum() {
     assert_eq!(mended(8, 2), Err(Flaw::Version { found: 2 }));
     // Reserved bytes, the kind of index, the part, the entry, rows out of order, states, the run.
     for (at, byte) in
-        [(63, 1), (96, 1), (60, 3), (62, 40), (61, 9), (256, 2), (332, 3), (40, 0), (500, 1)]
+        [(63, 3), (96, 1), (60, 3), (62, 40), (61, 9), (256, 2), (332, 3), (40, 0), (500, 1)]
     {
         assert_eq!(mended(at, byte), Err(Flaw::Form), "byte {at} is {byte}");
     }

@@ -173,6 +173,10 @@ pub(super) struct Puppet {
     pub(super) pauses: Vec<bool>,
     pub(super) ticks: usize,
     pub(super) waits: usize,
+    /// When it wants to be woken next.
+    pub(super) wake_at_ms: Option<u64>,
+    /// Connections to rouse then.
+    pub(super) to_rouse: Vec<ConnId>,
 }
 
 impl Handler for Puppet {
@@ -226,6 +230,15 @@ impl Handler for Puppet {
             Order::Drain => control.drain(),
             Order::Stop => control.stop(),
         }
+    }
+
+    fn wake_at_ms(&self) -> u64 {
+        self.wake_at_ms.unwrap_or(u64::MAX)
+    }
+
+    fn woken(&mut self, control: &mut Control<u32>) {
+        self.wake_at_ms = None;
+        self.to_rouse.drain(..).for_each(|conn| control.rouse(conn));
     }
 
     fn refused(&mut self, connection: &mut Connection<u32, Blob>, _reason: &CloseReason) {

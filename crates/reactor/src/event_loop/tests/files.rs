@@ -1,6 +1,6 @@
 //! What a loop does about files: with a driver that ends operations late, short or not well.
 
-use std::{collections::HashMap, fs::File, os::unix::net::UnixStream};
+use std::{collections::HashMap, fs::File, os::unix::net::UnixStream, sync::Arc};
 
 use base::{aligned::Buffer, clock::Clock};
 use rustix::io::Errno;
@@ -22,13 +22,21 @@ struct Reader {
     /// By the place of a connection: a wrong one that is roused would tell.
     ended: HashMap<u32, String>,
     closed: Vec<String>,
+    has_work: bool,
+}
+
+/// What a [`Reader`] is told.
+#[derive(Debug)]
+enum Order {
+    Drain,
+    Cut,
 }
 
 impl Handler for Reader {
     /// Whether a read is under way.
     type Session = bool;
     type External = Blob;
-    type Message = ();
+    type Message = Order;
 
     fn serve(&mut self, connection: &mut Connection<bool, Blob>) -> Next {
         let id = connection.id();
@@ -59,8 +67,15 @@ impl Handler for Reader {
         }
     }
 
-    fn message(&mut self, (): (), control: &mut Control<bool>) {
-        control.drain();
+    fn message(&mut self, order: Order, control: &mut Control<bool>) {
+        match order {
+            Order::Drain => control.drain(),
+            Order::Cut => control.cut(),
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        self.has_work
     }
 
     fn accepted(&mut self, accepted: Accepted, control: &mut Control<bool>) {
@@ -77,7 +92,7 @@ struct Stage {
     fake: Fake,
     pool: Pool,
     files: Files,
-    sender: Sender<()>,
+    sender: Sender<Order>,
 }
 
 impl Stage {
@@ -87,10 +102,11 @@ impl Stage {
         let null = File::open("/dev/null").expect("it is there");
         let reader = Reader {
             files: files.clone(),
-            file: files.open(null.into()).expect("there is room"),
+            file: files.open(Arc::new(null.into())).expect("there is room"),
             reads: HashMap::new(),
             ended: HashMap::new(),
             closed: Vec::new(),
+            has_work: false,
         };
         let (config, clock) = (LoopConfig::default(), Clock::manual(1_000_000));
         let event_loop = Loop::new(config, fake.clone(), reader, inbox, pool.clone(), clock);
@@ -114,6 +130,11 @@ impl Stage {
     fn says(&mut self, conn: ConnId, bytes: &[u8]) -> Vec<Asked> {
         self.fake.arrives(conn, bytes, &self.pool);
         self.turn()
+    }
+
+    fn tell(&mut self, order: Order) {
+        self.sender.send(order).expect("the loop lives");
+        self.fake.happens(Event::Woken);
     }
 
     /// The driver makes these calls for the operation that was started first.
@@ -188,13 +209,39 @@ fn a_loop_that_drains_goes_on_while_files_are_at_work() {
     let conn = stage.open();
     stage.says(conn, b"r");
     stage.fake.0.borrow_mut().is_carrying = true;
-    stage.sender.send(()).expect("the loop lives");
-    stage.fake.happens(Event::Woken);
+    stage.tell(Order::Drain);
     stage.turn();
     stage.fake.happens(Event::Failed { conn, error: Errno::CONNRESET.into() });
     let goes_on = stage.event_loop.turn().expect("the fake can wait");
     assert!(goes_on, "it ends while a file is written to");
     stage.calls(&[Ok(BYTES)]);
     stage.fake.0.borrow_mut().is_carrying = false;
+    assert!(!stage.event_loop.turn().expect("the fake can wait"), "nothing is left to do");
+}
+
+#[test]
+fn a_loop_that_is_cut_closes_everything_and_goes_on_while_files_are_at_work() {
+    let mut stage = Stage::new();
+    let conn = stage.open();
+    stage.says(conn, b"r");
+    stage.fake.0.borrow_mut().is_carrying = true;
+    stage.tell(Order::Cut);
+    let asked = stage.turn();
+    assert!(asked.contains(&Asked::CloseListeners) && asked.contains(&Asked::Close(conn)));
+    assert_eq!(stage.event_loop.handler.closed, ["Stopped"]);
+    // What it ends with is told to the handler.
+    assert_eq!(stage.calls(&[Ok(BYTES)]), []);
+    assert_eq!(stage.event_loop.handler.ended[&conn.index], "8192");
+    stage.fake.0.borrow_mut().is_carrying = false;
+    assert!(!stage.event_loop.turn().expect("the fake can wait"), "nothing is left to do");
+}
+
+#[test]
+fn a_loop_that_drains_goes_on_while_its_handler_is_about_to_start_something() {
+    let mut stage = Stage::new();
+    stage.event_loop.handler.has_work = true;
+    stage.tell(Order::Drain);
+    stage.turn();
+    stage.event_loop.handler.has_work = false;
     assert!(!stage.event_loop.turn().expect("the fake can wait"), "nothing is left to do");
 }

@@ -7,7 +7,9 @@ use std::{io, os::unix::net::UnixStream};
 
 use base::clock::Clock;
 
-use super::{ACCEPT_PAUSE_MS, LINGER_MS, Loop, LoopConfig, STARVED_MAX_MS, TICK_MS};
+use super::{
+    ACCEPT_PAUSE_MS, LINGER_MS, Loop, LoopConfig, REFUSED_MAX_MS, STARVED_MAX_MS, TICK_MS,
+};
 use crate::{
     ConnId, Pool, Sender,
     driver::{Direction, Event},
@@ -232,6 +234,26 @@ fn who_finds_no_memory_waits_for_it_and_is_refused_in_the_end() {
 }
 
 #[test]
+fn who_was_refused_and_takes_nothing_is_closed_in_the_end() {
+    let mut stage = Stage::new(8 << 10);
+    stage.event_loop.config.idle_timeout_ms = 0;
+    let conn = stage.open(1);
+    assert_eq!(stage.says(conn, b"Need"), [Asked::Receive(conn)]);
+    let _hog = stage.pool.take_always(Class::fixed(8 << 10), Share::Common);
+    let request = stage.fake.take_receive(conn);
+    let request = request.into_buffer(&stage.pool).expect_err("no memory");
+    stage.fake.happens(Event::NoMemory { conn, request });
+    assert_eq!(stage.turn(), []);
+    stage.fake.0.borrow_mut().full = true;
+    stage.clock.advance_ms(STARVED_MAX_MS + 100);
+    assert_eq!(stage.turn(), [send(conn, b"")], "it is refused");
+    stage.clock.advance_ms(REFUSED_MAX_MS - 100);
+    assert_eq!(stage.turn(), [], "it has time to take that");
+    stage.clock.advance_ms(200);
+    assert_eq!(stage.turn(), [Asked::Close(conn)], "it keeps what others lack for ever");
+}
+
+#[test]
 fn a_refused_socket_gives_its_session_back() {
     let mut stage = Stage::new(1 << 20);
     stage.fake.0.borrow_mut().refuse_open = true;
@@ -243,6 +265,29 @@ fn a_refused_socket_gives_its_session_back() {
     assert_eq!(stage.event_loop.connections, 0);
     stage.fake.0.borrow_mut().refuse_open = false;
     stage.open(8);
+}
+
+#[test]
+fn a_handler_is_woken_when_it_has_said_and_whom_it_rouses_is_served_in_that_turn() {
+    let mut stage = Stage::new(1 << 20);
+    let conn = stage.open(1);
+    stage.event_loop.handler.bursts.clear();
+    let at_ms = stage.clock.now_ms() + 7;
+    stage.event_loop.handler.wake_at_ms = Some(at_ms);
+    stage.event_loop.handler.to_rouse.push(conn);
+    stage.turn();
+    assert_eq!(stage.last_timeout_ms(), 7);
+    assert_eq!(stage.event_loop.handler.bursts, [0; 0], "it is too early");
+    stage.clock.advance_ms(7);
+    stage.turn();
+    assert_eq!(stage.event_loop.handler.wake_at_ms, None);
+    assert_eq!(stage.event_loop.handler.bursts, [1]);
+    // A time that has passed is at once.
+    stage.event_loop.handler.wake_at_ms = Some(0);
+    stage.turn();
+    assert_eq!(stage.last_timeout_ms(), 0);
+    stage.turn();
+    assert!(stage.last_timeout_ms() > 0, "it wants nothing more");
 }
 
 #[test]

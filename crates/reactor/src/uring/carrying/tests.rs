@@ -1,6 +1,8 @@
 //! What of files works, and which file an operation meets.
 
-use std::{convert::Infallible, io::Read, os::unix::net::UnixStream, time::Duration};
+use std::{convert::Infallible, fs::File, io::Read, os::unix::net::UnixStream, time::Duration};
+
+use rustix::fs::{FlockOperation, flock};
 
 use super::*;
 use crate::{ConnId, Done, Driver, Frame, Pool, Sending, Shape, mailbox, output::Output};
@@ -28,7 +30,7 @@ fn memory_that_the_kernel_does_not_lock_is_read_into_all_the_same() {
     assert_eq!(frames.stats().used, 0);
     let (fd, written) = probe_file().expect("a file");
     rustix::io::pwrite(&fd, written.as_slice(), 0).expect("room");
-    let file = files.open(Arc::into_inner(fd).expect("nobody else has it")).expect("room");
+    let file = files.open(fd).expect("room");
     let buffer = frames.take(PROBE_BYTES).expect("a frame").into_buffer();
     let read = Operation::Read { file, offset: 0, buffer, bytes: PROBE_BYTES };
     files.start(1, read).expect("room");
@@ -71,7 +73,7 @@ fn a_place_is_not_taken_from_an_operation_that_has_yet_to_begin() {
     };
     // Each is closed before the ring hears of it, and the next has its number.
     for byte in 1..=4 {
-        let file = files.open(file_of(byte)).expect("room");
+        let file = files.open(Arc::new(file_of(byte))).expect("room");
         start(u64::from(byte), file);
         files.close(file);
     }
@@ -87,6 +89,31 @@ fn a_place_is_not_taken_from_an_operation_that_has_yet_to_begin() {
     }
     let cargo = driver.cargo.as_ref().expect("files are carried");
     assert!(cargo.berths.iter().all(|berth| berth.users == 0 && berth.file.is_none()));
+}
+
+/// A lock is of a file that was opened once, and so gone when nobody has that open any more.
+#[test]
+fn a_lock_is_held_as_long_as_the_ring_whoever_closes_its_file() {
+    let path = std::env::temp_dir().join(format!("kelvin-guard-{}", std::process::id()));
+    let open = || File::create(&path).expect("a file can be made");
+    let is_locked = || {
+        let locked = flock(open(), FlockOperation::NonBlockingLockExclusive);
+        matches!(locked, Err(Errno::WOULDBLOCK))
+    };
+    let (mut driver, _mail) = driver();
+    let files = Files::new(2);
+    let guard = open();
+    flock(&guard, FlockOperation::NonBlockingLockExclusive).expect("nobody has it");
+    files.guard(Arc::new(guard.into()));
+    let carried = driver.carry_files(&files, &Frames::new(&[])).expect("the ring");
+    assert_eq!(carried.carrier, Carrier::Ring, "{carried}");
+    // As when a process is killed: the ring is what the kernel lets go last.
+    driver.cargo = None;
+    drop(files);
+    assert!(is_locked(), "others may begin while the ring still writes");
+    drop(driver);
+    assert!(!is_locked(), "the lock outlives the ring");
+    std::fs::remove_file(&path).expect("it is there");
 }
 
 #[test]

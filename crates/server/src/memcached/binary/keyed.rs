@@ -10,10 +10,11 @@ use wire::memcached::{
 
 use super::replies::{put, put_status, put_value};
 use crate::memcached::{
-    arithmetic::{self, Create, Outcome},
+    arithmetic::{self, Create, Outcome, Terms},
     context::Context,
-    record::{Record, Replies},
+    record::{Record, Replies, Sink},
     retrieval::{count_retrieval, get_and_touch},
+    tokens::Tokens,
 };
 
 /// What a client hears whose number has no room.
@@ -138,26 +139,41 @@ pub(super) fn count(
     request: &Request<'_>,
     replies: &mut Replies,
 ) {
-    let Request { frame, quiet, command } = *request;
-    let Command::Arithmetic { direction, delta, create, token, .. } = command else {
+    let terms = terms(request, context.tokens, |expiry| context.deadline_ms(expiry));
+    let outcome = arithmetic::count(context, &arithmetic::Order { key, terms });
+    count_reply(request, outcome, replies);
+}
+
+/// What a request asks for, which is `Arithmetic`.
+pub(in crate::memcached) fn terms(
+    request: &Request<'_>,
+    tokens: Tokens,
+    deadline_ms: impl Fn(Expiry) -> u64,
+) -> Terms {
+    let Command::Arithmetic { direction, delta, create, token, .. } = request.command else {
         unreachable!("invariant: it was looked at before");
     };
-    let create = create.map(|create| Create {
-        number: create.number,
-        expiry_ms: context.deadline_ms(create.expiry),
-    });
-    let order = arithmetic::Order {
-        key,
-        direction,
-        delta,
-        compare: token,
-        token: context.tokens.fresh(),
-        expiry_ms: None,
-        create,
-    };
-    let (number, token) = match arithmetic::count(context, &order) {
+    let create = create
+        .map(|create| Create { number: create.number, expiry_ms: deadline_ms(create.expiry) });
+    Terms { direction, delta, compare: token, token: tokens.fresh(), expiry_ms: None, create }
+}
+
+/// Answers such a request.
+pub(in crate::memcached) fn count_reply(
+    request: &Request<'_>,
+    outcome: Outcome,
+    replies: &mut impl Sink,
+) {
+    let Request { frame, quiet, command } = *request;
+    let (number, token) = match outcome {
         Outcome::Changed { number, token, .. } => (number, token),
-        Outcome::Created { token } => (create.map_or(0, |create| create.number), token),
+        Outcome::Created { token } => {
+            let number = match command {
+                Command::Arithmetic { create: Some(create), .. } => create.number,
+                _ => 0,
+            };
+            (number, token)
+        }
         Outcome::Missing => return put_status(frame, Status::NotFound, false, replies),
         Outcome::Exists => return put_status(frame, Status::Exists, false, replies),
         Outcome::NotNumeric => return put_status(frame, Status::NotNumeric, false, replies),

@@ -4,7 +4,11 @@ use wire::memcached::binary::{Frame, Status};
 
 use super::replies::{put_status, put_value};
 use crate::{
-    memcached::{context::Context, dialect::Standing, record::Replies},
+    memcached::{
+        dialect::{Access, Standing},
+        record::Sink,
+    },
+    stats::Counters,
     users,
 };
 
@@ -16,13 +20,13 @@ const AUTHENTICATED: &[u8] = b"Authenticated";
 
 /// A request to log in.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Login<'i> {
+pub(in crate::memcached) struct Login<'i> {
     /// By which mechanism.
-    pub(super) mechanism: &'i [u8],
+    pub(in crate::memcached) mechanism: &'i [u8],
     /// What it needs.
-    pub(super) message: &'i [u8],
+    pub(in crate::memcached) message: &'i [u8],
     /// Whether it is the first of a login.
-    pub(super) begins: bool,
+    pub(in crate::memcached) begins: bool,
 }
 
 /// Whether a client that has not logged in may send this: what it needs to do so, and the version.
@@ -31,18 +35,18 @@ pub(in crate::memcached) fn is_open_to_strangers(opcode: u8) -> bool {
 }
 
 /// Answers anything else, after which the connection is closed.
-pub(in crate::memcached) fn refuse_stranger(frame: Frame, replies: &mut Replies) {
+pub(in crate::memcached) fn refuse_stranger(frame: Frame, replies: &mut impl Sink) {
     put_status(frame, Status::Unauthenticated, false, replies);
 }
 
 /// Lists the mechanisms. Who asks has to log in, again if need be.
-pub(super) fn mechanisms(
-    context: &Context,
+pub(in crate::memcached) fn mechanisms(
+    access: &Access,
     standing: &mut Standing,
     frame: Frame,
-    replies: &mut Replies,
+    replies: &mut impl Sink,
 ) {
-    if context.access.users.is_none() {
+    if access.users.is_none() {
         return put_status(frame, Status::UnknownCommand, false, replies);
     }
     // A login that has begun may go on.
@@ -53,14 +57,14 @@ pub(super) fn mechanisms(
 }
 
 /// Logs a client in, or not.
-pub(super) fn log_in(
-    context: &Context,
+pub(in crate::memcached) fn log_in(
+    (access, counters): (&Access, &Counters),
     standing: &mut Standing,
     login: &Login<'_>,
     frame: Frame,
-    replies: &mut Replies,
+    replies: &mut impl Sink,
 ) {
-    let Some(users) = &context.access.users else {
+    let Some(users) = &access.users else {
         return put_status(frame, Status::UnknownCommand, false, replies);
     };
     let may = match login.begins {
@@ -76,12 +80,12 @@ pub(super) fn log_in(
     let admitted = may
         && plain(login.message)
             .is_some_and(|(user, password)| users.admits(user, password, users::Login::Sasl));
-    context.counters.auth_cmds.add(1);
+    counters.auth_cmds.add(1);
     if admitted {
         *standing = Standing::Known;
         put_value(frame, Status::Ok, AUTHENTICATED, replies);
     } else {
-        context.counters.auth_errors.add(1);
+        counters.auth_errors.add(1);
         put_status(frame, Status::Unauthenticated, false, replies);
     }
 }

@@ -7,7 +7,7 @@ use crate::memcached::{
     admin::Then,
     context::Context,
     dump::Dump,
-    record::Replies,
+    record::{Replies, Sink},
     reports::{self, List},
 };
 
@@ -59,7 +59,8 @@ pub(super) fn report(context: &Context, frame: Frame, name: &[u8], replies: &mut
     Then::Continue
 }
 
-fn put_lines(frame: Frame, lines: &[u8], replies: &mut Replies) {
+/// Answers with each line of a report.
+pub(in crate::memcached) fn put_lines(frame: Frame, lines: &[u8], replies: &mut impl Sink) {
     for (name, value) in lines.split(|&byte| byte == b'\n').filter_map(statistic) {
         put(&Head { key: name, ..Head::new(frame, Status::Ok) }, value, replies);
     }
@@ -83,7 +84,7 @@ pub(in crate::memcached) fn put_part(
     frame: Frame,
     part: &[u8],
     is_last: bool,
-    replies: &mut Replies,
+    replies: &mut impl Sink,
 ) {
     put(&Head { key: DETAILED, ..Head::new(frame, Status::Ok) }, part, replies);
     if is_last {

@@ -1,25 +1,27 @@
 //! The commands that bring a value.
 
-use cache::Key;
-use wire::memcached::binary::{Head, Status, Store, Verb};
+use wire::memcached::{
+    Expiry,
+    binary::{Head, Status, Store, Verb},
+};
 
 use super::replies::{put, put_status, put_value};
 use crate::memcached::{
-    context::Context,
-    record::Replies,
-    storage::{Condition, Order, Outcome, Side},
+    record::Sink,
+    storage::{Condition, Outcome, Side, Terms},
+    tokens::Tokens,
 };
 
 /// What a client hears whose value has no room.
 const NO_MEMORY_STORING: &[u8] = b"Out of memory allocating item";
 
 /// What a command asks for.
-pub(in crate::memcached) fn order<'k>(
-    context: &Context,
-    key: &'k Key<'k>,
+pub(in crate::memcached) fn terms(
+    tokens: Tokens,
+    deadline_ms: impl Fn(Expiry) -> u64,
     command: &Store<'_>,
-) -> Order<'k> {
-    let token = context.tokens.wanted(command.token);
+) -> Terms {
+    let token = tokens.wanted(command.token);
     let joined = |side| Condition::Joined { side, token, create_expiry_ms: None };
     let condition = match command.verb {
         Verb::Append => joined(Side::Back),
@@ -29,18 +31,17 @@ pub(in crate::memcached) fn order<'k>(
         Verb::Add => Condition::Absent,
         Verb::Replace => Condition::Present,
     };
-    Order {
-        key,
+    Terms {
         condition,
         client_flags: command.client_flags,
-        expiry_ms: context.deadline_ms(command.expiry),
-        token: context.tokens.fresh(),
+        expiry_ms: deadline_ms(command.expiry),
+        token: tokens.fresh(),
         removes_on_failure: command.verb == Verb::Set,
     }
 }
 
 /// Answers.
-pub(in crate::memcached) fn reply(command: &Store<'_>, outcome: Outcome, replies: &mut Replies) {
+pub(in crate::memcached) fn reply(command: &Store<'_>, outcome: Outcome, replies: &mut impl Sink) {
     let frame = command.frame;
     let status = match outcome {
         Outcome::Stored { .. } if command.quiet => return,

@@ -1,8 +1,8 @@
 //! `mg`.
 
-use cache::{Change, Decision, Edit, Get, Key, Pinned, Put, Value, View};
+use cache::{Change, Decision, Edit, Get, Key, Pinned, Put, Token, Value, View};
 use wire::memcached::{
-    Meta,
+    Expiry, Meta,
     lines::LINE_END,
     reply::{Facts, Renewal, Writer},
 };
@@ -12,6 +12,7 @@ use crate::memcached::{
     context::Context,
     deadline::is_due,
     record::{Record, Replies, put_line},
+    tokens::Tokens,
 };
 
 /// Answers `mg`. False if the value cannot be sent now; then nothing has happened.
@@ -105,28 +106,23 @@ impl Retrieval<'_> {
     fn locked(self) -> Found {
         let Self { context, key, command, replies } = self;
         let now_ms = context.worker.now_ms();
-        let times = Times {
-            now_ms,
-            expiry_ms: command.expiry.map(|expiry| context.deadline_ms(expiry)),
-            renew_ms: command.renew.map(|expiry| context.deadline_ms(expiry)),
-        };
-        let creation = Creation::of(command, context);
-        let token = context.tokens.chosen(command.token);
+        let inspection =
+            Inspection::of(command, now_ms, context.tokens, |it| context.deadline_ms(it));
+        let creation = inspection.creation;
         let mut locked = Locked::Missing;
         let hit = !command.flags.has(b'u');
         let mark = replies.mark();
         let result = context.worker.update(key, |view| {
             replies.rewind(mark);
             let Some(view) = view else {
-                let Some(Creation { expiry_ms, .. }) = creation else {
+                let Some(put) = inspection.create() else {
                     locked = Locked::Missing;
                     return Change::Keep.into();
                 };
                 locked = Locked::Created;
-                let put = Put { expiry_ms, token, win_sent: true, ..Put::new(Value::Bytes(b"")) };
                 return Decision { change: Change::Put(put), hit };
             };
-            let judged = judge(view, command, &times);
+            let judged = inspection.judge(&view.meta(), view.age_ms());
             locked = write(view, command, &judged, replies);
             match locked {
                 Locked::Busy => Change::Keep.into(),
@@ -163,34 +159,66 @@ impl Retrieval<'_> {
     }
 }
 
-/// The times that a command names, in milliseconds; 0 is never.
-struct Times {
+/// What a command asks for; times in milliseconds, 0 is never.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memcached) struct Inspection {
     now_ms: u64,
     /// `T`.
     expiry_ms: Option<u64>,
     /// `R`.
     renew_ms: Option<u64>,
+    /// `R` comes behind `T`.
+    renews_after: bool,
+    /// What is created if there is no record.
+    pub(in crate::memcached) creation: Option<Creation>,
+    token: Token,
 }
 
 /// What a command does to a record, and says about it.
-struct Judged {
-    change: Change<'static>,
-    facts: Facts,
-    renewal: Renewal,
+pub(in crate::memcached) struct Judged {
+    pub(in crate::memcached) change: Change<'static>,
+    pub(in crate::memcached) facts: Facts,
+    pub(in crate::memcached) renewal: Renewal,
 }
 
-fn judge(view: &View<'_>, command: &Meta<'_>, times: &Times) -> Judged {
-    let meta = view.meta();
-    let expiries = Expiries::of(meta.expiry_ms, times.expiry_ms);
-    let is_due = |renew_ms| is_due(expiries.seen_by_renew(command), renew_ms, times.now_ms);
-    let won = (meta.stale || times.renew_ms.is_some_and(is_due)) && !meta.win_sent;
-    let edit =
-        Edit { expiry_ms: times.expiry_ms, win_sent: won.then_some(true), ..Edit::default() };
-    let unchanged = edit.expiry_ms.is_none() && edit.win_sent.is_none();
-    Judged {
-        change: if unchanged { Change::Keep } else { Change::Edit(edit) },
-        facts: facts(&meta, expiries, view.age_ms(), times.now_ms),
-        renewal: Renewal { won, stale: meta.stale, taken: meta.win_sent },
+impl Inspection {
+    pub(in crate::memcached) fn of(
+        command: &Meta<'_>,
+        now_ms: u64,
+        tokens: Tokens,
+        deadline_ms: impl Fn(Expiry) -> u64,
+    ) -> Self {
+        let is_either = |token: &&[u8]| matches!(token[0], b'T' | b'R');
+        Self {
+            now_ms,
+            expiry_ms: command.expiry.map(&deadline_ms),
+            renew_ms: command.renew.map(&deadline_ms),
+            renews_after: command.tokens().find(is_either).is_some_and(|token| token[0] == b'T'),
+            creation: Creation::of(command, deadline_ms),
+            token: tokens.chosen(command.token),
+        }
+    }
+
+    /// The record that is created where there is none.
+    pub(in crate::memcached) fn create(&self) -> Option<Put<'static>> {
+        let Creation { expiry_ms, .. } = self.creation?;
+        let put = Put::new(Value::Bytes(b""));
+        Some(Put { expiry_ms, token: self.token, win_sent: true, ..put })
+    }
+
+    pub(in crate::memcached) fn judge(&self, meta: &cache::Meta, age_ms: u64) -> Judged {
+        let expiries = Expiries::of(meta.expiry_ms, self.expiry_ms);
+        let seen_ms = if self.renews_after { expiries.after_ms } else { expiries.before_ms };
+        let is_due = |renew_ms| is_due(seen_ms, renew_ms, self.now_ms);
+        let won = (meta.stale || self.renew_ms.is_some_and(is_due)) && !meta.win_sent;
+        let edit =
+            Edit { expiry_ms: self.expiry_ms, win_sent: won.then_some(true), ..Edit::default() };
+        let unchanged = edit.expiry_ms.is_none() && edit.win_sent.is_none();
+        Judged {
+            change: if unchanged { Change::Keep } else { Change::Edit(edit) },
+            facts: facts(meta, expiries, age_ms, self.now_ms),
+            renewal: Renewal { won, stale: meta.stale, taken: meta.win_sent },
+        }
     }
 }
 

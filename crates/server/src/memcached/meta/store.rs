@@ -1,33 +1,31 @@
 //! `ms`.
 
-use cache::Key;
 use wire::memcached::{
-    MetaStore, StoreMode, lines,
+    Expiry, MetaStore, StoreMode, lines,
     reply::{Facts, Status},
 };
 
 use crate::memcached::{
-    context::Context,
     deadline::NEVER_MS,
-    record::{Replies, put_line},
-    storage::{Condition, Order, Outcome, Side},
+    record::{Sink, put_line},
+    storage::{Condition, Outcome, Side, Terms},
+    tokens::Tokens,
 };
 
 /// What `ms` asks for.
-pub(in crate::memcached) fn order<'k>(
-    context: &Context,
-    key: &'k Key<'k>,
+pub(in crate::memcached) fn terms(
+    tokens: Tokens,
+    deadline: impl Fn(Expiry) -> u64,
     command: &MetaStore<'_>,
-) -> Order<'k> {
+) -> Terms {
     let meta = &command.meta;
-    let deadline = |expiry| context.deadline_ms(expiry);
     let joined = |side| Condition::Joined {
         side,
-        token: context.tokens.wanted(meta.compare.unwrap_or(0)),
-        create_expiry_ms: meta.vivify.map(deadline),
+        token: tokens.wanted(meta.compare.unwrap_or(0)),
+        create_expiry_ms: meta.vivify.map(&deadline),
     };
     let matching = meta.compare.map(|token| Condition::Matching {
-        token: context.tokens.wanted(token),
+        token: tokens.wanted(token),
         or_stale: meta.flags.has(b'I'),
     });
     let condition = match command.mode {
@@ -37,12 +35,11 @@ pub(in crate::memcached) fn order<'k>(
         StoreMode::Append => joined(Side::Back),
         StoreMode::Prepend => joined(Side::Front),
     };
-    Order {
-        key,
+    Terms {
         condition,
         client_flags: meta.client_flags,
-        expiry_ms: meta.expiry.map_or(NEVER_MS, deadline),
-        token: context.tokens.chosen(meta.token),
+        expiry_ms: meta.expiry.map_or(NEVER_MS, &deadline),
+        token: tokens.chosen(meta.token),
         removes_on_failure: true,
     }
 }
@@ -51,7 +48,7 @@ pub(in crate::memcached) fn order<'k>(
 pub(in crate::memcached) fn reply(
     command: &MetaStore<'_>,
     outcome: Outcome,
-    replies: &mut Replies,
+    replies: &mut impl Sink,
 ) {
     let unstored = Facts { value_len: command.value_len, ..Facts::default() };
     let (status, facts) = match outcome {

@@ -34,14 +34,14 @@ pub(in crate::memcached) fn general(server: &ServerStats, cache: &Cache) -> Vec<
     if server.shows_own_names() {
         own(&mut report, server, cache);
     }
+    table(&mut report, server);
     report.end()
 }
 
 /// What memcached has no names for.
 fn own(report: &mut Report, server: &ServerStats, cache: &Cache) {
     let settings = server.settings();
-    let record_bytes = server.memory_bytes().saturating_sub(settings.other_bytes);
-    report.stat("memory_for_records", record_bytes);
+    report.stat("memory_for_records", server.records().given_bytes());
     report.stat("memory_for_buffers", settings.buffer_bytes);
     report.stat("memory_for_connections", settings.connection_bytes);
     io(report, server);
@@ -198,6 +198,27 @@ fn io(report: &mut Report, server: &ServerStats) {
     };
     report.stat("io_driver", joined(|choice| choice.driver));
     report.stat("io_driver_reason", joined(|choice| &choice.reason));
+}
+
+/// Of a durable table, if there is one.
+fn table(report: &mut Report, server: &ServerStats) {
+    // What the table tells is since the start.
+    let (lines, totals) = (server.table(), server.sum());
+    let of = |name| {
+        let line = lines.iter().find(|(it, _)| *it == name);
+        line.and_then(|(_, value)| value.parse().ok()).unwrap_or(0_u64)
+    };
+    let ratios = [
+        ("table_reads_per_get", of("table_reads"), totals.cmd_get),
+        ("log_written_per_record_byte", of("log_written_bytes"), of("log_record_bytes")),
+        ("log_written_per_served_byte", of("log_written_bytes"), totals.bytes_written),
+    ];
+    for (name, value) in &lines {
+        report.stat(name, value);
+    }
+    for (name, count, of) in ratios.into_iter().filter(|_| !lines.is_empty()) {
+        report.stat(name, format_args!("{:.3}", count as f64 / of.max(1) as f64));
+    }
 }
 
 /// Microseconds that the process has computed, for itself and in the kernel. Zeros where the

@@ -6,7 +6,7 @@ use cache::CacheConfig;
 use reactor::Next;
 
 use super::{Server, ask, fresh};
-use crate::stats::Settings;
+use crate::{durable::give_what_is_left, stats::Settings};
 
 #[test]
 fn flush_all_ends_all_records_now_or_later() {
@@ -110,6 +110,38 @@ fn the_memory_can_be_changed_as_far_as_it_was_reserved() {
     }
     let arena_bytes = server.cache.stats().arena_bytes;
     assert!((38 << 20..40 << 20).contains(&arena_bytes), "{arena_bytes}");
+}
+
+#[test]
+fn a_limit_leaves_the_index_of_a_log_what_it_has() {
+    let settings = Settings {
+        memory_bytes: 128 << 20,
+        other_bytes: 8 << 20,
+        record_bytes_min: 16 << 20,
+        ..Settings::default()
+    };
+    let config = CacheConfig { memory_max_bytes: 120 << 20, ..CacheConfig::new(120 << 20) };
+    let mut server = Server::with(config, settings);
+    let failed = "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\n";
+    // The first 8 MiB of the index were planned for.
+    for (index, limit, reply, records) in [
+        (58, 128, "OK\n", 70),
+        (58, 80, "OK\n", 22),
+        // 12 MiB would be left for records.
+        (58, 70, failed, 22),
+        (8, 80, "OK\n", 72),
+    ] {
+        give_what_is_left(&server.stats, &server.cache, index << 20);
+        assert_eq!(ask(&mut server, &[&format!("cache_memlimit {limit}")]), reply);
+        while server.context.worker().fit() {}
+        let stats = ask(&mut server, &["stats"]);
+        let bytes: u64 = records << 20;
+        assert!(stats.contains(&format!("STAT memory_for_records {bytes}\n")), "{stats}");
+        let arena_bytes = server.cache.stats().arena_bytes;
+        assert!(arena_bytes <= bytes, "limit {limit}: {arena_bytes}");
+    }
+    assert!(!give_what_is_left(&server.stats, &server.cache, 80 << 20), "8 MiB do not suffice");
+    assert_eq!(server.stats.records().given_bytes(), 16 << 20);
 }
 
 #[test]

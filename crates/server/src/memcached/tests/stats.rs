@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cache::CacheConfig;
 
 use super::{Server, ask};
-use crate::stats::Settings;
+use crate::stats::{Settings, TableReport};
 
 /// The names that memcached 1.6.45 sends, one a line; `idle_kicks` only with an idle timeout.
 const MEMCACHED_NAMES: &str = include_str!("stats_names.txt");
@@ -274,4 +274,35 @@ fn names_of_its_own_are_documented() {
         sent.filter(|name| !MEMCACHED_NAMES.lines().any(|known| known == name)).collect();
     assert!(own.iter().all(|name| named.contains(name.as_str())), "{own:?}, {named:?}");
     assert!(own.contains("memory_for_records"), "{own:?}");
+}
+
+/// A durable table that has read and written something.
+#[derive(Debug)]
+struct Told;
+
+impl TableReport for Told {
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let numbers = [("table_reads", 3), ("log_written_bytes", 1000), ("log_record_bytes", 400)];
+        numbers.map(|(name, number)| (name, number.to_string())).into()
+    }
+}
+
+#[test]
+fn a_durable_table_tells_what_it_reads_and_writes_for_what_is_asked() {
+    let mut server = Server::new();
+    ask(&mut server, &["get a b c d"]);
+    let without = table(&mut server, "stats");
+    assert!(!without.keys().any(|name| name.starts_with("table_reads")));
+    server.stats.set_table(std::sync::Arc::new(Told));
+    // What the table tells stays as it is, and so does what it is compared with.
+    server.stats.reset();
+    let general = table(&mut server, "stats");
+    for (name, value) in [
+        ("table_reads", "3"),
+        ("table_reads_per_get", "0.750"),
+        ("log_written_per_record_byte", "2.500"),
+    ] {
+        assert_eq!(general.get(name).map(String::as_str), Some(value), "{name}");
+    }
+    assert!(general.contains_key("log_written_per_served_byte"));
 }

@@ -38,6 +38,8 @@ pub enum Status {
     UnknownCommand = 0x81,
     /// The server has no memory.
     OutOfMemory = 0x82,
+    /// The server cannot do it, for a reason that the value says.
+    Internal = 0x84,
     /// It does the same for somebody else.
     Busy = 0x85,
 }
@@ -56,6 +58,7 @@ impl Status {
             Self::Unauthenticated => b"Auth failure.",
             Self::UnknownCommand => b"Unknown command",
             Self::OutOfMemory => b"Out of memory",
+            Self::Internal => b"Internal error",
             Self::Busy => b"Busy",
         }
     }

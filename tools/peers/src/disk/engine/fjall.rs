@@ -16,6 +16,7 @@ pub(super) const FJALL: Kind = Kind {
     name: "fjall",
     is_subject: false,
     is_default: true,
+    keeps_reads: false,
     at_risk: KERNEL_HAS_ALL,
     room_percent: SORTED_PERCENT,
     open,

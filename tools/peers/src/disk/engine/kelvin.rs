@@ -29,6 +29,7 @@ const DEFAULT: Kind = Kind {
     name: "",
     is_subject: true,
     is_default: false,
+    keeps_reads: false,
     at_risk: AT_RISK,
     room_percent: ROOM_PERCENT,
     open: flat,

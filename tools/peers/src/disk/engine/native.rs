@@ -28,6 +28,7 @@ const DEFAULT: Kind = Kind {
     name: "",
     is_subject: false,
     is_default: true,
+    keeps_reads: false,
     at_risk: KERNEL_HAS_ALL,
     room_percent: SORTED_PERCENT,
     open: |_| Err(io::Error::other("no engine")),

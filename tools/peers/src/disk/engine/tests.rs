@@ -19,7 +19,7 @@ fn what_was_put_is_there_after_a_close_in_every_engine_and_mode() {
     for kind in KINDS {
         for is_safe in [false, true] {
             let path = directory(&format!("{}-{is_safe}", kind.name));
-            let setup = Setup { is_safe, ..Setup::new(&path, RECORDS) };
+            let setup = Setup { is_safe, ..Setup::new(&path, RECORDS, 3000) };
             let open = || (kind.open)(&setup).expect("it opens");
             let engine = open();
             {

@@ -1,0 +1,110 @@
+//! Most of the data: keys that memory hardly ever has. One connection overwrites them all the time,
+//! so the log has to be compacted; everybody reads them between other commands.
+//!
+//! A key has one writer, so what a reader may see needs no search: no version before the last that
+//! anybody was told of when the reader asked, and none that was not asked for when it was answered.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::harness::{conn::Conn, log_directory::set, rng::Rng};
+
+/// A hundred times the memory for records, which is 2 MiB.
+const KEYS: usize = 26_500;
+const VALUE_BYTES: usize = 7_900;
+
+/// Sets that are sent together.
+const TOGETHER: usize = 100;
+/// The same while others wait for the disk, too.
+const OVERWRITTEN: usize = 32;
+
+/// A key's newest version that was asked for, and that anybody was told of.
+struct Versions {
+    asked: AtomicU32,
+    told: AtomicU32,
+}
+
+pub(crate) struct Cold {
+    keys: Vec<Versions>,
+    /// Keys may be lost.
+    pub(crate) loses: bool,
+    /// How many were not there.
+    pub(crate) missed: AtomicU32,
+}
+
+impl Cold {
+    pub(crate) fn new(loses: bool) -> Self {
+        let new = || Versions { asked: AtomicU32::new(0), told: AtomicU32::new(0) };
+        let keys = (0..KEYS).map(|_| new()).collect();
+        Self { keys, loses, missed: AtomicU32::new(0) }
+    }
+
+    /// One of the keys, and the least version that a get of it may show from now on.
+    pub(crate) fn pick(&self, rng: &mut Rng) -> (usize, u32) {
+        let key = rng.below(KEYS);
+        (key, self.keys[key].told.load(Ordering::SeqCst))
+    }
+
+    /// Looks at what a get has shown.
+    pub(crate) fn check(&self, (key, least): (usize, u32), value: Option<&[u8]>) {
+        let name = name(key);
+        let Some(value) = value else {
+            assert!(self.loses, "{name} is lost");
+            self.missed.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let text = String::from_utf8_lossy(&value[..value.len().min(40)]);
+        let version = text.split(' ').nth(1).and_then(|word| word.parse().ok());
+        let version: u32 = version.unwrap_or_else(|| panic!("{name} is damaged: {text}"));
+        assert!(value == bytes(key, version), "{name} is damaged: {text}");
+        let most = self.keys[key].asked.load(Ordering::SeqCst);
+        assert!((least..=most).contains(&version), "{name} is stale: {version} before {least}");
+        self.keys[key].told.fetch_max(version, Ordering::SeqCst);
+    }
+
+    /// Stores all keys, with a pause after some of them.
+    pub(crate) fn fill(&self, conn: &mut Conn, pause: impl Fn(&mut Conn)) {
+        for first in (0..KEYS).step_by(TOGETHER) {
+            self.write(conn, first..KEYS.min(first + TOGETHER));
+            pause(conn);
+        }
+    }
+
+    /// Overwrites until told to stop.
+    pub(crate) fn churn(&self, conn: &mut Conn, seed: u64, stop: &AtomicBool) {
+        let mut rng = Rng::new(seed);
+        while !stop.load(Ordering::Relaxed) {
+            self.overwrite(conn, &mut rng);
+        }
+    }
+
+    /// Overwrites some of every second key: what is dead lies together where some keys are hot.
+    pub(crate) fn overwrite(&self, conn: &mut Conn, rng: &mut Rng) {
+        let keys = (0..OVERWRITTEN).map(|_| 2 * rng.below(KEYS / 2));
+        self.write(conn, keys);
+    }
+
+    fn write(&self, conn: &mut Conn, keys: impl IntoIterator<Item = usize>) {
+        let mut request = Vec::new();
+        let mut asked = Vec::new();
+        for key in keys {
+            let version = self.keys[key].asked.fetch_add(1, Ordering::SeqCst) + 1;
+            request.extend(set(&name(key), 0, &bytes(key, version)));
+            asked.push((key, version));
+        }
+        let expected = b"STORED\r\n".repeat(asked.len());
+        let (reply, _) = conn.exchange(&[&request], |got| got.len() >= expected.len());
+        assert!(reply == expected, "to sets: {}", reply.escape_ascii());
+        for (key, version) in asked {
+            self.keys[key].told.fetch_max(version, Ordering::SeqCst);
+        }
+    }
+}
+
+pub(crate) fn name(key: usize) -> String {
+    format!("cold-{key}")
+}
+
+fn bytes(key: usize, version: u32) -> Vec<u8> {
+    let text = format!("{} {version} ", name(key));
+    text.bytes().cycle().take(VALUE_BYTES + key % 400).collect()
+}

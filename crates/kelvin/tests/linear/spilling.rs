@@ -1,0 +1,77 @@
+//! The same on a table that spills: a get may miss, but shows nothing that was overwritten or
+//! removed, although records go to the disk and come back all the time, and the ring drops them.
+
+use std::{
+    sync::atomic::Ordering,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Play,
+    cold::Cold,
+    end,
+    harness::{
+        conn::Conn,
+        log_directory::{Directory, stat},
+        server::Io,
+    },
+    model::Known,
+};
+
+/// A little more than what is stored: what is overwritten has the oldest dropped.
+const RING: &str = "224MiB";
+
+/// What lives in it, when it has dropped something: most of what was stored.
+const LIVE_BYTES: u64 = 120 << 20;
+
+const HAPPENED: [&str; 7] = [
+    "table_hits_memory",
+    "table_hits_disk",
+    "table_reads_shared",
+    "table_spills",
+    "table_spills_clean",
+    "table_spills_overtaken",
+    "log_values_dropped",
+];
+
+const SETTLED_MAX: Duration = Duration::from_secs(30);
+
+/// Waits until nothing waits for the disk.
+fn settle(conn: &mut Conn) {
+    let begun = Instant::now();
+    while stat(conn, "table_spills_waiting") > 0 {
+        assert!(begun.elapsed() < SETTLED_MAX, "it is not written");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn play(time: Duration) {
+    let ways = [(Io::Uring, "false"), (Io::Epoll, "true")];
+    for ((io, recovers), seed) in ways.into_iter().zip(11..) {
+        let directory = Directory::new();
+        let mut play = Play::new(Known::of_what_may_go(), Cold::new(true), &HAPPENED, LIVE_BYTES);
+        let kind = ["--table-kind", "spill", "--spill-size", RING, "--spill-recover", recovers];
+        let server = directory.serve(io, &kind);
+        play.cold.fill(&mut server.connect(), settle);
+        let (rounds, operations) = play.rounds(&server, seed, time);
+        let figures = play.told(&mut server.connect());
+        let missed = play.cold.missed.load(Ordering::Relaxed);
+        println!(
+            "{io:?} {recovers}: {rounds} rounds, {operations} operations, {missed} cold ones \
+             missed, {figures}"
+        );
+        end(server);
+    }
+}
+
+#[test]
+fn what_a_table_that_spills_answers_has_an_order() {
+    play(Duration::from_secs(2));
+}
+
+#[test]
+#[ignore = "soak: minutes"]
+fn soak_what_a_table_that_spills_answers_has_an_order() {
+    play(Duration::from_secs(60));
+}

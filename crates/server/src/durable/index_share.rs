@@ -1,0 +1,82 @@
+//! The index of a log grows with its keys, and takes the memory for that from records.
+//!
+//! Thread safety: belongs to the thread that calls it.
+
+use base::{size::ByteSize, sync::Arc};
+use cache::Cache;
+
+use super::Gauges;
+use crate::stats::ServerStats;
+
+/// Bytes of the index of a small log, which the budget has from the start.
+const COUNTED_BYTES: u64 = 8 << 20;
+
+/// The memory of records is changed when the index has taken so much more.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// Has memory of records make room for the index.
+#[derive(Debug)]
+pub(crate) struct IndexShare {
+    gauges: Arc<Gauges>,
+    stats: Arc<ServerStats>,
+    is_said: bool,
+}
+
+impl IndexShare {
+    pub(crate) fn new(gauges: Arc<Gauges>, stats: Arc<ServerStats>) -> Self {
+        Self { gauges, stats, is_said: false }
+    }
+
+    /// Looks how large the index is, and gives records what it leaves.
+    pub(crate) fn fit(&mut self, cache: &Cache) {
+        let index_bytes = self.gauges.index_bytes();
+        let fits = give_what_is_left(&self.stats, cache, index_bytes);
+        if !fits && !self.is_said {
+            let least_bytes = self.stats.settings().record_bytes_min;
+            let (index, least) = (ByteSize(index_bytes), ByteSize(least_bytes));
+            tracing::warn!(
+                %index,
+                records = %least,
+                "the index of the log has grown beyond what `memory` leaves for it"
+            );
+        }
+        self.is_said = !fits;
+    }
+}
+
+/// Gives records what an index of so many bytes leaves of the memory, or the least that they can
+/// do with. Returns whether it leaves that.
+pub(crate) fn give_what_is_left(stats: &ServerStats, cache: &Cache, index_bytes: u64) -> bool {
+    let settings = stats.settings();
+    let mut records = stats.records();
+    records.set_index(taken(index_bytes));
+    let left_bytes = records.left_of(stats.memory_bytes(), settings);
+    let least_bytes = settings.record_bytes_min;
+    if let Err(error) = records.give(cache, left_bytes.max(least_bytes)) {
+        tracing::debug!(%error, "the memory of records stays as it is");
+    }
+    left_bytes >= least_bytes
+}
+
+/// What an index of so many bytes takes from records, in whole steps.
+fn taken(index_bytes: u64) -> u64 {
+    index_bytes.saturating_sub(COUNTED_BYTES).next_multiple_of(STEP_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COUNTED_BYTES, taken};
+
+    #[test]
+    fn an_index_takes_what_it_has_beyond_the_budget() {
+        let mib = |mib: u64| mib << 20;
+        for (index_bytes, expected) in [
+            (0, 0),
+            (COUNTED_BYTES, 0),
+            (COUNTED_BYTES + 1, mib(1)),
+            (COUNTED_BYTES + mib(30), mib(30)),
+        ] {
+            assert_eq!(taken(index_bytes), expected, "{index_bytes}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! A flush of the table that is to come.
+//!
+//! Thread safety: shared by all threads. Whoever sees that it is due does it, or waits until it is
+//! done: nobody is shown what is older, and nothing that is stored behind it is flushed with it.
+//! Its lock is taken before those of the store.
+
+use base::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+    lock,
+};
+
+/// When all that the table has is to be flushed.
+#[derive(Debug, Default)]
+pub(crate) struct FlushTime {
+    /// On the cache's clock; 0 is never.
+    at_ms: AtomicU64,
+    doing: Mutex<()>,
+}
+
+impl FlushTime {
+    /// Asks for a flush; 0 takes a request back.
+    pub(super) fn set(&self, at_ms: u64) {
+        self.at_ms.store(at_ms, Ordering::Relaxed);
+    }
+
+    /// Whether it is to be done now.
+    #[inline]
+    pub(super) fn is_due(&self, now_ms: u64) -> bool {
+        // With what whoever has done it did.
+        let at_ms = self.at_ms.load(Ordering::Acquire);
+        at_ms != 0 && at_ms <= now_ms && !base::mutant!("server_flush_never_due")
+    }
+
+    /// Does it, if nobody has by now.
+    #[cold]
+    pub(super) fn carry_out(&self, now_ms: u64, flush: impl FnOnce()) {
+        let _doing = lock(&self.doing);
+        let at_ms = self.at_ms.load(Ordering::Relaxed);
+        if at_ms == 0 || at_ms > now_ms {
+            return;
+        }
+        flush();
+        // It fails where another flush was asked for meanwhile.
+        let _ = self.at_ms.compare_exchange(at_ms, 0, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_is_done_once_and_when_it_is_due() {
+        let time = FlushTime::default();
+        let mut done = 0;
+        assert!(!time.is_due(u64::MAX));
+        time.set(10);
+        assert!(!time.is_due(9));
+        for now_ms in [9, 10, 11] {
+            time.carry_out(now_ms, || done += 1);
+        }
+        assert_eq!((done, time.is_due(11)), (1, false));
+        // One that is asked for while another one is done is not forgotten.
+        time.set(20);
+        time.carry_out(20, || time.set(30));
+        assert!(!time.is_due(29) && time.is_due(30));
+        time.set(0);
+        time.carry_out(40, || panic!("it was taken back"));
+    }
+}

@@ -1,0 +1,143 @@
+//! Replies that a thread has and its clients have not, counted together.
+//!
+//! A value that was read from the disk is memory that neither the cache nor the pool of buffers
+//! counts: as long as it waits in a slot, and then until its client has taken it, it counts here.
+//! A connection that must not add to it is roused when it has sent what it has.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
+
+use reactor::ConnId;
+
+/// Of all connections of a thread.
+#[derive(Debug, Default)]
+pub(super) struct Total {
+    bytes: Cell<usize>,
+    /// Connections that are to be served, since they have got replies or sent values.
+    roused: RefCell<Vec<ConnId>>,
+}
+
+impl Total {
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
+    pub(super) fn rouse(&self, connection: Option<ConnId>) {
+        self.roused.borrow_mut().extend(connection);
+    }
+
+    pub(super) fn has_roused(&self) -> bool {
+        !self.roused.borrow().is_empty()
+    }
+
+    pub(super) fn take_roused(&self) -> Vec<ConnId> {
+        self.roused.take()
+    }
+
+    fn add(&self, bytes: usize) {
+        self.bytes.set(self.bytes.get() + bytes);
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.bytes.set(self.bytes.get() - bytes);
+    }
+}
+
+/// Of a connection.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    total: Rc<Total>,
+    /// Which of the loop it is, once that is known.
+    connection: Cell<Option<ConnId>>,
+    /// Bytes of replies in its slots.
+    kept_bytes: Cell<usize>,
+    /// Values that are in its output.
+    values: Cell<usize>,
+    /// It is to be roused when there are none.
+    waits: Cell<bool>,
+    /// It will be roused at a time.
+    pub(super) is_watched: Cell<bool>,
+}
+
+impl Unsent {
+    pub(super) fn new(total: Rc<Total>) -> Self {
+        Self {
+            total,
+            connection: Cell::new(None),
+            kept_bytes: Cell::new(0),
+            values: Cell::new(0),
+            waits: Cell::new(false),
+            is_watched: Cell::new(false),
+        }
+    }
+
+    pub(super) fn settle(&self, connection: ConnId) {
+        self.connection.set(Some(connection));
+    }
+
+    /// Has the connection served.
+    pub(super) fn rouse(&self) {
+        self.total.rouse(self.connection.get());
+    }
+
+    /// A reply waits in a slot.
+    pub(super) fn keep(&self, bytes: usize) {
+        self.kept_bytes.set(self.kept_bytes.get() + bytes);
+        self.total.add(bytes);
+    }
+
+    /// One has left it.
+    pub(super) fn let_go(&self, bytes: usize) {
+        self.kept_bytes.set(self.kept_bytes.get() - bytes);
+        self.total.give_back(bytes);
+    }
+
+    /// Nobody takes them any more.
+    pub(super) fn let_all_go(&self) {
+        self.total.give_back(self.kept_bytes.take());
+    }
+
+    /// Whether a value is on its way to the client. If so, the connection is roused when none is.
+    pub(super) fn waits_for_client(&self) -> bool {
+        self.waits.set(self.values.get() > 0);
+        self.waits.get()
+    }
+}
+
+/// A value on its way to a client, in memory that it shares with others who asked for the same
+/// read. Each counts it.
+#[derive(Debug)]
+pub(in crate::memcached) struct UnsentValue {
+    value: Arc<[u8]>,
+    unsent: Rc<Unsent>,
+}
+
+impl UnsentValue {
+    pub(super) fn new(value: Arc<[u8]>, unsent: Rc<Unsent>) -> Self {
+        unsent.values.set(unsent.values.get() + 1);
+        if !base::mutant!("server_unsent_uncounted") {
+            unsent.total.add(value.len());
+        }
+        Self { value, unsent }
+    }
+
+    pub(in crate::memcached) fn bytes(&self) -> &[u8] {
+        &self.value
+    }
+}
+
+impl Drop for UnsentValue {
+    fn drop(&mut self) {
+        let unsent = &self.unsent;
+        unsent.values.set(unsent.values.get() - 1);
+        if !base::mutant!("server_unsent_uncounted") {
+            unsent.total.give_back(self.value.len());
+        }
+        if unsent.values.get() == 0 && unsent.waits.take() {
+            unsent.rouse();
+        }
+    }
+}

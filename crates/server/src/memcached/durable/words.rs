@@ -1,0 +1,48 @@
+//! What clients hear when the store cannot do what they ask.
+
+use log::error::Error as LogError;
+use store::Error;
+use wire::memcached::{
+    binary::{Frame, Status},
+    lines::LINE_END,
+};
+
+use crate::memcached::binary::replies::put_value;
+
+/// More waits for the disk than may.
+pub(super) const BUSY: &str = "too much waits for the disk";
+
+/// What is said about an error. The log of the server has all of it.
+pub(super) fn of(error: &Error) -> &'static str {
+    match error {
+        Error::ValueBytes { .. } => "object too large for cache",
+        Error::NoMemory => "out of memory storing object",
+        Error::Log(LogError::NoRoom) => "the disk is full",
+        Error::Log(LogError::ReadOnly) => "read-only, because writing to the disk has failed",
+        Error::Log(LogError::Unflushed) => "not kept, because writing to the disk has failed",
+        Error::Log(
+            LogError::IndexFull(_) | LogError::PositionsUsedUp { .. } | LogError::SequencesUsedUp,
+        ) => "the log is full",
+        Error::Log(LogError::Damaged { .. } | LogError::OtherKey { .. }) => {
+            "the record on the disk is damaged"
+        }
+        Error::InParts => "nothing is put before or behind a value of this length",
+        Error::PartsLost => "not kept, because writing to the disk has failed",
+        Error::Slow => "too slow for a value of this length",
+        Error::Moved { .. } | Error::TooMany { .. } => BUSY,
+        _ => "the record cannot be read from the disk",
+    }
+}
+
+/// A line of the text protocols.
+pub(super) fn line(words: &str) -> Vec<u8> {
+    [b"SERVER_ERROR ", words.as_bytes(), LINE_END].concat()
+}
+
+/// A reply of the binary protocol.
+pub(super) fn frame(frame: Frame, words: &str) -> Vec<u8> {
+    let status = if words == BUSY { Status::Busy } else { Status::Internal };
+    let mut reply = Vec::new();
+    put_value(frame, status, words.as_bytes(), &mut reply);
+    reply
+}

@@ -1,0 +1,183 @@
+//! Memory for parts of large values that go one way, for all workers.
+//!
+//! Who comes has a number; the smallest that is there is the oldest. Invariant: nobody who has no
+//! part and is the oldest is refused one, so some value always gets on, or is idle and ends.
+
+use std::collections::BTreeSet;
+
+use base::sync::{Mutex, lock};
+
+use crate::limits::{LARGE_PLACES_DIVISOR, LARGE_QUICK_MS, LARGE_WANTED_MS};
+
+#[derive(Debug)]
+struct Held {
+    bytes: usize,
+    /// Of these, what tells where parts lie.
+    places_bytes: usize,
+    max: usize,
+    next: u64,
+    there: BTreeSet<u64>,
+    /// When somebody was refused last, and when somebody who does not give way was.
+    wanted_ms: Option<u64>,
+    quick_ms: Option<u64>,
+}
+
+/// How much there is, and who has how much of it.
+#[derive(Debug)]
+pub(crate) struct Budget(Mutex<Held>);
+
+impl Budget {
+    pub(crate) fn new(max: usize) -> Self {
+        Self(Mutex::new(Held {
+            bytes: 0,
+            places_bytes: 0,
+            max,
+            next: 0,
+            there: BTreeSet::new(),
+            wanted_ms: None,
+            quick_ms: None,
+        }))
+    }
+
+    pub(crate) fn set_max(&self, max: usize) {
+        lock(&self.0).max = max;
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        lock(&self.0).bytes
+    }
+
+    /// Somebody comes, and gets a number.
+    pub(crate) fn enter(&self) -> u64 {
+        let mut held = lock(&self.0);
+        let number = held.next;
+        held.next += 1;
+        held.there.insert(number);
+        number
+    }
+
+    /// He goes. What he has of the memory is given back apart from that.
+    pub(crate) fn leave(&self, number: u64) {
+        lock(&self.0).there.remove(&number);
+    }
+
+    /// Takes so many bytes for who has this number, and has this much already. Who gives way has
+    /// none while another one waits.
+    pub(crate) fn take(
+        &self,
+        number: u64,
+        has: usize,
+        bytes: usize,
+        now_ms: u64,
+        gives_way: bool,
+    ) -> bool {
+        let mut held = lock(&self.0);
+        let is_oldest = has == 0 && held.there.first() == Some(&number);
+        let is_oldest = is_oldest && !base::mutant!("store_oldest_waits");
+        let is_ignored = base::mutant!("store_budget_ignored");
+        let is_behind = gives_way && held.quick_ms.is_some_and(|at| now_ms < at + LARGE_QUICK_MS);
+        if (held.bytes + bytes > held.max || is_behind) && !is_oldest && !is_ignored {
+            held.wanted_ms = Some(now_ms);
+            if !gives_way {
+                held.quick_ms = Some(now_ms);
+            }
+            return false;
+        }
+        held.bytes += bytes;
+        true
+    }
+
+    pub(crate) fn give_back(&self, bytes: usize) {
+        lock(&self.0).bytes -= bytes;
+    }
+
+    /// Whether there is room for so many bytes that tell where parts lie. Who is alone has it.
+    pub(crate) fn has_place(&self, bytes: usize) -> bool {
+        let held = lock(&self.0);
+        held.places_bytes == 0 || held.places_bytes + bytes <= held.max / LARGE_PLACES_DIVISOR
+    }
+
+    /// Takes them: parts have that much less.
+    pub(crate) fn take_place(&self, bytes: usize) {
+        let mut held = lock(&self.0);
+        held.bytes += bytes;
+        held.places_bytes += bytes;
+    }
+
+    pub(crate) fn give_place_back(&self, bytes: usize) {
+        let mut held = lock(&self.0);
+        held.bytes -= bytes;
+        held.places_bytes -= bytes;
+    }
+
+    /// Somebody waits for what others have.
+    pub(crate) fn want(&self, now_ms: u64) {
+        lock(&self.0).wanted_ms = Some(now_ms);
+    }
+
+    /// How many are there.
+    pub(crate) fn there(&self) -> usize {
+        lock(&self.0).there.len()
+    }
+
+    /// Whether somebody waits for memory.
+    pub(crate) fn is_wanted(&self, now_ms: u64) -> bool {
+        lock(&self.0).wanted_ms.is_some_and(|at| now_ms < at + LARGE_WANTED_MS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_gets_a_part_when_there_is_no_memory() {
+        let budget = Budget::new(10);
+        let numbers = [budget.enter(), budget.enter()];
+        assert!(budget.take(numbers[1], 0, 10, 5, false), "there is room");
+        assert!(budget.take(numbers[0], 0, 10, 5, false), "the oldest waits");
+        assert!(!budget.take(numbers[0], 10, 10, 5, false), "it has one");
+        assert!(!budget.take(numbers[1], 0, 1, 5, false));
+        budget.leave(numbers[0]);
+        assert!(budget.take(numbers[1], 0, 10, 5, false), "it is the oldest now");
+        budget.give_back(30);
+        assert_eq!(budget.bytes(), 0);
+    }
+
+    #[test]
+    fn who_gives_way_has_nothing_while_another_one_waits() {
+        let budget = Budget::new(10);
+        let numbers = [budget.enter(), budget.enter(), budget.enter()];
+        assert!(budget.take(numbers[1], 0, 10, 5, false));
+        assert!(!budget.take(numbers[2], 0, 10, 5, false));
+        budget.give_back(10);
+        assert!(!budget.take(numbers[1], 0, 10, 6, true), "it has it again at once");
+        assert!(budget.take(numbers[2], 0, 10, 6, false));
+        budget.give_back(10);
+        assert!(budget.take(numbers[1], 0, 10, 5 + LARGE_QUICK_MS, true), "nobody else waits");
+        assert!(budget.take(numbers[0], 0, 10, 5 + LARGE_QUICK_MS, true), "the oldest waits");
+    }
+
+    #[test]
+    fn what_tells_where_parts_lie_has_half_of_it() {
+        let budget = Budget::new(100);
+        assert!(budget.has_place(200), "it would be the only one");
+        budget.take_place(40);
+        assert!(budget.has_place(10) && !budget.has_place(11));
+        let number = budget.enter();
+        assert!(budget.take(number, 0, 60, 5, false));
+        assert!(!budget.take(number, 60, 1, 5, false), "it is not counted");
+        budget.give_place_back(40);
+        assert!(budget.take(number, 60, 40, 5, false));
+        assert_eq!((budget.bytes(), budget.there()), (100, 1));
+    }
+
+    #[test]
+    fn memory_is_wanted_for_a_while_after_somebody_was_refused() {
+        let budget = Budget::new(10);
+        let numbers = [budget.enter(), budget.enter()];
+        assert!(budget.take(numbers[0], 0, 10, 5, false) && !budget.is_wanted(5));
+        assert!(!budget.take(numbers[1], 0, 10, 6, false));
+        assert!(budget.is_wanted(5 + LARGE_WANTED_MS) && !budget.is_wanted(6 + LARGE_WANTED_MS));
+    }
+}
