@@ -2,6 +2,7 @@
 //! single calls.
 
 mod ahead;
+mod backups;
 mod batch;
 mod collisions;
 mod commits;
