@@ -51,6 +51,8 @@ pub(crate) struct Polled<V> {
     pub(crate) plan: Option<Plan>,
     /// There is no action, and more to do: it is to be asked again when others have had the lock.
     pub(crate) goes_on: bool,
+    /// Whether records were moved for it, or something else was done that nobody reports.
+    pub(crate) has_moved: bool,
     /// Whether keys that are stalled should be tried: something was written again, or time has
     /// passed.
     pub(crate) tries: bool,
@@ -193,18 +195,23 @@ impl<K: Keys, V> Core<K, V> {
         self.settle(unflushed)
     }
 
-    /// The next action of the log, and what else is to be done.
-    pub(crate) fn poll(&mut self, unflushed: &Unflushed, now_ms: u64) -> Polled<V> {
+    /// The next action of the log, and what else is to be done. Without `may_move` no records are
+    /// moved for it.
+    pub(crate) fn poll(&mut self, unflushed: &Unflushed, now_ms: u64, may_move: bool) -> Polled<V> {
         self.engine.tell_wall_ms(now_ms);
         let before = self.engine.unreported();
         let engine = &mut self.engine;
-        let plan = engine.poll_records(now_ms).or_else(|| engine.poll_upkeep(now_ms));
-        let goes_on = plan.is_none() && engine.unreported() != before;
+        let plan = engine.poll_records(now_ms).or_else(|| match may_move {
+            true => engine.poll_upkeep(now_ms),
+            false => engine.poll_beside(now_ms),
+        });
+        let has_moved = engine.unreported() != before;
+        let goes_on = may_move && plan.is_none() && has_moved;
         let is_due = self.again || self.tried != (now_ms, self.changes());
         let tries = is_due && !self.is_trying && !self.stalled.is_empty();
         // What is written again after a failure, or cannot be, nobody reports.
         let given = if self.has_failed { self.settle(unflushed) } else { Vec::new() };
-        Polled { plan, goes_on, tries, given, due: self.take_parted() }
+        Polled { plan, goes_on, has_moved, tries, given, due: self.take_parted() }
     }
 
     /// The keys that are stalled are tried now, as time has passed.

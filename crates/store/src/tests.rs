@@ -9,6 +9,7 @@ mod mode;
 mod spill;
 mod spill_races;
 mod threads;
+mod turns;
 mod waking;
 
 use base::clock::Clock;
@@ -170,11 +171,22 @@ impl Table {
         self.workers[worker].complete(plan.token, outcome);
     }
 
+    /// The next action of a worker, when the moves before it are done.
+    fn poll(&mut self, worker: usize) -> Option<Plan> {
+        let worker = &mut self.workers[worker];
+        loop {
+            let plan = worker.poll();
+            if plan.is_some() || !worker.goes_on() {
+                return plan;
+            }
+        }
+    }
+
     /// Performs all that is to be done.
     fn run(&mut self) {
         for worker in 0..self.workers.len() {
             self.workers[worker].quiesce();
-            while let Some(plan) = self.workers[worker].poll() {
+            while let Some(plan) = self.poll(worker) {
                 self.cache.quiesce();
                 self.workers.iter_mut().for_each(Worker::quiesce);
                 self.perform(worker, plan);

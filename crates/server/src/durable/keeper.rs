@@ -106,7 +106,7 @@ pub(crate) fn run(
             Some(Errand { plan, .. }) => Some(plan),
             None => worker.poll(),
         };
-        has_more = plan.is_some();
+        has_more = plan.is_some() || worker.goes_on();
         if let Some(Plan { token, action }) = plan {
             let removes = matches!(action, Action::Remove { .. });
             let outcome = worker.offline(|| perform(&files, action, &mut patience));

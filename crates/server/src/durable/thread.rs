@@ -60,6 +60,8 @@ pub(crate) struct TableServer {
     looked_ms: u64,
     /// When it is to look at the latest, as of then.
     wake_at_ms: Option<u64>,
+    /// There is more to be moved in the log, as of then: it looks again in the loop's next turn.
+    goes_on: bool,
 }
 
 /// How a thread ends.
@@ -81,8 +83,8 @@ impl TableServer {
         load: Arc<Load>,
         buffers: Arc<BufferGauges>,
     ) -> Self {
-        let (end, cut_ms, looked_ms, wake_at_ms) = (End::Open, 0, 0, None);
-        Self { table, carriage, seat, load, buffers, end, cut_ms, looked_ms, wake_at_ms }
+        let (end, cut_ms, looked_ms, wake_at_ms, goes_on) = (End::Open, 0, 0, None, false);
+        Self { table, carriage, seat, load, buffers, end, cut_ms, looked_ms, wake_at_ms, goes_on }
     }
 
     /// Goes on if anything was asked or reported.
@@ -101,6 +103,8 @@ impl TableServer {
         self.table.take_wakes().for_each(|number| peers.call(number));
         self.looked_ms = self.table.desk().now_ms();
         self.wake_at_ms = self.table.wake_at_ms();
+        let goes_on = self.table.goes_on() && !base::mutant!("server_moves_wait");
+        self.goes_on = goes_on && self.may_poll_log();
         // What was asked meanwhile has been looked at.
         self.table.take_stirred();
     }
@@ -127,11 +131,14 @@ impl TableServer {
     /// waits for, and what is due.
     fn next_plan(&mut self) -> Option<Plan> {
         match self.end {
-            End::Open => self.table.poll(),
-            End::Drain if self.is_log_wanted() => self.table.poll(),
-            End::Drain => self.table.poll_reads(),
             End::Cut => None,
+            _ if self.may_poll_log() => self.table.poll(),
+            _ => self.table.poll_reads(),
         }
+    }
+
+    fn may_poll_log(&self) -> bool {
+        self.end == End::Open || self.end == End::Drain && self.is_log_wanted()
     }
 
     fn is_log_wanted(&self) -> bool {
@@ -227,7 +234,7 @@ impl Handler for TableServer {
     }
 
     fn wake_at_ms(&self) -> u64 {
-        if self.table.has_roused() {
+        if self.table.has_roused() || self.goes_on {
             return 0;
         }
         let aside = self.carriage.has_aside().then_some(0);

@@ -86,23 +86,15 @@ impl<V: Send> Own<V> {
             return Applied::Failed(Error::ValueBytes { got, max });
         }
         let record = record_of(name, value, put);
-        let given = record.token;
         let mut core = shared.core();
-        let (sequence, mark) = match core.engine.put(&record, self.cache.now_ms()) {
-            Ok(Wrote::Done { sequence, mark }) => (sequence, mark),
-            Ok(Wrote::Wait) => return Applied::Stalled,
-            Err(error) => return Applied::Failed(error.into()),
-        };
-        core.note(&shared.unflushed, name.hash(), mark);
-        let is_awaited = mark < core.engine.answers_wait_below();
-        drop(core);
-        let token = given.unwrap_or(sequence);
-        let copy = cache::Put { value: Value::Bytes(value), token: Token::Given(token), ..*put };
-        if self.cache.set(name, &copy).is_err() && !base::mutant!("store_keeps_old_copy") {
-            self.forget(name);
-        }
-        let wait = if is_awaited { Wait::Write(mark) } else { Wait::Nothing };
-        Applied::Stored { token, wait }
+        let wrote = core.engine.put(&record, self.cache.now_ms());
+        self.end_store(shared, core, name, wrote, record.token, |own, token| {
+            let token = Token::Given(token);
+            let copy = cache::Put { value: Value::Bytes(value), token, ..*put };
+            if own.cache.set(name, &copy).is_err() && !base::mutant!("store_keeps_old_copy") {
+                own.forget(name);
+            }
+        })
     }
 
     /// Puts the head of a value into the log whose parts are there. Memory gets no copy.
@@ -122,7 +114,10 @@ impl<V: Send> Own<V> {
             (Ok(Wrote::Wait), Some(last)) => Applied::Parts(last),
             // None of it shows.
             (Err(log::error::Error::Unflushed), _) => Applied::Failed(Error::PartsLost),
-            (wrote, _) => self.stored_head(shared, core, name, wrote, record.token),
+            (wrote, _) => {
+                let given = record.token;
+                self.end_store(shared, core, name, wrote, given, |own, _| own.forget_copy(name))
+            }
         }
     }
 
@@ -138,16 +133,20 @@ impl<V: Send> Own<V> {
         let now_ms = self.cache.now_ms();
         let mut core = shared.core();
         let wrote = core.engine.put_head_anew(&record, &large.0, now_ms);
-        self.stored_head(shared, core, name, wrote, record.token)
+        let given = record.token;
+        self.end_store(shared, core, name, wrote, given, |own, _| own.forget_copy(name))
     }
 
-    fn stored_head<K: Keys, C: Command<Verdict = V>>(
+    /// Goes on with a record if the log has taken it. `keep` sees to the copy in memory, without
+    /// the log's lock; it is told the record's token.
+    fn end_store<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
         mut core: MutexGuard<'_, Core<K, V>>,
         name: Key<'_>,
         wrote: Result<Wrote, log::error::Error>,
         given: Option<u64>,
+        keep: impl FnOnce(&mut Self, u64),
     ) -> Applied {
         let (sequence, mark) = match wrote {
             Ok(Wrote::Done { sequence, mark }) => (sequence, mark),
@@ -157,11 +156,17 @@ impl<V: Send> Own<V> {
         core.note(&shared.unflushed, name.hash(), mark);
         let is_awaited = mark < core.engine.answers_wait_below();
         drop(core);
+        let token = given.unwrap_or(sequence);
+        keep(self, token);
+        let wait = if is_awaited { Wait::Write(mark) } else { Wait::Nothing };
+        Applied::Stored { token, wait }
+    }
+
+    /// Memory gets no copy of a value in parts, and keeps none of what was before.
+    fn forget_copy(&mut self, name: Key<'_>) {
         if !base::mutant!("store_large_keeps_old_copy") {
             self.forget(name);
         }
-        let wait = if is_awaited { Wait::Write(mark) } else { Wait::Nothing };
-        Applied::Stored { token: given.unwrap_or(sequence), wait }
     }
 
     fn remove<K: Keys, C: Command<Verdict = V>>(

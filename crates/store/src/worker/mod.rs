@@ -2,7 +2,9 @@
 
 mod ahead;
 mod apply;
+mod ask;
 mod attempt;
+mod poll;
 mod queue;
 mod readers;
 mod spill;
@@ -12,21 +14,13 @@ mod wait;
 use std::collections::BTreeSet;
 
 use base::sync::{Arc, Mutex, MutexGuard, lock};
-use cache::{ConfigError, Dead, Get, KEY_LEN_MAX, Key, Output};
-use log::{
-    engine::Upload,
-    keys::Keys,
-    plan::{Buffer, Outcome, Plan, Token},
-};
+use cache::ConfigError;
+use log::{keys::Keys, plan::Buffer};
 
-use self::{
-    attempt::{Attempt, Look},
-    readers::Readers,
-    uploads::Uploads,
-};
+use self::{readers::Readers, uploads::Uploads};
 use crate::{
-    Answer, Answered, Asked, Command, Error, Found, Got, Large, Needs, Notice, held::Core,
-    limits::TRIES_MAX, pending::Task, reads::Reads, store::Shared,
+    Answered, Command, Error, Large, Notice, held::Core, limits::TURNS_MAX, reads::Reads,
+    store::Shared,
 };
 
 /// What a worker has counted.
@@ -100,6 +94,10 @@ struct Own<V> {
     joined: Vec<u8>,
     /// It has asked the log something, or told it.
     is_stirred: bool,
+    /// Turns of moves that it may take before it is the turn of what else its thread has to do.
+    turns_left: u32,
+    /// None was left, and there was more to be moved.
+    goes_on: bool,
     /// Key and value of a record that is written because memory has no room.
     spilled: (Vec<u8>, Vec<u8>),
     /// Of a table that spills: flushes that had begun before the last look at a key.
@@ -127,6 +125,8 @@ impl<K: Keys, C: Command> Worker<K, C> {
             notices: Vec::new(),
             joined: Vec::new(),
             is_stirred: false,
+            turns_left: TURNS_MAX,
+            goes_on: false,
             spilled: Default::default(),
             flushes: 0,
             builds_on: None,
@@ -154,65 +154,6 @@ impl<K: Keys, C: Command> Worker<K, C> {
     /// Runs what blocks while no other thread waits for this one.
     pub fn offline<R>(&mut self, blocking: impl FnOnce() -> R) -> R {
         self.own.cache.offline(blocking)
-    }
-
-    /// Gets a value. A hit on a record that is durable takes no lock. `caller` is under which
-    /// number an answer comes that has to wait.
-    pub fn get(&mut self, key: &[u8], caller: u64, out: &mut impl Output) -> Got {
-        if let Some(got) = self.get_at_once(key, out) {
-            return got;
-        }
-        let Self { shared, own } = self;
-        let name = own.cache.key(key);
-        own.get_slowly(shared, name, caller)
-    }
-
-    /// The same, if memory can answer it without a lock. For a caller who does something else with
-    /// the key then.
-    #[inline]
-    pub fn get_at_once(&mut self, key: &[u8], out: &mut impl Output) -> Option<Got> {
-        let Self { shared, own } = self;
-        if !(1..=KEY_LEN_MAX).contains(&key.len()) {
-            return Some(Got::Failed(Error::KeyBytes { got: key.len() }));
-        }
-        let name = own.cache.key(key);
-        own.is_stirred |= base::mutant!("hits_ask_the_log");
-        // Before the look as well: what has stalled may be done right after it, and who has to look
-        // again would count as two.
-        if !shared.unflushed.may_tell(name.hash()) {
-            return None;
-        }
-        let got = match own.cache.get(name, out) {
-            Get::Hit(meta) => Got::Hit(meta),
-            Get::Large(pinned) => Got::Large(pinned),
-            // Others have pinned as much as may be. The log has it as well.
-            Get::Busy => return None,
-            // What is dead in memory is as dead in the log.
-            Get::Miss => {
-                own.cache.take_dead().filter(|it| *it == Dead::Expired).map(|_| Got::Miss)?
-            }
-        };
-        if !shared.unflushed.may_tell(name.hash()) {
-            return None;
-        }
-        own.figures.hits += 1;
-        Some(got)
-    }
-
-    /// Carries out a command. `own` makes one that can be kept, should it have to wait for a record
-    /// or for room.
-    pub fn execute<D: Command<Verdict = C::Verdict>>(
-        &mut self,
-        key: &[u8],
-        caller: u64,
-        command: &D,
-        own: impl FnOnce() -> C,
-    ) -> Asked<C::Verdict> {
-        if !(1..=KEY_LEN_MAX).contains(&key.len()) {
-            return Asked::Now(Answer::Failed(Error::KeyBytes { got: key.len() }));
-        }
-        let name = self.own.cache.key(key);
-        self.own.execute(&self.shared, name, caller, command, None, own)
     }
 
     /// Makes everything dead that the table has. Of what is asked at the same time some may be
@@ -254,90 +195,6 @@ impl<K: Keys, C: Command> Worker<K, C> {
         Ok(())
     }
 
-    /// The next action to be performed, of a read or of the log; `None` until something is asked,
-    /// reported or due.
-    pub fn poll(&mut self) -> Option<Plan> {
-        let Self { shared, own } = self;
-        own.tend_uploads(shared);
-        own.tend_readers(shared);
-        own.spill(shared);
-        if let Some(plan) = own.reads.next_plan() {
-            return Some(plan);
-        }
-        for _ in 0..TRIES_MAX {
-            let (plan, tries) = own.poll_log(shared);
-            if plan.is_some() || !tries {
-                return plan.or_else(|| own.reads.next_plan());
-            }
-            let now_ms = own.cache.now_ms();
-            shared.core().note_tried(now_ms);
-            own.try_stalled(shared);
-            if let Some(plan) = own.reads.next_plan() {
-                return Some(plan);
-            }
-        }
-        let (plan, _) = own.poll_log(shared);
-        plan.or_else(|| own.reads.next_plan())
-    }
-
-    /// The next read for those who wait for records, and nothing else.
-    pub fn poll_reads(&mut self) -> Option<Plan> {
-        self.own.reads.next_plan()
-    }
-
-    /// Whether there are reads to be handed out, now or when others have ended.
-    #[must_use]
-    pub fn has_reads(&self) -> bool {
-        self.own.reads.has_waiting()
-    }
-
-    /// Whether it has asked the log something, or told it, since the last call, or something waits
-    /// to be written because memory has had no room for it. If not, and nothing
-    /// is due and nobody has called, [`Worker::poll`] has nothing to do, and need not take the
-    /// log's lock to say so.
-    #[must_use]
-    pub fn take_stirred(&mut self) -> bool {
-        std::mem::take(&mut self.own.is_stirred) | self.own.cache.has_victims()
-    }
-
-    /// When [`Worker::poll`] has something to do at the latest, if nothing else happens. What has
-    /// stalled, or waits to be written because memory has no room, is tried each millisecond.
-    #[must_use]
-    pub fn wake_at_ms(&self) -> Option<u64> {
-        let (shared, now_ms) = (&self.shared, self.own.cache.now_ms());
-        let has_victim = self.own.cache.has_victims();
-        let tries_ms = (shared.unflushed.stalled() > 0 || has_victim).then_some(now_ms + 1);
-        let due_ms = shared.core().engine.wake_at_ms();
-        let large_ms = self.own.uploads.wake_at_ms(shared, now_ms);
-        let large_ms = large_ms.into_iter().chain(self.own.readers.wake_at_ms(now_ms));
-        due_ms.into_iter().chain(tries_ms).chain(large_ms).min()
-    }
-
-    /// Takes what came of an action that this worker has handed out.
-    ///
-    /// # Panics
-    /// When no such action is out under `token`.
-    pub fn complete(&mut self, token: Token, outcome: Outcome) {
-        let Self { shared, own } = self;
-        own.is_stirred = true;
-        if Reads::is_read(token) {
-            if let Some(ended) = own.reads.complete(token, outcome) {
-                own.fetched(shared, ended);
-            }
-            return;
-        }
-        let mut core = shared.core();
-        let given = core.complete(&shared.unflushed, token, outcome);
-        let due = core.take_parted();
-        drop(core);
-        own.uploads.is_stirred = true;
-        given.into_iter().for_each(|envelope| own.send(shared, envelope));
-        own.work_off_parted(shared, due);
-        if shared.unflushed.stalled() > 0 {
-            own.try_stalled(shared);
-        }
-    }
-
     /// Answers to what this worker was asked.
     pub fn take_answers(&mut self) -> Vec<Answered<C::Verdict>> {
         let own = &mut self.own;
@@ -368,116 +225,6 @@ impl<V: Send> Own<V> {
         match mutex.try_lock() {
             Ok(guard) => guard,
             Err(_) => self.cache.offline(|| lock(mutex)),
-        }
-    }
-
-    fn poll_log<K: Keys, C: Command<Verdict = V>>(
-        &mut self,
-        shared: &Shared<K, C>,
-    ) -> (Option<Plan>, bool) {
-        loop {
-            // Of moves each takes a turn of some records, and gives the lock back.
-            let polled = shared.core().poll(&shared.unflushed, self.cache.now_ms());
-            polled.given.into_iter().for_each(|envelope| self.send(shared, envelope));
-            self.work_off_parted(shared, polled.due);
-            if !polled.goes_on {
-                return (polled.plan, polled.tries);
-            }
-        }
-    }
-
-    fn get_slowly<K: Keys, C: Command<Verdict = V>>(
-        &mut self,
-        shared: &Shared<K, C>,
-        name: Key<'_>,
-        caller: u64,
-    ) -> Got {
-        let key = name.bytes();
-        self.is_stirred = true;
-        if self.is_full(shared, key.len()) {
-            return Got::Busy;
-        }
-        let waiter = self.waiter(caller, key.len(), Task::Get);
-        let at = shared.lock_of(name.hash());
-        let mut place = self.lock(shared.key_lock(at));
-        if let Some(pending) = place.ordered(key) {
-            let value_bytes = pending.value_bytes();
-            let may_wait = self.queue(shared, pending, waiter, value_bytes);
-            return if may_wait { Got::Later } else { Got::Busy };
-        }
-        let (answer, wait) = match self.look(shared, name, Needs::Value) {
-            Look::Present(meta, wait) => {
-                let (value, large) = (self.value.as_slice().into(), self.large.clone());
-                (Answer::Value(Found { meta, value, large }), wait)
-            }
-            Look::Absent(wait) => (Answer::Miss, wait),
-            Look::Read(reading) => {
-                let may_wait = self.wait_for_read(shared, &mut place, name, *reading, waiter);
-                return if may_wait { Got::Later } else { Got::Busy };
-            }
-            Look::Stalled => {
-                self.stall(shared, &mut place, name, waiter);
-                return Got::Later;
-            }
-            Look::Failed(error) => return Got::Failed(error),
-        };
-        drop(place);
-        match self.hold(shared, caller, answer, wait) {
-            Some(Answer::Miss) => Got::Miss,
-            Some(answer) => {
-                let bytes = answer.value_bytes();
-                shared.inboxes[self.number].begin(bytes);
-                self.ready.push((bytes, Answered { caller, answer }));
-                Got::Later
-            }
-            None => Got::Later,
-        }
-    }
-
-    fn execute<K: Keys, C: Command<Verdict = V>, D: Command<Verdict = V>>(
-        &mut self,
-        shared: &Shared<K, C>,
-        name: Key<'_>,
-        caller: u64,
-        command: &D,
-        upload: Option<Box<Upload>>,
-        own: impl FnOnce() -> C,
-    ) -> Asked<V> {
-        let key = name.bytes();
-        let bytes = command.bytes() + key.len();
-        self.is_stirred = true;
-        if self.is_full(shared, bytes) {
-            return Asked::Busy;
-        }
-        let at = shared.lock_of(name.hash());
-        let mut place = self.lock(shared.key_lock(at));
-        let overtakes = base::mutant!("store_overtakes_queue") && command.needs() == Needs::Nothing;
-        if let Some(pending) = place.ordered(key).filter(|_| !overtakes) {
-            let value_bytes = if command.shows() { pending.value_bytes() } else { 0 };
-            let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
-            let may_wait = self.queue(shared, pending, waiter, value_bytes);
-            return if may_wait { Asked::Later } else { Asked::Busy };
-        }
-        match self.attempt(shared, name, command, None, upload.as_deref()) {
-            Attempt::Done { answer, wait, .. } => {
-                drop(place);
-                self.hold(shared, caller, answer, wait).map_or(Asked::Later, Asked::Now)
-            }
-            Attempt::Read(reading) => {
-                let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
-                let may_wait = self.wait_for_read(shared, &mut place, name, *reading, waiter);
-                if may_wait { Asked::Later } else { Asked::Busy }
-            }
-            Attempt::Parts(last) => {
-                let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
-                self.wait_for_parts(shared, &mut place, name, last, waiter);
-                Asked::Later
-            }
-            Attempt::Stalled => {
-                let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
-                self.stall(shared, &mut place, name, waiter);
-                Asked::Later
-            }
         }
     }
 }

@@ -335,6 +335,9 @@ impl Run {
         }
         let (answers, notices) = (worker.take_answers(), worker.take_notices());
         self.turns.sleep(at, worker.wake_at_ms());
+        if worker.goes_on() {
+            self.turns.call(at);
+        }
         worker.take_wakes().for_each(|other| self.turns.call(other));
         for answered in answers {
             self.hear(at, answered.caller, answered.answer)?;

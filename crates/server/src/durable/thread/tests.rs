@@ -97,23 +97,27 @@ impl Stage {
 
     /// Goes on until nothing is under way.
     fn settle(&mut self) {
-        loop {
-            self.server.table.begin();
-            self.server.go_on();
-            let mut has_done = false;
-            while let Ok(Errand { plan, .. }) = self.errands.try_recv() {
-                let outcome = self.server.seat.durable.files.perform(plan.action);
-                self.server.table.complete(plan.token, outcome);
-                has_done = true;
-            }
-            if !has_done && self.is_idle() {
-                return;
-            }
-            self.driver.wait(Duration::from_millis(10), &mut Vec::new()).expect("an epoll");
-            while let Some((token, outcome)) = self.server.carriage.take_done() {
-                self.server.table.complete(token, outcome);
-            }
+        while self.turn() {}
+    }
+
+    /// What a turn of the loop does. Whether there may be more.
+    fn turn(&mut self) -> bool {
+        self.server.table.begin();
+        self.server.go_on();
+        let mut has_done = false;
+        while let Ok(Errand { plan, .. }) = self.errands.try_recv() {
+            let outcome = self.server.seat.durable.files.perform(plan.action);
+            self.server.table.complete(plan.token, outcome);
+            has_done = true;
         }
+        if !has_done && self.is_idle() {
+            return self.server.goes_on;
+        }
+        self.driver.wait(Duration::from_millis(10), &mut Vec::new()).expect("an epoll");
+        while let Some((token, outcome)) = self.server.carriage.take_done() {
+            self.server.table.complete(token, outcome);
+        }
+        true
     }
 }
 
@@ -240,4 +244,27 @@ fn a_turn_of_hits_asks_the_store_nothing() {
     assert_eq!(stage.ask(&mut client, b""), "VALUE k 0 1\r\nx\r\nEND\r\n");
     stage.ask(&mut client, b"get none\r\n");
     assert!(stage.server.table.take_stirred(), "what is asked is not gone on with");
+}
+
+#[test]
+fn a_thread_goes_on_with_moves_in_the_next_turn_of_its_loop() {
+    let scratch = Scratch::new();
+    let mut stage = Stage::new(&scratch, Mode::Async);
+    stage.settle();
+    let mut client = stage.client();
+    let value = "v".repeat(1000);
+    let mut number = 0;
+    while !stage.server.goes_on || stage.server.is_log_wanted() {
+        let request = format!("set {} 0 0 1000 noreply\r\n{value}\r\n", number % 2000);
+        stage.ask(&mut client, request.as_bytes());
+        stage.turn();
+        number += 1;
+        assert!(number < 20_000, "moves wait for a timer");
+    }
+    assert_eq!(stage.server.wake_at_ms(), 0, "moves wait for a timer");
+    // Nobody waits for them.
+    stage.server.end = End::Drain;
+    stage.server.go_on();
+    stage.server.table.take_roused();
+    assert!(stage.server.wake_at_ms() > START_MS, "a server that ends moves records");
 }

@@ -172,6 +172,12 @@ impl Table {
         self.worker.poll()
     }
 
+    /// Whether the last poll gave nothing though there is more to do: see [`Worker::goes_on`].
+    #[must_use]
+    pub(crate) fn goes_on(&self) -> bool {
+        self.worker.goes_on()
+    }
+
     /// The next read for those who wait for records.
     pub(crate) fn poll_reads(&mut self) -> Option<Plan> {
         self.worker.poll_reads()

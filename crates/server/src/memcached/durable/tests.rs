@@ -188,11 +188,12 @@ impl Stage {
     fn go_on_without(&mut self, is_held: impl Fn(&Action) -> bool) -> (Vec<Plan>, bool) {
         self.table.begin();
         let mut held = Vec::new();
-        while let Some(plan) = self.table.poll() {
-            if is_held(&plan.action) {
-                held.push(plan);
-            } else {
-                self.perform(plan);
+        loop {
+            match self.table.poll() {
+                Some(plan) if is_held(&plan.action) => held.push(plan),
+                Some(plan) => self.perform(plan),
+                None if !self.table.goes_on() => break,
+                None => {}
             }
         }
         self.table.deliver();

@@ -105,6 +105,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: NO_ORDER,
     },
     Mutant {
+        name: "store_moves_unbounded",
+        suite: Suite::Test,
+        package: "store",
+        filter: "a_worker_that_moves_records",
+        symptoms: &["turns in one go"],
+    },
+    Mutant {
         name: "store_overtakes_parts",
         suite: Suite::Test,
         package: "store",

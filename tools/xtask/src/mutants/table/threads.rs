@@ -47,6 +47,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["not called, or more than once"],
     },
     Mutant {
+        name: "server_moves_wait",
+        suite: Suite::Test,
+        package: "server",
+        filter: "a_thread_goes_on_with_moves",
+        symptoms: &["moves wait for a timer"],
+    },
+    Mutant {
         name: "drain_leaves_what_is_due",
         suite: Suite::Test,
         package: "server",

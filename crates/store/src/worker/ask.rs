@@ -1,0 +1,170 @@
+//! What a worker is asked, and what it answers at once.
+
+use cache::{Dead, Get, KEY_LEN_MAX, Key, Output};
+use log::{engine::Upload, keys::Keys};
+
+use super::{
+    Own, Worker,
+    attempt::{Attempt, Look},
+};
+use crate::{
+    Answer, Answered, Asked, Command, Error, Found, Got, Needs, pending::Task, store::Shared,
+};
+
+impl<K: Keys, C: Command> Worker<K, C> {
+    /// Gets a value. A hit on a record that is durable takes no lock. `caller` is under which
+    /// number an answer comes that has to wait.
+    pub fn get(&mut self, key: &[u8], caller: u64, out: &mut impl Output) -> Got {
+        if let Some(got) = self.get_at_once(key, out) {
+            return got;
+        }
+        let Self { shared, own } = self;
+        let name = own.cache.key(key);
+        own.get_slowly(shared, name, caller)
+    }
+
+    /// The same, if memory can answer it without a lock. For a caller who does something else with
+    /// the key then.
+    #[inline]
+    pub fn get_at_once(&mut self, key: &[u8], out: &mut impl Output) -> Option<Got> {
+        let Self { shared, own } = self;
+        if !(1..=KEY_LEN_MAX).contains(&key.len()) {
+            return Some(Got::Failed(Error::KeyBytes { got: key.len() }));
+        }
+        let name = own.cache.key(key);
+        own.is_stirred |= base::mutant!("hits_ask_the_log");
+        // Before the look as well: what has stalled may be done right after it, and who has to look
+        // again would count as two.
+        if !shared.unflushed.may_tell(name.hash()) {
+            return None;
+        }
+        let got = match own.cache.get(name, out) {
+            Get::Hit(meta) => Got::Hit(meta),
+            Get::Large(pinned) => Got::Large(pinned),
+            // Others have pinned as much as may be. The log has it as well.
+            Get::Busy => return None,
+            // What is dead in memory is as dead in the log.
+            Get::Miss => {
+                own.cache.take_dead().filter(|it| *it == Dead::Expired).map(|_| Got::Miss)?
+            }
+        };
+        if !shared.unflushed.may_tell(name.hash()) {
+            return None;
+        }
+        own.figures.hits += 1;
+        Some(got)
+    }
+
+    /// Carries out a command. `own` makes one that can be kept, should it have to wait for a record
+    /// or for room.
+    pub fn execute<D: Command<Verdict = C::Verdict>>(
+        &mut self,
+        key: &[u8],
+        caller: u64,
+        command: &D,
+        own: impl FnOnce() -> C,
+    ) -> Asked<C::Verdict> {
+        if !(1..=KEY_LEN_MAX).contains(&key.len()) {
+            return Asked::Now(Answer::Failed(Error::KeyBytes { got: key.len() }));
+        }
+        let name = self.own.cache.key(key);
+        self.own.execute(&self.shared, name, caller, command, None, own)
+    }
+}
+
+impl<V: Send> Own<V> {
+    fn get_slowly<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        name: Key<'_>,
+        caller: u64,
+    ) -> Got {
+        let key = name.bytes();
+        self.is_stirred = true;
+        if self.is_full(shared, key.len()) {
+            return Got::Busy;
+        }
+        let waiter = self.waiter(caller, key.len(), Task::Get);
+        let at = shared.lock_of(name.hash());
+        let mut place = self.lock(shared.key_lock(at));
+        if let Some(pending) = place.ordered(key) {
+            let value_bytes = pending.value_bytes();
+            let may_wait = self.queue(shared, pending, waiter, value_bytes);
+            return if may_wait { Got::Later } else { Got::Busy };
+        }
+        let (answer, wait) = match self.look(shared, name, Needs::Value) {
+            Look::Present(meta, wait) => {
+                let (value, large) = (self.value.as_slice().into(), self.large.clone());
+                (Answer::Value(Found { meta, value, large }), wait)
+            }
+            Look::Absent(wait) => (Answer::Miss, wait),
+            Look::Read(reading) => {
+                let may_wait = self.wait_for_read(shared, &mut place, name, *reading, waiter);
+                return if may_wait { Got::Later } else { Got::Busy };
+            }
+            Look::Stalled => {
+                self.stall(shared, &mut place, name, waiter);
+                return Got::Later;
+            }
+            Look::Failed(error) => return Got::Failed(error),
+        };
+        drop(place);
+        match self.hold(shared, caller, answer, wait) {
+            Some(Answer::Miss) => Got::Miss,
+            Some(answer) => {
+                let bytes = answer.value_bytes();
+                shared.inboxes[self.number].begin(bytes);
+                self.ready.push((bytes, Answered { caller, answer }));
+                Got::Later
+            }
+            None => Got::Later,
+        }
+    }
+
+    pub(super) fn execute<K: Keys, C: Command<Verdict = V>, D: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        name: Key<'_>,
+        caller: u64,
+        command: &D,
+        upload: Option<Box<Upload>>,
+        own: impl FnOnce() -> C,
+    ) -> Asked<V> {
+        let key = name.bytes();
+        let bytes = command.bytes() + key.len();
+        self.is_stirred = true;
+        if self.is_full(shared, bytes) {
+            return Asked::Busy;
+        }
+        let at = shared.lock_of(name.hash());
+        let mut place = self.lock(shared.key_lock(at));
+        let overtakes = base::mutant!("store_overtakes_queue") && command.needs() == Needs::Nothing;
+        if let Some(pending) = place.ordered(key).filter(|_| !overtakes) {
+            let value_bytes = if command.shows() { pending.value_bytes() } else { 0 };
+            let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
+            let may_wait = self.queue(shared, pending, waiter, value_bytes);
+            return if may_wait { Asked::Later } else { Asked::Busy };
+        }
+        match self.attempt(shared, name, command, None, upload.as_deref()) {
+            Attempt::Done { answer, wait, .. } => {
+                drop(place);
+                self.hold(shared, caller, answer, wait).map_or(Asked::Later, Asked::Now)
+            }
+            Attempt::Read(reading) => {
+                let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
+                let may_wait = self.wait_for_read(shared, &mut place, name, *reading, waiter);
+                if may_wait { Asked::Later } else { Asked::Busy }
+            }
+            Attempt::Parts(last) => {
+                let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
+                self.wait_for_parts(shared, &mut place, name, last, waiter);
+                Asked::Later
+            }
+            Attempt::Stalled => {
+                let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
+                self.stall(shared, &mut place, name, waiter);
+                Asked::Later
+            }
+        }
+    }
+}
