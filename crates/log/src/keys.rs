@@ -45,7 +45,7 @@ pub struct IndexFull;
 
 /// An index, as an engine uses it. Calls that change one key come one after the other; while a log
 /// is opened, several threads change different keys.
-pub trait Keys: Sync {
+pub trait Keys: Sync + Sized {
     /// What stands for `key`.
     ///
     /// # Errors
@@ -104,6 +104,9 @@ pub trait Keys: Sync {
 
     /// Takes the key's entry away, if there is one.
     fn forget(&self, hash: KeyHash);
+
+    /// One like it, with nothing in it.
+    fn emptied(&self) -> Self;
 
     /// Makes room for `entry`, makes it the key's, and returns the one before. Where a disk can be
     /// shared, several threads do this for different keys: then it must be one step, and not two as
@@ -208,6 +211,10 @@ impl Keys for MapKeys {
 
     fn forget(&self, hash: KeyHash) {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(&hash);
+    }
+
+    fn emptied(&self) -> Self {
+        Self::new(self.units_max)
     }
 
     fn units_max(&self) -> u64 {

@@ -46,6 +46,7 @@ fn with_index(path: &Path, index: IndexKind, entry_bytes: u8, keys: u64) -> (Opt
         purpose: Purpose::Keeps,
         run: 1,
         clean_sequence: 1 << 41,
+        dead_below: 0,
         rows: Vec::new(),
     };
     let mut make = limits;

@@ -13,6 +13,7 @@ mod look;
 mod loss;
 mod reopen;
 mod walk;
+mod wipe;
 
 pub use deeds::{Summary, Violation};
 pub(crate) use look::value_of;
@@ -32,6 +33,7 @@ use log::{
 use self::{
     loss::{Named, Unread},
     walk::Walk,
+    wipe::Wipes,
 };
 use crate::{
     disk::Disk,
@@ -92,6 +94,7 @@ pub struct Run {
     waiting: Vec<Waiting>,
     /// Batches that were made since the last crash.
     batches: Batches,
+    wipes: Wipes,
     fetches: BTreeMap<Token, Fetch>,
     now_ms: u64,
     next_number: Number,
@@ -165,6 +168,7 @@ impl Run {
             ever: BTreeMap::new(),
             waiting: Vec::new(),
             batches: Batches::default(),
+            wipes: Wipes::default(),
             fetches: BTreeMap::new(),
             now_ms: 1_000_000,
             next_number: 1,
@@ -248,6 +252,7 @@ impl Run {
             } else if let Some(log) = &mut self.log {
                 let before = log.counts();
                 log.complete(token, outcome);
+                self.note_wipe();
                 self.note_moves(before);
             }
         } else {
@@ -342,6 +347,7 @@ impl Run {
             self.count_done(&log);
             self.crashed_ms = self.now_ms;
             self.was_read_only = log.is_read_only();
+            self.note_end_of_wipes();
         }
     }
 

@@ -109,6 +109,7 @@ impl<K: Keys> Engine<K> {
             || self.wants_freeing()
             || self.may_move()
             || self.wants_growth()
+            || self.wants_wipe()
     }
 
     /// What failed flushes have left, and how many have failed: when it changes, those who wait for

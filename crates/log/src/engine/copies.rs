@@ -67,6 +67,9 @@ impl<K: Keys> Engine<K> {
 
     /// Sees to it that a copy can be appended. `false`: something must be reported first.
     pub(super) fn make_copy_room(&mut self, needed: Needed) -> bool {
+        if self.is_wiping() && !base::mutant!("log_moves_while_wiping") {
+            return false;
+        }
         if self.copies.tail.as_ref().is_some_and(|tail| !tail.has_room(needed))
             && !self.close_copies()
         {

@@ -47,6 +47,7 @@ mod unread;
 mod usage;
 mod victims;
 mod visit;
+mod wiping;
 mod write;
 
 use std::{
@@ -69,6 +70,7 @@ pub use self::{
     spread::Spread,
     usage::Space,
     visit::Window,
+    wiping::Wipe,
     write::{Put, Removed, Wrote},
 };
 use self::{
@@ -84,6 +86,7 @@ use self::{
     space::Segment,
     tail::{Tail, Unflushed},
     unread::Unread,
+    wiping::Wiping,
 };
 use crate::{
     error::Error,
@@ -189,6 +192,8 @@ pub struct Engine<K> {
     growth: Option<u64>,
     /// Why they have not.
     growth_error: Option<Error>,
+    /// Making all dead at once.
+    wiping: Wiping<K>,
     /// A new manifest may or may not be there; no other is written.
     is_manifest_unsure: bool,
     /// Whether chunks hold more than could be written again to one segment.

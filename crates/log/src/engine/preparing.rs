@@ -1,5 +1,5 @@
-//! What is being prepared, one thing at a time: a segment that is made, freed or removed, or room
-//! for more keys.
+//! What is being prepared, one thing at a time: a segment that is made, freed or removed, room
+//! for more keys, or the end of all that is stored.
 //!
 //! A segment is prepared ahead: it is created, allocated, given its header and its row in the
 //! manifest, each step flushed before the next, so that a put finds it empty and ready.
@@ -41,6 +41,8 @@ pub(super) enum Preparing {
     Clearing(SegmentId, DirectoryId),
     /// No segment: the manifest is written that has more keys.
     Growing(u64),
+    /// No segment: the manifest is written that says below which sequence everything is dead.
+    Wiping(u64),
     /// Its next generation is written.
     Freeing(SegmentId),
     /// The manifest is written that has no rows of them.
@@ -57,6 +59,9 @@ impl<K: Keys> Engine<K> {
     pub(super) fn poll_space(&mut self) -> Option<Plan> {
         if self.wants_growth() {
             self.begin_growth();
+        }
+        if self.wants_wipe() {
+            self.begin_wipe();
         }
         // To free one is sooner done than to make one; but moves may empty one after the other.
         let is_turn = self.wants_segment() && self.has_freed_last;
@@ -137,6 +142,7 @@ impl<K: Keys> Engine<K> {
                 self.compaction.look_again();
             }
             (Progress::Finished, Some(Preparing::Growing(kmax))) => self.end_growth(kmax),
+            (Progress::Finished, Some(Preparing::Wiping(dead_below))) => self.end_wipe(dead_below),
             (Progress::Finished, Some(Preparing::Freeing(id))) => self.end_freeing(id),
             (Progress::Finished, Some(Preparing::Dropping(ids))) => self.end_removal(&ids),
             (Progress::Finished, Some(Preparing::Removing(files))) => self.note_removed(files),
@@ -164,6 +170,7 @@ impl<K: Keys> Engine<K> {
                 self.growth_error = Some(broken.error);
                 return;
             }
+            Some(Preparing::Wiping(_)) => return self.fail_wipe(broken.error),
             Some(Preparing::Freeing(id)) => return self.leave_segment(id),
             Some(Preparing::Dropping(ids)) => return self.keep_segments(ids),
             // No failure ends it.

@@ -35,9 +35,14 @@ impl<K: Keys> Engine<K> {
 
     /// The record at `position` is not the newest of its key any more.
     pub(super) fn forget_unread(&mut self, position: Position) {
-        if !self.unread.heads.remove(&position) || !self.unread.heads.is_empty() {
-            return;
+        if self.unread.heads.remove(&position) && self.unread.heads.is_empty() {
+            self.forget_all_unread();
         }
+    }
+
+    /// None of them is the newest record of its key any more.
+    pub(super) fn forget_all_unread(&mut self) {
+        self.unread.heads.clear();
         for id in std::mem::take(&mut self.unread.kept) {
             if let Some(segment) = self.segment_mut(id) {
                 segment.may_be_freed = true;

@@ -35,7 +35,13 @@ pub struct Header {
     pub generation: u64,
     /// Bytes of the segment.
     pub segment_bytes: u64,
+    /// Records with a sequence below this one were dead when it was written.
+    pub dead_below: u64,
 }
+
+/// Where a copy has its checksum, and what is dead: other than the rest of a header, these cannot be
+/// told from its generation once a log was wiped.
+const OF_ITS_DAY: [std::ops::Range<usize>; 2] = [12..16, 56..64];
 
 /// Why a header copy is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +63,23 @@ impl Header {
         block[36..40].copy_from_slice(&self.block_bytes.to_le_bytes());
         block[40..48].copy_from_slice(&self.generation.to_le_bytes());
         block[48..56].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        block[56..64].copy_from_slice(&self.dead_below.to_le_bytes());
         stamp(0, block, 12);
+    }
+
+    /// Whether the byte at a place is the same in every header of the log that differs from this
+    /// one in nothing but what was dead when it was written.
+    #[must_use]
+    pub fn fixes(&self, at: usize) -> bool {
+        self.dead_below == 0 || OF_ITS_DAY.iter().all(|range| !range.contains(&at))
     }
 
     /// Whether `block` may be what crashes have left of copy `copy` while the segment was freed,
     /// and the other copy is `self`: a mixture of this generation with the one before, where the
     /// second copy of that freeing was torn, and with the next, for which it was written again.
+    /// `dead_below` is that of the log.
     #[must_use]
-    pub fn is_torn(&self, copy: u64, block: &[u8]) -> bool {
+    pub fn is_torn(&self, copy: u64, block: &[u8], dead_below: u64) -> bool {
         if copy != (self.generation + 1) % HEADER_COPIES || block.len() < 64 {
             return false;
         }
@@ -75,8 +90,10 @@ impl Header {
         };
         let earlier = self.generation.saturating_sub(1).max(1);
         let (before, this, next) = (of(earlier), of(self.generation), of(self.generation + 1));
-        let of_any =
-            |(at, byte): (usize, &u8)| [&before, &this, &next].iter().any(|it| it[at] == *byte);
+        let now = Self { dead_below: self.dead_below.max(dead_below), ..*self };
+        let of_any = |(at, byte): (usize, &u8)| {
+            !now.fixes(at) || [&before, &this, &next].iter().any(|it| it[at] == *byte)
+        };
         block.iter().enumerate().all(of_any)
     }
 
@@ -101,8 +118,9 @@ impl Header {
                 block_bytes: u32_at(block, 36)?,
                 generation: u64_at(block, 40)?,
                 segment_bytes: u64_at(block, 48)?,
+                dead_below: u64_at(block, 56)?,
             };
-            (header.generation != 0 && is_zero(&block[56..])).then_some(header)
+            (header.generation != 0 && is_zero(&block[64..])).then_some(header)
         };
         read().ok_or(HeaderFlaw::Damaged)
     }

@@ -235,6 +235,17 @@ impl Keys for Keyed {
         self.index.len()
     }
 
+    fn emptied(&self) -> Self {
+        let index = match &self.index {
+            Index::Flat(index) => {
+                let empty = FlatIndex::new(index.range());
+                Index::Flat(empty.expect("invariant: there is an index of this range"))
+            }
+            Index::Hash(index) => Index::Hash(index.emptied()),
+        };
+        Self { index, hasher: self.hasher.clone() }
+    }
+
     fn reserve(&mut self, entries: u64) {
         if let Index::Hash(index) = &mut self.index {
             index.reserve(entries);

@@ -25,6 +25,7 @@ impl Run {
         seen: Option<&[u8]>,
     ) -> Result<(), String> {
         self.batches.note(&self.promises, key, seen, (asked_ms, self.now_ms));
+        self.note_wiped(key, seen, (asked_ms, self.now_ms));
         if self.unread.is_any() {
             return self.recovered_in_part(key, asked_ms, seen);
         }
@@ -205,12 +206,16 @@ impl Run {
     pub(super) fn note_place(&mut self, key: u64, number: Number) {
         let Some(place) = self.place(key) else { return };
         let places = self.places.entry(number).or_default();
-        if !places.contains(&place) {
-            if !places.is_empty() {
-                *self.moves.entry(number).or_default() += 1;
-            }
-            places.push(place);
+        let last = places.last().copied();
+        if last == Some(place) {
+            return;
         }
+        if last.is_some() {
+            // Also to where a copy was before that a crash has taken.
+            *self.moves.entry(number).or_default() += 1;
+        }
+        places.retain(|it| *it != place);
+        places.push(place);
     }
 
     /// In `async`, what was acknowledged and is lost must be within the bound.

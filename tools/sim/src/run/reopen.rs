@@ -18,6 +18,7 @@ use super::{
     Log, Run, TURNS_MAX,
     full::FILLING_KEYS,
     loss::{Unread, named_by},
+    wipe::Wipes,
 };
 use crate::{
     disk::DirectoryId,
@@ -159,6 +160,7 @@ impl Run {
         self.unread = Unread::default();
         self.paused = None;
         self.batches.clear();
+        self.wipes = Wipes::default();
         self.ever.clear();
         self.named.clear();
         self.places.clear();
@@ -215,10 +217,11 @@ impl Run {
         let now_ms = self.now_ms;
         let Some(log) = &mut self.log else { return Ok(()) };
         let closed = log.close(&mut self.machine, now_ms);
+        let newest = self.newest();
         self.end();
         match closed {
             Ok(()) => {
-                for (key, number) in self.newest() {
+                for (key, number) in newest {
                     self.promises.promise(key, number);
                 }
                 self.count("stops in order");
@@ -275,6 +278,7 @@ impl Run {
         self.forget_places();
         self.machine.disk().set_rates(self.scenario.rates.clone());
         self.check_batches()?;
+        self.check_wiped()?;
         self.check_losses()
     }
 

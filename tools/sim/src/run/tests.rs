@@ -68,7 +68,10 @@ fn seeds_hold() {
 const FEWEST: u64 = 100;
 
 /// What must have happened, beside every kind of fault.
-const DEEDS: [&str; 41] = [
+const DEEDS: [&str; 44] = [
+    "wipes",
+    "wipes that a crash has met, and that were done",
+    "wipes that a crash has met, and that were not",
     "openings that could not remove a file",
     "segments moved",
     "segments moved on a full disk",

@@ -93,6 +93,7 @@ impl<K: Keys> Engine<K> {
         self.is_read_only()
             || self.is_stopping
             || !self.stranded.is_empty()
+            || self.is_wiping() && !base::mutant!("log_moves_while_wiping")
             || self.now_ms < self.compaction.held_until_ms
     }
 

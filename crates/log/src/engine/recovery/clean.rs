@@ -41,7 +41,8 @@ fn file_of(row: &Row, found: &Found) -> Option<File> {
 /// The generation that one copy of a segment's header says, if it is one.
 fn generation_of(copy: &[u8], manifest: &Manifest, row: &Row) -> Option<u64> {
     let header = Header::decode(copy).ok()?;
-    let is_of = header.log == manifest.log && header.segment == row.segment.0;
+    let is_known = header.dead_below <= manifest.dead_below;
+    let is_of = header.log == manifest.log && header.segment == row.segment.0 && is_known;
     is_of.then_some(header.generation)
 }
 

@@ -292,7 +292,7 @@ impl<K: Keys> Engine<K> {
         mut put: impl FnMut(Newer) -> Result<(), IndexFull>,
     ) -> Result<Vec<SegmentId>, Error> {
         let segments = self.manifest.rows.len();
-        let index = &self.index;
+        let (index, dead_below) = (&self.index, self.manifest.dead_below);
         let mut unknown = Vec::new();
         merge(source, cursors, index, |segment, listed| {
             report.records += 1;
@@ -313,6 +313,10 @@ impl<K: Keys> Engine<K> {
             }
             let entry = index.kept(entry);
             sums.get_mut(segment.0 as usize).into_iter().for_each(|sums| sums.add(listed, entry));
+            // The log was wiped since: it is as if something newer had taken its place.
+            if listed.sequence < dead_below && !base::mutant!("log_wiped_come_back") {
+                return Ok(());
+            }
             put(Newer { hash: listed.hash, entry, is_head: listed.kind == Kind::Head })?;
             Ok::<(), Error>(())
         })?;

@@ -75,6 +75,7 @@ pub(super) fn new_manifest(new: &New, purpose: Purpose, found: &Found) -> Result
         purpose,
         run: 0,
         clean_sequence: 0,
+        dead_below: 0,
         rows: Vec::new(),
     })
 }

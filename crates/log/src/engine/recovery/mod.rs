@@ -34,6 +34,7 @@ use super::{
     sealing::Footer,
     space::Role,
     unread::Unread,
+    wiping::Wiping,
 };
 use crate::{
     error::Error,
@@ -112,7 +113,8 @@ impl<K: Keys> Engine<K> {
         } else {
             let seen = engine.recover(&mut source, &found, opening.progress, &mut report)?;
             // Records of a run that this manifest does not know of: it was put back.
-            manifest.run = manifest.run.max(seen / RUN_SEQUENCES);
+            manifest.dead_below = engine.manifest.dead_below;
+            manifest.run = manifest.run.max(seen.max(manifest.dead_below) / RUN_SEQUENCES);
         }
         // What is lost is named each time, and what cannot be read may come back.
         engine.may_save = report.damages.is_empty();
@@ -189,6 +191,7 @@ impl<K: Keys> Engine<K> {
             compaction: Compaction::default(),
             growth: None,
             growth_error: None,
+            wiping: Wiping::default(),
             is_manifest_unsure: false,
             may_outgrow_segment: false,
             may_save: true,

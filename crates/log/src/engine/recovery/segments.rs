@@ -28,8 +28,8 @@ const EIO: i32 = 5;
 
 /// What the header of a segment says.
 enum Headed {
-    /// Its generation.
-    Whole(u64),
+    /// It.
+    Whole(Header),
     /// Nothing that can be believed.
     Damaged,
 }
@@ -58,7 +58,7 @@ pub(super) fn remove_unlisted<K: Keys>(
         let file = File { directory: *directory, name: FileName::Segment(*id) };
         let name = || format!("{} of directory {}", file.name, directory.0);
         let is_own = match read_header(source, file, *id, manifest, None)? {
-            Headed::Whole(generation) => {
+            Headed::Whole(Header { generation, .. }) => {
                 match first_record(source, file, *id, (manifest, generation, *bytes), index) {
                     First::Record => return Err(Error::Unlisted { file }),
                     First::Unknown => false,
@@ -110,13 +110,16 @@ fn is_unmade(
         return false;
     }
     let block = u64::from(manifest.shape.block_bytes);
-    let mut header = vec![0; block as usize];
-    manifest.header(id, 1).encode(&mut header);
+    let mut encoded = vec![0; block as usize];
+    let header = manifest.header(id, 1);
+    header.encode(&mut encoded);
     if base::mutant!("log_torn_header_is_foreign") {
-        header.fill(0);
+        encoded.fill(0);
     }
+    // The log may have been wiped since.
+    let is_of = |byte, at: usize| !header.fixes(at) || byte == encoded[at];
     let may_be = |(byte, at): (&u8, u64)| {
-        *byte == 0 || at < HEADER_COPIES * block && *byte == header[(at % block) as usize]
+        *byte == 0 || at < HEADER_COPIES * block && is_of(*byte, (at % block) as usize)
     };
     (0..bytes.div_ceil(BLANK_BYTES)).map(|at| at * BLANK_BYTES).all(|from| {
         let read = source.read(file, from, BLANK_BYTES as usize);
@@ -189,15 +192,16 @@ fn read_header(
         }
     }
     // A crash while the segment was freed leaves one copy, and it is freed again.
-    flawed.retain(|(copy, bytes)| !newest.is_some_and(|newest| newest.is_torn(*copy, bytes)));
+    let is_torn =
+        |newest: Header, copy, bytes: &[u8]| newest.is_torn(copy, bytes, manifest.dead_below);
+    flawed.retain(|(copy, bytes)| !newest.is_some_and(|it| is_torn(it, *copy, bytes)));
     if let Some(report) = report {
         for (copy, _) in flawed {
             let (offset, what) = (copy * block, Wrong::HeaderCopy);
             report.damage(Damage { file, offset, bytes: block, what });
         }
     }
-    let generation = newest.map(|newest| newest.generation);
-    Ok(generation.map_or(Headed::Damaged, Headed::Whole))
+    Ok(newest.map_or(Headed::Damaged, Headed::Whole))
 }
 
 /// Flushes what was read and has no flushed footer: after the end of a process it may exist only
@@ -281,7 +285,11 @@ impl<K: Keys> Engine<K> {
                 Headed::Damaged => {
                     report.damage(Damage { file, offset: 0, bytes: *bytes, what: Wrong::Header });
                 }
-                Headed::Whole(generation) => {
+                Headed::Whole(Header { generation, dead_below, .. }) => {
+                    // A manifest that was put back may not know of all that is dead.
+                    if !base::mutant!("log_dead_by_the_manifest_alone") {
+                        self.manifest.dead_below = self.manifest.dead_below.max(dead_below);
+                    }
                     let seed = Seed::new(manifest.log, id.0, generation);
                     let span = Span {
                         file,

@@ -38,6 +38,10 @@ impl Keys for ShortKeys {
         self.0.forget(hash);
     }
 
+    fn emptied(&self) -> Self {
+        Self(self.0.emptied())
+    }
+
     fn units_max(&self) -> u64 {
         self.0.units_max()
     }

@@ -149,6 +149,10 @@ impl Keys for Counted {
         self.keys.forget(hash);
     }
 
+    fn emptied(&self) -> Self {
+        Self::of(self.most)
+    }
+
     fn units_max(&self) -> u64 {
         UNITS_MAX
     }

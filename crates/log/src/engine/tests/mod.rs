@@ -27,6 +27,7 @@ mod risk;
 mod stops;
 mod stranded_copies;
 mod victims;
+mod wiping;
 
 use std::collections::BTreeMap;
 

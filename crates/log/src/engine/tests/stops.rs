@@ -44,6 +44,10 @@ impl Keys for KeptKeys {
         self.entries.lock().unwrap().remove(&hash);
     }
 
+    fn emptied(&self) -> Self {
+        Self { entries: Mutex::default(), store: self.store.clone() }
+    }
+
     fn units_max(&self) -> u64 {
         UNITS_MAX
     }
@@ -286,6 +290,7 @@ fn a_free_segment_of_another_generation_ends_a_clean_open() {
         block_bytes: 512,
         generation: 2,
         segment_bytes: 16 << 10,
+        dead_below: 0,
     };
     let held = disk.files.get_mut(&segment(free.0)).unwrap();
     held[..1024].chunks_mut(512).for_each(|copy| header.encode(copy));
@@ -312,6 +317,7 @@ fn a_sealed_segment_of_another_generation_ends_a_clean_open() {
         block_bytes: 512,
         generation: 2,
         segment_bytes: 16 << 10,
+        dead_below: 0,
     };
     let (files, saved) = (disk.files.clone(), store.0.lock().unwrap().clone());
     // Freed since the manifest was copied: both copies say so, or one while the other is torn.

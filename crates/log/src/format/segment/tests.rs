@@ -10,6 +10,7 @@ const HEADER: Header = Header {
     block_bytes: 4096,
     generation: 9,
     segment_bytes: 64 << 20,
+    dead_below: 0,
 };
 
 /// Every flipped bit of `bytes` is answered with nothing.
@@ -33,6 +34,10 @@ fn header_copies_come_back_whole_or_not_at_all() {
     assert_eq!(block[32..36], 3u32.to_le_bytes());
     assert_eq!(block[40..48], 9u64.to_le_bytes());
     assert_eq!(Header::decode(&block), Ok(HEADER));
+    let wiped = Header { dead_below: 5, ..HEADER };
+    wiped.encode(&mut block);
+    assert_eq!(block[56..64], 5u64.to_le_bytes());
+    assert_eq!(Header::decode(&block), Ok(wiped));
     assert_guarded(&block, |block| Header::decode(block).is_ok());
 }
 
@@ -59,10 +64,14 @@ fn a_copy_that_two_crashes_have_torn_is_told_from_damage() {
     torn[12..14].copy_from_slice(&this[12..14]);
     torn[14..16].copy_from_slice(&next[14..16]);
     assert!(Header::decode(&torn).is_err());
-    assert!(header.is_torn(1, &torn));
-    assert!(!header.is_torn(0, &torn), "that copy is whole before the other is written");
+    assert!(header.is_torn(1, &torn, 0));
+    assert!(!header.is_torn(0, &torn, 0), "that copy is whole before the other is written");
+    // What was dead when the others were written is not known, but that it was nothing.
+    torn[56] = 1;
+    assert!(!header.is_torn(1, &torn, 0));
+    assert!(header.is_torn(1, &torn, 7));
     torn[20] ^= 1;
-    assert!(!header.is_torn(1, &torn));
+    assert!(!header.is_torn(1, &torn, 7));
 }
 
 fn listed(sequence: u64) -> Listed {

@@ -88,6 +88,16 @@ impl HashIndex {
         Self::awaiting(entries_max, 1 << BASE_BITS, 0, &[])
     }
 
+    /// An empty index for as many entries at most.
+    pub(super) fn emptied(&self) -> Self {
+        Self {
+            blocks: Blocks::new(self.buckets_max() * BUCKET_LINES as u64, &[]),
+            buckets: AtomicU64::new(1 << BASE_BITS),
+            entries: AtomicU64::new(0),
+            growth: Mutex::new(()),
+        }
+    }
+
     /// An index of so many buckets, which are in these blocks of a checkpoint.
     pub(super) fn awaiting(
         entries_max: u64,

@@ -1,0 +1,131 @@
+//! Making all that is stored dead at once.
+//!
+//! The manifest says below which sequence every record is dead. When it is durable an empty index
+//! takes the place of the index; what was led to by that is freed like anything that was
+//! overwritten.
+//!
+//! Invariants:
+//! 1. Until the manifest is durable nothing has happened: a failure, or a crash, leaves all.
+//! 2. From the moment at which the sequence is chosen until the index is empty no record gets one:
+//!    neither what is put or removed, nor a copy, nor what is written again after a failed flush.
+//!    It would be alive in a recovery, and in no index.
+
+use super::{Engine, Settled, chain::Chain, preparing::Preparing};
+use crate::{error::Error, keys::Keys, plan::SegmentId};
+
+/// A wipe that was asked for: how many had been done, and how many had failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wipe {
+    done: u64,
+    failed: u64,
+}
+
+/// Wipes, and how far the one is that is under way.
+#[derive(Debug)]
+pub(super) struct Wiping<K> {
+    /// One is asked for, and not begun.
+    is_asked: bool,
+    /// What takes the place of the index when the manifest is durable.
+    empty: Option<K>,
+    done: u64,
+    failed: u64,
+    /// Why the last one has failed that did.
+    error: Option<Error>,
+}
+
+impl<K> Default for Wiping<K> {
+    fn default() -> Self {
+        Self { is_asked: false, empty: None, done: 0, failed: 0, error: None }
+    }
+}
+
+impl<K: Keys> Engine<K> {
+    /// Has everything be dead that was stored before. One that is under way serves whoever asks
+    /// meanwhile: nothing is stored as long.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`].
+    pub fn wipe(&mut self) -> Result<Wipe, Error> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        self.wiping.is_asked |= !self.is_wiping();
+        Ok(Wipe { done: self.wiping.done, failed: self.wiping.failed })
+    }
+
+    /// Whether everything is dead that was stored before a wipe was asked for, also after a crash.
+    ///
+    /// # Errors
+    /// When the manifest could not be written. All is there then, but if the log is read-only after
+    /// that, the next open may find that it is not.
+    pub fn wiped(&self, wipe: Wipe) -> Result<Settled, Error> {
+        let wiping = &self.wiping;
+        if wiping.done > wipe.done {
+            return Ok(Settled::Done);
+        }
+        if wiping.failed > wipe.failed {
+            return Err(wiping.error.clone().unwrap_or(Error::ReadOnly));
+        }
+        if self.is_read_only() && !self.is_wiping() {
+            return Err(Error::ReadOnly);
+        }
+        Ok(Settled::Pending)
+    }
+
+    /// How often everything was made dead.
+    pub fn wipes(&self) -> u64 {
+        self.wiping.done
+    }
+
+    /// Whether the sequence is chosen below which everything will be dead.
+    #[inline]
+    pub(super) fn is_wiping(&self) -> bool {
+        self.wiping.empty.is_some()
+    }
+
+    pub(super) fn wants_wipe(&self) -> bool {
+        self.wiping.is_asked && self.preparing.is_none() && !self.is_read_only()
+    }
+
+    pub(super) fn begin_wipe(&mut self) {
+        self.wiping.is_asked = false;
+        self.wiping.empty = Some(self.index.emptied());
+        let mut manifest = self.manifest.clone();
+        manifest.dead_below = self.next_sequence;
+        let mut chain = Chain::default();
+        chain.push_manifest(&manifest.encode());
+        self.chain = chain;
+        self.preparing = Some(Preparing::Wiping(manifest.dead_below));
+        if base::mutant!("log_wiped_before_manifest") {
+            self.end_wipe(self.next_sequence);
+        }
+    }
+
+    /// The manifest is durable.
+    pub(super) fn end_wipe(&mut self, dead_below: u64) {
+        let Some(empty) = self.wiping.empty.take() else { return };
+        self.manifest.dead_below = dead_below;
+        if !base::mutant!("log_index_outlives_wipe") {
+            self.index = empty;
+        }
+        self.cancel_moves();
+        self.larges.clear();
+        self.forget_all_unread();
+        for segment in self.segments.iter_mut().flatten() {
+            self.compaction.note_dead(segment.live_bytes);
+            (segment.live_bytes, segment.tombstone_bytes) = (0, 0);
+        }
+        let segments = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
+        (0..segments).map(SegmentId).for_each(|id| self.note_if_empty(id));
+        self.compaction.look_again();
+        self.wiping.done += 1;
+    }
+
+    /// The manifest could not be written.
+    pub(super) fn fail_wipe(&mut self, error: Error) {
+        self.wiping.empty = None;
+        self.wiping.failed += 1;
+        self.wiping.error = Some(error);
+        self.compaction.look_again();
+    }
+}
