@@ -4,6 +4,8 @@
 mod cold;
 #[path = "durable/descriptors.rs"]
 mod descriptors;
+#[path = "durable/flushed.rs"]
+mod flushed;
 #[path = "durable/full.rs"]
 mod full;
 mod harness;

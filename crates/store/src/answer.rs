@@ -17,7 +17,7 @@ pub struct Found {
     pub large: Option<Large>,
 }
 
-/// The answer to a get or a command.
+/// The answer to a get, a command or a flush.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<V> {
     /// Of a get: the record.
@@ -35,6 +35,8 @@ pub enum Answer<V> {
         /// The record as it was, if the command shows it.
         found: Option<Found>,
     },
+    /// Everything that the table had is dead, also after a crash.
+    Flushed,
     /// It was not, or is not durable although it should be.
     Failed(Error),
 }
@@ -46,7 +48,7 @@ impl<V> Answer<V> {
             Self::Value(found) | Self::Done { found: Some(found), .. } => {
                 found.value.len() + found.large.as_ref().map_or(0, Large::bytes)
             }
-            Self::Miss | Self::Done { found: None, .. } | Self::Failed(_) => 0,
+            Self::Miss | Self::Flushed | Self::Done { found: None, .. } | Self::Failed(_) => 0,
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use log::{
-    engine::{Engine, Mark, Mode, Settled},
+    engine::{Engine, Mark, Mode, Settled, Wipe},
     keys::Keys,
     plan::{Outcome, Plan, Token},
 };
@@ -70,10 +70,17 @@ type Changes = (u64, (usize, u32), u64);
 #[derive(Debug)]
 pub(crate) struct Core<K, V> {
     pub(crate) engine: Engine<K>,
-    /// Records of the log below this sequence are dead: the table was flushed.
+    /// Of a table that spills: records of the log below this sequence are dead, as the table was
+    /// flushed.
     pub(crate) dead_below: u64,
     /// Flushes of the table that have begun and not ended. Meanwhile nothing is spilled.
     pub(crate) flushing: u32,
+    /// Of a durable table: who waits for a flush.
+    wiped: Vec<(Wipe, Envelope<V>)>,
+    /// Flushes of which memory knows.
+    wipes: u64,
+    /// Workers that are about to tell memory. As long nobody is shown what the log has.
+    telling: u32,
     held: Vec<Held<V>>,
     /// Keys whose commands wait for room or for a rewrite: their lock, and the number there. In the
     /// order in which they came.
@@ -98,11 +105,15 @@ pub(crate) struct Core<K, V> {
 
 impl<K: Keys, V> Core<K, V> {
     pub(crate) fn new(engine: Engine<K>) -> Self {
+        let engine_wipes = engine.wipes();
         Self {
             told: engine.durable_to(),
             engine,
             dead_below: 0,
             flushing: 0,
+            wiped: Vec::new(),
+            wipes: engine_wipes,
+            telling: 0,
             held: Vec::new(),
             stalled: VecDeque::new(),
             parted: Vec::new(),
@@ -168,6 +179,49 @@ impl<K: Keys, V> Core<K, V> {
         self.engine.complete(token, outcome);
         self.has_failed |= self.engine.setbacks() != setbacks;
         self.settle(unflushed)
+    }
+
+    /// Somebody waits for a flush of a durable table.
+    pub(crate) fn wait_for_wipe(&mut self, wipe: Wipe, envelope: Envelope<V>) {
+        self.wiped.push((wipe, envelope));
+    }
+
+    /// Flushes that have failed.
+    pub(crate) fn take_unwiped(&mut self) -> Vec<Envelope<V>> {
+        let mut failed = Vec::new();
+        for (wipe, mut envelope) in std::mem::take(&mut self.wiped) {
+            match self.engine.wiped(wipe) {
+                Ok(_) => self.wiped.push((wipe, envelope)),
+                Err(error) => {
+                    envelope.answered.answer = Answer::Failed(error.into());
+                    failed.push(envelope);
+                }
+            }
+        }
+        failed
+    }
+
+    /// When the log has been emptied: whom to answer when memory knows. Whoever asks is to tell it,
+    /// and then to say so by [`Core::end_telling`].
+    pub(crate) fn begin_telling(&mut self) -> Option<Vec<Envelope<V>>> {
+        if self.engine.wipes() == self.wipes {
+            return None;
+        }
+        self.wipes = self.engine.wipes();
+        self.telling += 1;
+        let engine = &self.engine;
+        let is_done = |it: &mut (Wipe, _)| engine.wiped(it.0) == Ok(Settled::Done);
+        Some(self.wiped.extract_if(.., is_done).map(|(_, envelope)| envelope).collect())
+    }
+
+    /// Memory knows.
+    pub(crate) fn end_telling(&mut self) {
+        self.telling -= 1;
+    }
+
+    /// Whether the log has been emptied, and memory has not.
+    pub(crate) fn is_ahead_of_memory(&self) -> bool {
+        self.telling > 0 && !base::mutant!("store_flush_told_in_between")
     }
 
     /// Which answers may be given now.
@@ -263,9 +317,9 @@ impl<K: Keys, V> Core<K, V> {
         (engine.counts().rewritten, engine.setbacks(), engine.unreported().ends)
     }
 
-    /// Answers that wait, and commands that wait for parts.
+    /// Answers that wait, flushes among them, and commands that wait for parts.
     pub(crate) fn held(&self) -> usize {
-        self.held.len() + self.parted.len()
+        self.held.len() + self.wiped.len() + self.parted.len()
     }
 }
 

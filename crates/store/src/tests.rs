@@ -2,12 +2,13 @@
 
 mod bounds;
 mod ends;
+mod flush;
 mod large;
 mod memory_disk;
 mod mends;
 mod mode;
+mod races;
 mod spill;
-mod spill_races;
 mod threads;
 mod turns;
 mod waking;
@@ -222,7 +223,7 @@ impl Table {
         let value = |Answered { caller, answer }| match answer {
             Answer::Value(found) => (caller, Some(found.value.to_vec())),
             Answer::Miss | Answer::Done { verdict: false, .. } => (caller, None),
-            Answer::Done { .. } => (caller, Some(b"done".to_vec())),
+            Answer::Done { .. } | Answer::Flushed => (caller, Some(b"done".to_vec())),
             Answer::Failed(error) => (caller, Some(format!("{error}").into_bytes())),
         };
         self.workers[worker].take_answers().into_iter().map(value).collect()

@@ -66,6 +66,15 @@ impl Worker {
         self.begin_generation();
     }
 
+    /// The same where others have records beside the cache that are as dead from now on: what they
+    /// have looked up before, and store with [`Worker::set_as_of`], is dead also if nothing was
+    /// stored since the last flush.
+    pub fn flush_with_source(&mut self) {
+        // A flush after which none was drawn is the one before it.
+        self.cache.table.draw();
+        self.flush();
+    }
+
     /// A record's header tells sixteen flush generations apart: before one comes round again, what
     /// was stored in it is swept. A flush after which nothing was stored needs no generation.
     #[cold]

@@ -3,6 +3,7 @@
 
 mod cold;
 mod descriptors;
+mod flushed;
 mod full;
 #[path = "../harness/mod.rs"]
 mod harness;

@@ -46,6 +46,7 @@ fn a_table_that_cannot_be_is_refused_in_words() {
         (&["--data-dir", path, "--restart-file", "x"], "has not a file that keeps records"),
         (&["--data-dir", path, "--listen-udp", "127.0.0.1:0"], "has not datagrams"),
         (&["--data-dir", path, "--evictions", "false"], "has not memory that keeps all"),
+        (&["--flush-durable", "true"], "is of a durable table"),
         (&["--data-dir", path, "--cas-tokens", "false"], "has not records without tokens"),
         (&["--data-dir", "/proc/none"], "cannot make the directory /proc/none"),
     ] {

@@ -39,8 +39,8 @@ pub struct Header {
     pub dead_below: u64,
 }
 
-/// Where a copy has its checksum, and what is dead: other than the rest of a header, these cannot be
-/// told from its generation once a log was wiped.
+/// Where a copy has its checksum, and what is dead: other than the rest of a header, these cannot
+/// be told from its generation once a log was wiped.
 const OF_ITS_DAY: [std::ops::Range<usize>; 2] = [12..16, 56..64];
 
 /// Why a header copy is none.

@@ -79,6 +79,10 @@ impl Effective {
 
     fn check_table(&self) -> Result<(), Error> {
         let config = self.config();
+        if config.flush_durable && (config.data_dir.is_none() || config.spills()) {
+            let message = "is of a durable table: any other one is flushed without";
+            return Err(self.wrong("flush_durable", message));
+        }
         match (config.table_kind, &config.data_dir) {
             (TableKind::Durable, None) => {
                 return Err(self.wrong("table_kind", "a durable table has a `data_dir`"));

@@ -212,6 +212,9 @@ settings! {
     cas_tokens: bool = true, "BOOL";
     /// Whether the command `flush_all` is obeyed.
     flush_command: bool = true, "BOOL";
+    /// Whether a durable table obeys it as well: then whoever reaches the server can empty the
+    /// disk.
+    flush_durable: bool = false, "BOOL";
     /// Whether a client's `shutdown` command is obeyed.
     shutdown_command: bool = false, "BOOL";
     /// Whether clients may list keys, by `lru_crawler metadump`, `mgdump` and `stats cachedump`.

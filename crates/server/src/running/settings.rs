@@ -15,8 +15,13 @@ pub(super) fn settings(
 ) -> Settings {
     // What is in memory is not all, and not for all commands.
     let has_log = config.data_dir.is_some();
-    // What a flush has made dead would have to stay so after a restart.
-    let is_kept = has_log && (config.spill_recover || !config.spills());
+    // Of a table that spills, what a flush has made dead would come back after a restart; and of a
+    // durable one it empties the disk.
+    let is_kept = has_log
+        && match config.spills() {
+            true => config.spill_recover,
+            false => !config.flush_durable,
+        };
     let first = listeners.iter().find_map(Listener::address);
     Settings {
         memory_bytes: config.memory.0,

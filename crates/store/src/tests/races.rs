@@ -1,4 +1,4 @@
-//! Tables that spill, and threads that set, get and flush while records go out of memory.
+//! Tables, and threads that set, get and flush while records go out of memory.
 
 use std::{
     collections::BTreeMap,
@@ -75,6 +75,8 @@ enum Awaited {
     /// What was answered when it was asked.
     Delete(usize, u32),
     Touch,
+    /// What was answered of each key when it was asked.
+    Flush(Vec<u32>),
 }
 
 /// A thread.
@@ -96,6 +98,8 @@ struct Load {
     flushes: bool,
     /// Records go though there is room.
     evicts: bool,
+    /// To a ring, and else from a durable table.
+    spills: bool,
 }
 
 impl Racer<'_> {
@@ -169,6 +173,11 @@ impl Racer<'_> {
             // A set for which others have all the memory, and a touch of what was read.
             (Awaited::Get(..), Answer::Miss) | (Awaited::Touch, _) => {}
             (Awaited::Set(..), Answer::Failed(Error::NoMemory)) => {}
+            (Awaited::Flush(before), Answer::Flushed) => {
+                for (known, before) in self.known.iter().zip(before) {
+                    known.dead.fetch_max(before, Ordering::SeqCst);
+                }
+            }
             (_, other) => panic!("{other:?}"),
         }
     }
@@ -220,9 +229,11 @@ impl Racer<'_> {
     fn flush(&mut self) {
         let before: Vec<u32> =
             self.known.iter().map(|known| known.answered.load(Ordering::SeqCst)).collect();
-        self.worker.flush().expect("a flush");
-        for (known, before) in self.known.iter().zip(before) {
-            known.dead.fetch_max(before, Ordering::SeqCst);
+        self.callers += 1;
+        match self.worker.flush(self.callers) {
+            Asked::Now(answer) => self.answered(Awaited::Flush(before), answer),
+            Asked::Later => drop(self.asked.insert(self.callers, Awaited::Flush(before))),
+            Asked::Busy => {}
         }
     }
 }
@@ -234,7 +245,10 @@ fn name(at: usize) -> [u8; 8] {
 fn race(load: &Load) -> cache::VictimCounts {
     let ring = Ring { bytes_max: 12 << 20, recovers: false };
     let mut files = MemoryDisk::default();
-    let (store, cache) = spilling(&mut files, ring);
+    let (store, cache) = match load.spills {
+        true => spilling(&mut files, ring),
+        false => durable(&mut files),
+    };
     let known: Vec<Known> = (0..load.keys).map(|_| Known::default()).collect();
     let (files, start) = (Mutex::new(files), Barrier::new(2));
     let workers = [0, 1].map(|number| store.worker(number).expect("a place"));
@@ -260,25 +274,37 @@ fn spilling(files: &mut MemoryDisk, ring: Ring) -> (Store<MapKeys, Stamped>, Cac
     (store, cache)
 }
 
+fn durable(files: &mut MemoryDisk) -> (Store<MapKeys, Stamped>, Cache) {
+    let (engine, cache) = Table::made_of(files, Mode::Async, None, Clock::manual(START_MS));
+    (Store::new(engine, cache.clone(), 2), cache)
+}
+
+const EVICTING: Load =
+    Load { keys: 8, value_bytes: 1000, rounds: 60_000, flushes: false, evicts: true, spills: true };
+
 #[test]
 fn what_was_flushed_is_never_heard_of_again_by_any_thread() {
-    let load = Load { keys: 8, value_bytes: 1000, rounds: 60_000, flushes: true, evicts: true };
-    let counts = race(&load);
+    let counts = race(&Load { flushes: true, ..EVICTING });
     assert!(counts.noted > 1000, "hardly anything went: {counts:?}");
 }
 
 #[test]
+fn what_was_flushed_of_a_durable_table_is_never_heard_of_again_by_any_thread() {
+    for evicts in [true, false] {
+        race(&Load { flushes: true, spills: false, evicts, ..EVICTING });
+    }
+}
+
+#[test]
 fn threads_whose_sets_evict_hear_of_nothing_older() {
-    let load =
-        Load { keys: 250, value_bytes: 50_000, rounds: 100_000, flushes: false, evicts: false };
-    let counts = race(&load);
+    let load = Load { keys: 250, value_bytes: 50_000, rounds: 100_000, ..EVICTING };
+    let counts = race(&Load { evicts: false, ..load });
     assert!(counts.noted > 100, "hardly anything went: {counts:?}");
 }
 
 #[test]
 fn threads_that_evict_hear_of_nothing_older() {
-    let load = Load { keys: 8, value_bytes: 1000, rounds: 60_000, flushes: false, evicts: true };
-    let counts = race(&load);
+    let counts = race(&EVICTING);
     assert!(counts.noted > 1000, "hardly anything went: {counts:?}");
 }
 
@@ -297,7 +323,7 @@ impl Command for Overtaken<'_> {
     }
 
     fn decide<'s>(&'s self, present: Option<&Present<'s>>) -> (Change<'s>, bool) {
-        assert_eq!(self.0.borrow_mut().flush(), Ok(()));
+        assert_eq!(self.0.borrow_mut().flush(0), Asked::Now(Answer::Flushed));
         (Change::Edit(Edit { expiry_ms: Some(0), ..Edit::default() }), present.is_some())
     }
 }

@@ -128,7 +128,7 @@ fn a_flush_leaves_nothing_and_a_ring_that_recovers_has_none() {
     table.spill(b"ring");
     table.cache.quiesce();
     assert!(table.cache.evict(table.cache.key(b"queue")));
-    assert_eq!(table.workers[0].flush(), Ok(()));
+    assert_eq!(table.workers[0].flush(0), Asked::Now(Answer::Flushed));
     for key in [&b"ring"[..], b"queue", b"memory"] {
         assert_eq!(table.value(key), None);
     }
@@ -136,8 +136,8 @@ fn a_flush_leaves_nothing_and_a_ring_that_recovers_has_none() {
     table.spill(b"ring");
     assert_eq!(table.value(b"ring"), Some(b"new".to_vec()));
     let mut table = self::table(10, true, Admission::All);
-    assert_eq!(table.workers[0].flush(), Err(Error::NoFlush));
-    assert_eq!(Table::new().workers[0].flush(), Err(Error::NoFlush));
+    let refused = Asked::Now(Answer::Failed(Error::NoFlush));
+    assert_eq!(table.workers[0].flush(0), refused);
 }
 
 /// Threads that set keys, each its own, and hear of all.

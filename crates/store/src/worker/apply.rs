@@ -87,11 +87,16 @@ impl<V: Send> Own<V> {
         }
         let record = record_of(name, value, put);
         let mut core = shared.core();
+        if self.is_overtaken(&core) {
+            return Applied::Stalled;
+        }
         let wrote = core.engine.put(&record, self.cache.now_ms());
         self.end_store(shared, core, name, wrote, record.token, |own, token| {
             let token = Token::Given(token);
             let copy = cache::Put { value: Value::Bytes(value), token, ..*put };
-            if own.cache.set(name, &copy).is_err() && !base::mutant!("store_keeps_old_copy") {
+            // It may be dead by now.
+            let stored = own.cache.set_as_of(own.flushes, false, name, &copy);
+            if stored.is_err() && !base::mutant!("store_keeps_old_copy") {
                 own.forget(name);
             }
         })
@@ -107,6 +112,9 @@ impl<V: Send> Own<V> {
     ) -> Applied {
         let record = record_of(name, &[], put);
         let mut core = shared.core();
+        if self.is_overtaken(&core) {
+            return Applied::Stalled;
+        }
         let wrote = core.engine.put_head(upload, &record, self.cache.now_ms());
         let last = upload.mark();
         let pending = last.filter(|last| core.engine.durable(*last) == Settled::Pending);
@@ -132,6 +140,9 @@ impl<V: Send> Own<V> {
         let record = record_of(name, &[], put);
         let now_ms = self.cache.now_ms();
         let mut core = shared.core();
+        if self.is_overtaken(&core) {
+            return Applied::Stalled;
+        }
         let wrote = core.engine.put_head_anew(&record, &large.0, now_ms);
         let given = record.token;
         self.end_store(shared, core, name, wrote, given, |own, _| own.forget_copy(name))
@@ -178,6 +189,9 @@ impl<V: Send> Own<V> {
             return self.remove_spilled(shared, spill, name);
         }
         let mut core = shared.core();
+        if self.is_overtaken(&core) {
+            return Applied::Stalled;
+        }
         let (was_there, wait) = match core.engine.remove(name.bytes(), self.cache.now_ms()) {
             Ok(Removed::Done { mark, .. }) => {
                 core.note(&shared.unflushed, name.hash(), mark);

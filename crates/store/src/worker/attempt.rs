@@ -52,6 +52,8 @@ impl<V: Send> Own<V> {
         if let Some(spill) = shared.spill {
             return self.look_spilled(shared, spill, name, needs);
         }
+        // Before the look: what is made of it is as old as that.
+        self.flushes = self.cache.flushes();
         let in_memory = match needs {
             Needs::Nothing => return Look::Absent(Wait::Nothing),
             Needs::Fields => self.look_at_fields(name),
@@ -69,7 +71,12 @@ impl<V: Send> Own<V> {
             // The mark may be another key's, which will never be flushed. The log knows better.
             self.forget(name);
         }
-        let got = shared.core().engine.get(name.bytes(), self.cache.now_ms());
+        let mut core = shared.core();
+        if core.is_ahead_of_memory() {
+            return Look::Stalled;
+        }
+        let got = core.engine.get(name.bytes(), self.cache.now_ms());
+        drop(core);
         match got {
             Ok(engine::Get::Absent { wait }) => Look::Absent(Wait::seen(wait)),
             Ok(engine::Get::Memory { stored, wait }) => {
@@ -203,7 +210,11 @@ impl<V: Send> Own<V> {
             stale: meta.stale,
             win_sent: meta.win_sent,
         };
-        let filled = self.cache.set(name, &copy).is_ok();
+        let filled = match base::mutant!("store_filled_as_of_now") {
+            true => self.cache.set(name, &copy),
+            false => self.cache.set_as_of(self.flushes, false, name, &copy),
+        };
+        let filled = filled.is_ok();
         self.figures.fills += u64::from(filled);
         self.figures.fills_refused += u64::from(!filled);
     }

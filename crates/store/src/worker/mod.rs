@@ -4,6 +4,7 @@ mod ahead;
 mod apply;
 mod ask;
 mod attempt;
+mod flush;
 mod poll;
 mod queue;
 mod readers;
@@ -19,7 +20,7 @@ use log::{keys::Keys, plan::Buffer};
 
 use self::{readers::Readers, uploads::Uploads};
 use crate::{
-    Answered, Command, Error, Large, Notice, held::Core, limits::TURNS_MAX, reads::Reads,
+    Answer, Answered, Asked, Command, Error, Large, Notice, limits::TURNS_MAX, reads::Reads,
     store::Shared,
 };
 
@@ -100,7 +101,7 @@ struct Own<V> {
     goes_on: bool,
     /// Key and value of a record that is written because memory has no room.
     spilled: (Vec<u8>, Vec<u8>),
-    /// Of a table that spills: flushes that had begun before the last look at a key.
+    /// Flushes of memory that had begun before the last look at a key.
     flushes: u64,
     /// What is stored is made of what that has found; whether it counts as read.
     builds_on: Option<bool>,
@@ -157,42 +158,19 @@ impl<K: Keys, C: Command> Worker<K, C> {
     }
 
     /// Makes everything dead that the table has. Of what is asked at the same time some may be
-    /// there afterwards, and some not.
-    ///
-    /// # Errors
-    /// [`Error::NoFlush`]: of a durable table, and of one that recovers what it has spilled.
-    pub fn flush(&mut self) -> Result<(), Error> {
+    /// there afterwards, and some not: a caller that is to be shown nothing older waits for the
+    /// answer. `caller` is under which number that comes. Of a durable table it is durable by then.
+    /// A table that recovers what it has spilled cannot be flushed ([`Error::NoFlush`]).
+    pub fn flush(&mut self, caller: u64) -> Asked<C::Verdict> {
         let Self { shared, own } = self;
-        if shared.spill.is_none_or(|spill| spill.recovers) {
-            return Err(Error::NoFlush);
-        }
-        // First the ring, to which nothing comes until the rest is done: whoever looks for a key
-        // and does not see this, has asked how many flushes there were before the next one began.
-        let begin = |core: &mut Core<K, C::Verdict>| {
-            if !base::mutant!("store_spill_unflushed") {
-                core.dead_below = core.engine.next_sequence();
+        match shared.spill {
+            None => own.flush_durable(shared, caller),
+            Some(spill) if spill.recovers => Asked::Now(Answer::Failed(Error::NoFlush)),
+            Some(_) => {
+                own.flush_spilled(shared);
+                Asked::Now(Answer::Flushed)
             }
-        };
-        let is_late = base::mutant!("store_flush_marked_late");
-        let mut core = shared.core();
-        core.flushing += 1;
-        if !is_late {
-            begin(&mut core);
         }
-        drop(core);
-        if base::mutant!("store_spilled_while_flushing") {
-            std::thread::sleep(std::time::Duration::from_micros(200));
-        }
-        // Then memory, and with it what waits to be written.
-        own.cache.flush();
-        let mut core = shared.core();
-        core.flushing -= 1;
-        if is_late {
-            drop(core);
-            std::thread::sleep(std::time::Duration::from_micros(200));
-            begin(&mut shared.core());
-        }
-        Ok(())
     }
 
     /// Answers to what this worker was asked.

@@ -81,9 +81,14 @@ impl<K: Keys, C: Command> Worker<K, C> {
             return;
         }
         let mut core = shared.core();
-        let given = core.complete(&shared.unflushed, token, outcome);
+        let mut given = core.complete(&shared.unflushed, token, outcome);
         let due = core.take_parted();
+        given.append(&mut core.take_unwiped());
+        let wiped = core.begin_telling();
         drop(core);
+        if let Some(wiped) = wiped {
+            own.tell_memory(shared, wiped);
+        }
         own.uploads.is_stirred = true;
         given.into_iter().for_each(|envelope| own.send(shared, envelope));
         own.work_off_parted(shared, due);

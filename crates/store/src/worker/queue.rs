@@ -203,10 +203,13 @@ impl<V: Send> Own<V> {
                 (known, shown, is_known_now) = (Known::Nothing, None, true);
             }
             let shown_before = shown.clone();
+            let needs_nothing =
+                matches!(&waiter.task, Task::Command(it) if it.needs() == Needs::Nothing);
             let attempt = self.attempt_task(shared, name, &waiter, &mut known, &mut shown);
             match attempt {
                 Attempt::Done { answer, wait, has_changed } => {
-                    if has_changed {
+                    // Another look may have been taken, after a flush.
+                    if has_changed || needs_nothing {
                         (known, shown) = (Known::Nothing, None);
                     }
                     self.answer(shared, waiter, answer, wait, shown_before.as_ref());

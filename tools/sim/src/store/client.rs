@@ -245,6 +245,7 @@ pub(super) fn heard(deed: &Deed, answer: Answer<Verdict>) -> Heard {
         Answer::Value(found) => Reply::Value(Some(value(found))),
         Answer::Miss => Reply::Value(None),
         Answer::Failed(error) => return refused(&error),
+        Answer::Flushed => Reply::Flushed,
         Answer::Done { was_there, .. } if *deed == Deed::Delete => Reply::Removed(was_there),
         Answer::Done { found: Some(found), .. } => {
             let (value, token) = value(found);

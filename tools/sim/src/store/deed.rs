@@ -28,6 +28,8 @@ pub enum Deed {
     Touch(u64),
     /// Remove.
     Delete,
+    /// Remove with all others, which is asked of the table.
+    Flush,
     /// The same, with a value that is sent in pieces.
     Large(Box<Self>),
 }
@@ -75,7 +77,7 @@ impl Deed {
             | Self::Append(value)
             | Self::Prepend(value)
             | Self::Compare(_, value) => value,
-            Self::Get | Self::Count(_) | Self::Touch(_) | Self::Delete => &[],
+            Self::Get | Self::Count(_) | Self::Touch(_) | Self::Delete | Self::Flush => &[],
         }
     }
 }
@@ -86,7 +88,7 @@ impl Command for Deed {
     fn needs(&self) -> Needs {
         match self {
             Self::Large(deed) => deed.needs(),
-            Self::Set(_) | Self::SetUntil(..) | Self::Delete => Needs::Nothing,
+            Self::Set(_) | Self::SetUntil(..) | Self::Delete | Self::Flush => Needs::Nothing,
             Self::Add(_) | Self::Replace(_) | Self::Compare(..) => Needs::Fields,
             Self::Get | Self::Append(_) | Self::Prepend(_) | Self::Count(_) | Self::Touch(_) => {
                 Needs::Value
@@ -144,7 +146,7 @@ impl Command for Deed {
             }
             (Self::Compare(..) | Self::Count(_) | Self::Touch(_), None) => keep(Verdict::NotFound),
             (Self::Delete, _) => (Change::Remove, Verdict::Removed),
-            (Self::Get, _) => unreachable!("a get is no command"),
+            (Self::Get | Self::Flush, _) => unreachable!("it is no command of a key"),
         }
     }
 }

@@ -69,7 +69,7 @@ impl Run {
         Err("a drain never ends".to_owned())
     }
 
-    fn may_fail(&self) -> bool {
+    pub(super) fn may_fail(&self) -> bool {
         self.scenario.class != Class::Honest
     }
 
@@ -114,6 +114,7 @@ impl Run {
         (self.store, self.evictor) = (None, None);
         self.read_only_from = None;
         self.waiting.clear();
+        self.flushing.clear();
         self.owners.clear();
         self.turns = Turns::default();
         self.taking.clear();

@@ -8,13 +8,14 @@
 mod client;
 pub mod deed;
 mod ends;
+mod flush;
 mod large;
 pub mod model;
 mod modes;
 pub mod spilling;
 mod turns;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{clock::Clock, random::Random};
 use cache::{Cache, CacheConfig, Change};
@@ -127,6 +128,8 @@ pub struct Run {
     next_id: Id,
     /// What was asked first of a log that is read-only.
     read_only_from: Option<Id>,
+    /// Flushes of all that are not answered.
+    flushing: BTreeSet<Id>,
     /// Whose command this is, and how many flushes had failed when it was asked.
     waiting: BTreeMap<Id, (usize, SlotId, u32)>,
     summary: Summary,
@@ -179,6 +182,7 @@ impl Run {
             models: (0..scenario.keys).map(|_| Model::new(forgets, may_fail)).collect(),
             next_id: 1,
             read_only_from: None,
+            flushing: BTreeSet::new(),
             waiting: BTreeMap::new(),
             summary: Summary::default(),
             trace: false,
@@ -232,6 +236,7 @@ impl Run {
                 self.change_mode();
             }
             self.confirm_mode();
+            self.flush_all()?;
             let is_read_only = self.with_store(|store| store.with_log(|log| log.is_read_only()));
             let crash_every = if is_read_only { 20 } else { self.scenario.crash_every };
             match self.random.below(crash_every * 2) {
@@ -340,7 +345,10 @@ impl Run {
         }
         worker.take_wakes().for_each(|other| self.turns.call(other));
         for answered in answers {
-            self.hear(at, answered.caller, answered.answer)?;
+            match self.flushing.contains(&answered.caller) {
+                true => self.hear_of_flush(answered.caller, &answered.answer)?,
+                false => self.hear(at, answered.caller, answered.answer)?,
+            }
         }
         notices.into_iter().try_for_each(|notice| self.note(notice))
     }
@@ -348,7 +356,7 @@ impl Run {
     /// Until nobody waits for anything.
     fn settle(&mut self) -> Result<(), String> {
         for _ in 0..TURNS_MAX {
-            if self.waiting.is_empty() {
+            if self.waiting.is_empty() && self.flushing.is_empty() {
                 return Ok(());
             }
             if self.all_sleep() && self.turns.next_ms().is_none() {

@@ -40,6 +40,7 @@ enum Said {
     Stored(Verdict, Token),
     Touched(Arc<[u8]>, Token),
     Removed(bool),
+    Flushed,
     Refused,
 }
 
@@ -54,6 +55,8 @@ pub enum Reply {
     Touched(Vec<u8>, u64),
     /// Of a removal: whether there was something.
     Removed(bool),
+    /// All that there was is removed.
+    Flushed,
     /// Nothing has happened.
     Refused,
 }
@@ -385,6 +388,7 @@ impl World {
             }
             (Deed::Compare(..) | Deed::Count(_) | Deed::Touch(_), None) => says(Verdict::NotFound),
             (Deed::Large(_), _) => unreachable!("it is asked as one whose value came at once"),
+            (Deed::Flush, _) => vec![self.next(pending, None, Said::Flushed)],
             (Deed::Delete, seen) => {
                 vec![self.next(pending, None, Said::Removed(seen.is_some()))]
             }
@@ -406,7 +410,11 @@ impl World {
                 Said::Value(Some((_, token, _)))
                 | Said::Stored(_, token)
                 | Said::Touched(_, token) => bind(token),
-                Said::Value(None) | Said::Verdict(_) | Said::Removed(_) | Said::Refused => {}
+                Said::Value(None)
+                | Said::Verdict(_)
+                | Said::Removed(_)
+                | Said::Flushed
+                | Said::Refused => {}
             }
         }
     }
@@ -415,9 +423,9 @@ impl World {
     /// is known from then on.
     fn heard(&mut self, said: &Said, reply: &Reply) -> bool {
         let (token, heard) = match (said, reply) {
-            (Said::Value(None), Reply::Value(None)) | (Said::Refused, Reply::Refused) => {
-                return true;
-            }
+            (Said::Value(None), Reply::Value(None))
+            | (Said::Flushed, Reply::Flushed)
+            | (Said::Refused, Reply::Refused) => return true,
             (Said::Value(Some((value, token, _))), Reply::Value(Some((seen, heard))))
             | (Said::Touched(value, token), Reply::Touched(seen, heard))
                 if **value == **seen =>

@@ -6,7 +6,7 @@
 
 use base::random::Random;
 use log::engine::{Mode, Ring};
-use store::Admission;
+use store::{Admission, Answer, Asked};
 
 use super::{Run, name};
 use crate::{disk::Disk, machine::Machine, scenario::Class};
@@ -97,7 +97,10 @@ impl Run {
         }
         self.settle()?;
         self.quiesce();
-        self.workers[0].flush().map_err(|error| format!("not flushed: {error}"))?;
+        let flushed = self.workers[0].flush(0);
+        if flushed != Asked::Now(Answer::Flushed) {
+            return Err(format!("not flushed: {flushed:?}"));
+        }
         self.tell(|| "all is flushed".to_owned());
         self.summary.add("flushes of all", 1);
         self.models.iter_mut().for_each(super::model::Model::flush);

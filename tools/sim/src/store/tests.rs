@@ -30,6 +30,8 @@ fn store_seeds_hold() {
         "drains",
         "fills",
         "fills refused",
+        "flushes of all",
+        "flushes refused",
         "gets of what has expired",
         "hits",
         "large hits",

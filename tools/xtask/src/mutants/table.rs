@@ -1,5 +1,6 @@
 //! All mutants.
 
+mod flush;
 mod log;
 mod log_faults;
 mod log_room;
@@ -25,6 +26,7 @@ pub(super) struct Mutant {
 pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
     let tables = [
         MUTANTS,
+        flush::MUTANTS,
         log::MUTANTS,
         log_faults::MUTANTS,
         log_room::MUTANTS,

@@ -40,6 +40,7 @@ pub(super) fn form(desk: &mut Desk, what: &What<'_>, answer: Answer<Verdict>) ->
         What::Store(command) => stored(desk, command, answer),
         What::Refused(command) => put_outcome(desk, command, Outcome::TooLarge),
         What::Binary(request) => binary::form(desk, request, answer),
+        What::Text(Request::FlushAll { noreply, .. }) => flushed(desk, *noreply, &answer),
         What::Text(Request::MetaGet(command)) => meta_get(desk, command, answer),
         What::Text(request) => text(desk, request, answer),
     }
@@ -48,7 +49,7 @@ pub(super) fn form(desk: &mut Desk, what: &What<'_>, answer: Answer<Verdict>) ->
 /// Tells the operator what clients are told in fewer words.
 fn complain(desk: &mut Desk, error: &Error) {
     if desk.now_ms >= desk.complained_ms + COMPLAINT_GAP_MS
-        && !matches!(error, Error::ValueBytes { .. } | Error::KeyBytes { .. })
+        && !matches!(error, Error::ValueBytes { .. } | Error::KeyBytes { .. } | Error::NoFlush)
     {
         desk.complained_ms = desk.now_ms;
         tracing::warn!(%error, "a client is refused");
@@ -76,7 +77,7 @@ fn value(desk: &Desk, key: &[u8], style: Style, answer: Answer<Verdict>) -> Repl
             let head = words::line(words::of(&error));
             return Reply { is_last: !style.is_only, ..Reply::from(head) };
         }
-        Answer::Miss | Answer::Done { .. } => None,
+        Answer::Miss | Answer::Flushed | Answer::Done { .. } => None,
     };
     desk.count_retrieval(key, style.touches, found.is_some());
     let Some(found) = found else {
@@ -191,6 +192,17 @@ fn text(desk: &Desk, request: &Request<'_>, answer: Answer<Verdict>) -> Reply {
     head.into()
 }
 
+/// `flush_all`.
+fn flushed(desk: &Desk, noreply: bool, answer: &Answer<Verdict>) -> Reply {
+    desk.counters.cmd_flush.add(1);
+    match answer {
+        _ if noreply => Reply::default(),
+        Answer::Failed(Error::NoFlush) => lines::FLUSH_NOT_ALLOWED.into(),
+        Answer::Failed(error) => words::line(words::of_flush(error)).into(),
+        _ => lines::OK.into(),
+    }
+}
+
 /// `md`: what it has decided, and whether something is gone.
 fn meta_delete(
     desk: &Desk,
@@ -214,6 +226,7 @@ fn failed(request: &Request<'_>, words: &str) -> Reply {
     match request {
         Request::Delete { noreply: true, .. }
         | Request::Touch { noreply: true, .. }
+        | Request::FlushAll { noreply: true, .. }
         | Request::Arithmetic { noreply: true, .. } => Reply::default(),
         _ => words::line(words).into(),
     }
@@ -240,7 +253,7 @@ fn meta_get(desk: &Desk, command: &MetaCommand<'_>, answer: Answer<Verdict>) -> 
         }
         Answer::Failed(error) => return words::line(words::of(&error)).into(),
         // Under the key's lock, nothing is answered as a value.
-        Answer::Value(_) | Answer::Miss | Answer::Done { .. } => {
+        Answer::Value(_) | Answer::Miss | Answer::Flushed | Answer::Done { .. } => {
             desk.counters.cmd_get.add(1);
             desk.counters.get_misses.add(1);
             let mut head = Vec::new();

@@ -1,7 +1,7 @@
 //! Replies of the binary protocol.
 
 use cache::Meta;
-use store::{Answer, Found};
+use store::{Answer, Error, Found};
 use wire::memcached::{
     binary::{Command, Frame, Head, Request, Status},
     reply::Status as Outcome,
@@ -47,10 +47,14 @@ pub(super) fn deed<'i>(desk: &Desk, request: &Request<'i>) -> Option<(&'i [u8], 
 /// Makes the reply, and counts.
 pub(super) fn form(desk: &Desk, request: &Request<'_>, answer: Answer<Verdict>) -> Reply {
     let frame = request.frame;
+    if let Command::Flush { .. } = request.command {
+        return flushed(desk, request, &answer);
+    }
     let (verdict, token, was_there, found) = match answer {
         Answer::Value(found) => return retrieved(desk, request, Some(found)),
         Answer::Miss => return retrieved(desk, request, None),
         Answer::Failed(error) => return words::frame(frame, words::of(&error)).into(),
+        Answer::Flushed => unreachable!("invariant: a flush is answered as one"),
         Answer::Done { verdict, token, was_there, found } => (verdict, token, was_there, found),
     };
     let mut head = Vec::new();
@@ -84,6 +88,19 @@ pub(super) fn form(desk: &Desk, request: &Request<'_>, answer: Answer<Verdict>) 
         }
         (_, verdict) => unreachable!("invariant: {verdict:?} answers no {request:?}"),
     }
+    head.into()
+}
+
+/// What a flush has come to.
+fn flushed(desk: &Desk, request: &Request<'_>, answer: &Answer<Verdict>) -> Reply {
+    desk.counters.cmd_flush.add(1);
+    let status = match answer {
+        Answer::Failed(Error::NoFlush) => Status::Unauthenticated,
+        Answer::Failed(error) => return words::frame(request.frame, words::of_flush(error)).into(),
+        _ => Status::Ok,
+    };
+    let mut head = Vec::new();
+    put_status(request.frame, status, request.quiet, &mut head);
     head.into()
 }
 

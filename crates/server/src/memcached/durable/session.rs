@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use base::sync::atomic::Ordering;
 use reactor::{CloseReason, ConnId, Input, Next};
-use wire::memcached::binary::Frame;
+use wire::memcached::{Expiry, binary::Frame};
 
 use super::{
     answers,
@@ -73,6 +73,8 @@ enum Phase {
     Swallow(u64),
     /// A report has to be written first; in the binary protocol the answer to what it names.
     List(List, Option<Frame>),
+    /// A flush has to be done first.
+    Flush,
     /// Nothing that matters.
     Finished,
 }
@@ -274,6 +276,11 @@ impl Session {
                 Advance::on(usize::try_from(bytes).expect("invariant: at most the input"))
             }
             Phase::List(list, frame) => self.list(turn, list, frame),
+            Phase::Flush if self.is_clear() => Advance::on(0),
+            Phase::Flush => {
+                self.phase = Phase::Flush;
+                Advance::stop(Next::Wait)
+            }
             Phase::Finished => {
                 self.phase = Phase::Finished;
                 let next = if self.is_clear() { self.end() } else { Next::Wait };
@@ -348,6 +355,20 @@ impl Session {
                 .unwrap_or(Told::Later)
             }
         };
+        self.take_told(turn, asking, told)
+    }
+
+    /// Has all records be dead, now or at a time. What comes behind a flush waits for it: it would
+    /// still be shown what was there.
+    fn flush(&mut self, turn: &mut Turn<'_>, asking: &Asking<'_>, at: Expiry) -> Flow {
+        let told = turn.table.flush_all(&self.board, asking, at);
+        if matches!(told, Told::Later) && !base::mutant!("server_flush_overtaken") {
+            self.phase = Phase::Flush;
+        }
+        self.take_told(turn, asking, told)
+    }
+
+    fn take_told(&mut self, turn: &mut Turn<'_>, asking: &Asking<'_>, told: Told) -> Flow {
         match told {
             Told::Later => {}
             Told::Now(reply) => self.answer(turn, reply),

@@ -1,6 +1,6 @@
 //! The table as a data thread sees it: who asks, and who waits for which answer.
 
-use std::{cell::Cell, rc::Rc};
+use std::{cell::Cell, collections::BTreeSet, rc::Rc};
 
 use base::{hash::Numbered, sync::Arc};
 use log::{
@@ -18,7 +18,7 @@ use super::{
     answers,
     asking::{Asking, Saved},
     board::{Board, Reply},
-    deed::Deed,
+    deed::{Deed, Verdict},
     desk::Desk,
     flush::FlushTime,
     transfer::{Home, Intake, Outgoing, Said},
@@ -53,6 +53,8 @@ pub(crate) struct Table {
     is_stirred: bool,
     /// When all is to be flushed, which all threads have in common.
     flush_time: Arc<FlushTime>,
+    /// Under which numbers one was begun because its time had come.
+    flushing: BTreeSet<u64>,
 }
 
 /// Somebody who waits for an answer.
@@ -91,6 +93,7 @@ impl Table {
             watched: Vec::new(),
             is_stirred: false,
             flush_time: Arc::default(),
+            flushing: BTreeSet::new(),
         }
     }
 
@@ -128,33 +131,40 @@ impl Table {
         }
     }
 
-    /// Makes all records dead, now or later. False if that is not allowed.
-    pub(super) fn flush_all(&mut self, at: Expiry) -> bool {
-        self.desk.counters.cmd_flush.add(1);
-        if self.desk.server.settings().flush_refused {
-            return false;
-        }
-        match at {
-            Expiry::Never | Expiry::Past => {
-                self.flush_time.set(0);
-                self.worker.flush().is_ok()
+    /// Makes all records dead, now or later.
+    pub(super) fn flush_all(&mut self, board: &Rc<Board>, asking: &Asking<'_>, at: Expiry) -> Told {
+        let asked = match at {
+            _ if self.desk.server.settings().flush_refused => {
+                Asked::Now(Answer::Failed(Error::NoFlush))
             }
+            Expiry::Never | Expiry::Past => self.worker.flush(self.next),
             later => {
                 self.flush_time.set(self.desk.deadline_ms(later));
-                true
+                return self.told(board, asking, Asked::Now(Answer::Flushed));
             }
+        };
+        if matches!(asked, Asked::Later | Asked::Now(Answer::Flushed)) {
+            // One that was asked for before is done with it.
+            self.flush_time.set(0);
         }
+        self.told(board, asking, asked)
     }
 
     /// Makes all records dead, because the time has come.
     #[cold]
     fn flush_as_asked(&mut self) {
         let (worker, now_ms) = (&mut self.worker, self.desk.now_ms);
-        self.flush_time.carry_out(now_ms, || {
-            if let Err(error) = worker.flush() {
-                tracing::error!(%error, "a flush that was asked for is not done");
+        let (caller, flushing) = (self.next, &mut self.flushing);
+        self.flush_time.carry_out(now_ms, || match worker.flush(caller) {
+            Asked::Now(answer) => {
+                tell_of_flush(&answer);
+                true
             }
+            Asked::Later => flushing.insert(caller),
+            // Then it is still due.
+            Asked::Busy => false,
         });
+        self.next += 1;
     }
 
     /// The same between two requests; the time stays.
@@ -203,7 +213,8 @@ impl Table {
     #[must_use]
     pub(crate) fn wake_at_ms(&self) -> Option<u64> {
         let watched_ms = self.watched.iter().map(|(at_ms, _)| *at_ms);
-        watched_ms.chain(self.worker.wake_at_ms()).min()
+        let others_ms = self.worker.wake_at_ms().into_iter().chain(self.flush_time.due_ms());
+        watched_ms.chain(others_ms).min()
     }
 
     /// Has a connection be served at a time.
@@ -225,7 +236,8 @@ impl Table {
     /// Whether anybody waits for an answer.
     #[must_use]
     pub(crate) fn is_waited_for(&self) -> bool {
-        !self.callers.is_empty() || !self.transfers.is_empty()
+        let has_callers = !self.callers.is_empty() || !self.flushing.is_empty();
+        has_callers || !self.transfers.is_empty()
     }
 
     /// Bytes of parts of large values that are in memory: those that arrive, and those that leave.
@@ -265,6 +277,10 @@ impl Table {
     pub(crate) fn deliver(&mut self) {
         self.rouse_watched();
         for Answered { caller, answer } in self.worker.take_answers() {
+            if self.flushing.remove(&caller) {
+                tell_of_flush(&answer);
+                continue;
+            }
             let Some(Caller { board, slot, saved }) = self.callers.remove(&caller) else {
                 unreachable!("invariant: each caller is answered once")
             };
@@ -398,7 +414,13 @@ impl Table {
         key: &[u8],
         deed: &Deed<'_>,
     ) -> Told {
-        match self.worker.execute(key, self.next, deed, || deed.to_owned()) {
+        let asked = self.worker.execute(key, self.next, deed, || deed.to_owned());
+        self.told(board, asking, asked)
+    }
+
+    /// What was asked under the next number has come to this.
+    fn told(&mut self, board: &Rc<Board>, asking: &Asking<'_>, asked: Asked<Verdict>) -> Told {
+        match asked {
             Asked::Now(answer) => Told::Now(answers::form(&mut self.desk, &asking.what, answer)),
             Asked::Later => {
                 self.wait(board, asking);
@@ -426,5 +448,12 @@ impl Table {
     /// Looks a value up in memory alone; `None` where that does not suffice.
     pub(super) fn get_at_once(&mut self, key: &[u8], out: &mut impl cache::Output) -> Option<Got> {
         self.worker.get_at_once(key, out)
+    }
+}
+
+/// What a flush has come to that nobody waits for.
+fn tell_of_flush(answer: &Answer<Verdict>) {
+    if let Answer::Failed(error) = answer {
+        tracing::error!(%error, "a flush that was asked for is not done");
     }
 }

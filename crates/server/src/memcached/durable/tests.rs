@@ -1,6 +1,7 @@
 //! Sessions over a log in files of which the test says when something is done to them.
 
 mod bounds;
+mod flushed;
 mod large;
 mod order;
 mod refusals;

@@ -34,6 +34,14 @@ pub(super) fn of(error: &Error) -> &'static str {
     }
 }
 
+/// What is said about a flush that is not done.
+pub(super) fn of_flush(error: &Error) -> &'static str {
+    match error {
+        Error::Log(LogError::Disk { .. }) => "not flushed, because writing to the disk has failed",
+        error => of(error),
+    }
+}
+
 /// A line of the text protocols.
 pub(super) fn line(words: &str) -> Vec<u8> {
     [b"SERVER_ERROR ", words.as_bytes(), LINE_END].concat()

@@ -64,7 +64,7 @@ impl Session {
             let asking = Asking { what: What::Binary(request), line };
             return Advance::flow(consumed, self.ask(turn, &asking, deed));
         }
-        self.order(turn, &request, standing, consumed)
+        self.order(turn, &request, standing, line)
     }
 
     fn frame_store(
@@ -100,7 +100,7 @@ impl Session {
         turn: &mut Turn<'_>,
         request: &Request<'_>,
         mut standing: Standing,
-        consumed: usize,
+        line: &[u8],
     ) -> Advance {
         let desk = &turn.table.desk;
         let frame = request.frame;
@@ -110,10 +110,8 @@ impl Session {
                 return Advance::stop(Next::Wait);
             }
             Command::Flush { at } => {
-                let is_done = turn.table.flush_all(at);
-                let status = if is_done { Status::Ok } else { Status::Unauthenticated };
-                put_status(frame, status, request.quiet, &mut reply);
-                self.answer(turn, reply.into());
+                let asking = Asking { what: What::Binary(*request), line };
+                return Advance::flow(line.len(), self.flush(turn, &asking, at));
             }
             Command::Quit => {
                 put_status(frame, Status::Ok, request.quiet, &mut reply);
@@ -139,7 +137,7 @@ impl Session {
             },
         }
         turn.commands_left -= 1;
-        Advance::on(consumed)
+        Advance::on(line.len())
     }
 
     /// Answers a request that cannot be.

@@ -79,6 +79,13 @@ impl Session {
             | Request::MetaDelete(meta)
             | Request::MetaArithmetic { meta, .. } => meta.key.bytes(&mut room),
             Request::MetaDebug { key } => key.bytes(&mut room),
+            Request::FlushAll { at, .. } => {
+                // It comes behind what was asked before.
+                if !self.is_clear() && !base::mutant!("server_flush_overtakes") {
+                    return Advance::stop(Next::Wait);
+                }
+                return Advance::flow(consumed, self.flush(turn, &asking, *at));
+            }
             _ => return self.admin(turn, request, consumed),
         };
         let deed = keyed::deed(&turn.table.desk, request);
@@ -88,19 +95,10 @@ impl Session {
     fn admin(&mut self, turn: &mut Turn<'_>, request: &Request<'_>, consumed: usize) -> Advance {
         // What reports say is to be about all that was answered before.
         let is_report = matches!(request, Request::Stats(_) | Request::MemoryLimit { .. });
-        // And a flush comes behind it.
-        let is_flush = matches!(request, Request::FlushAll { .. });
-        let waits = is_report || is_flush && !base::mutant!("server_flush_overtakes");
-        if waits && !self.is_clear() {
+        if is_report && !self.is_clear() {
             return Advance::stop(Next::Wait);
         }
         turn.commands_left -= 1;
-        if let Request::FlushAll { at, noreply } = *request {
-            let is_done = turn.table.flush_all(at);
-            let line = if is_done { lines::OK } else { lines::FLUSH_NOT_ALLOWED };
-            self.answer(turn, if noreply { &[] } else { line }.into());
-            return Advance::on(consumed);
-        }
         match admin::text(&turn.table.desk, self.connection.id(), request) {
             Order::Reply(reply) => self.answer(turn, reply.into()),
             Order::List(list) => self.phase = Phase::List(list, None),
