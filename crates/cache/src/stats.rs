@@ -50,7 +50,7 @@ pub struct Stats {
     pub residence_ms: u64,
     /// Stores that found no memory.
     pub out_of_memory: u64,
-    /// Writes.
+    /// Writes, of this table alone.
     pub writes: u64,
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct Table {
     shard_bits: u32,
     /// The one order of all writes; the next one to draw.
     sequence: Sequence,
+    /// Sequences that nothing drew, since an earlier table had.
+    skipped: AtomicU64,
     history: Mutex<History>,
     /// The next sequence there was when the table was last flushed; 0 for never.
     pub(crate) flushed_before: AtomicU64,
@@ -120,6 +122,7 @@ impl Table {
             sub_tables,
             shard_bits: shards.ilog2(),
             sequence: Sequence(AtomicU64::new(1)),
+            skipped: AtomicU64::new(0),
             history: Mutex::new(History::default()),
             flushed_before: AtomicU64::new(0),
             noted_ms: AtomicU64::new(0),
@@ -139,12 +142,19 @@ impl Table {
 
     /// Draws no sequence up to this one any more.
     pub(crate) fn continue_after(&self, sequence: u64) {
-        self.sequence.0.fetch_max(sequence.saturating_add(1), Ordering::Relaxed);
+        let next = sequence.saturating_add(1);
+        let before = self.sequence.0.fetch_max(next, Ordering::Relaxed);
+        self.skipped.fetch_add(next.saturating_sub(before), Ordering::Relaxed);
+    }
+
+    /// The greatest sequence so far; 0 for none.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        self.sequence.0.load(Ordering::Relaxed) - 1
     }
 
     /// Sequences drawn so far.
     pub(crate) fn writes(&self) -> u64 {
-        self.sequence.0.load(Ordering::Relaxed) - 1
+        self.last_sequence().saturating_sub(self.skipped.load(Ordering::Relaxed))
     }
 
     /// Remembers that the next sequence is drawn at this time or later.

@@ -107,7 +107,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
     }
     if evicted > 0 {
         let target = target.address;
-        bail!("{target} has too little memory: it evicted {evicted} records meanwhile");
+        bail!("{target} has too little room: it evicted {evicted} records meanwhile");
     }
     if !is_complete {
         let what = "clients go on writing to it; import again to copy what came since";

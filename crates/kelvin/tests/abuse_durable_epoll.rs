@@ -17,4 +17,4 @@ use harness::server::{Io, Serving};
 /// Bytes of a large value: as many as are taken.
 const LARGE_BYTES: usize = harness::server::large_bytes(SERVING);
 
-const SERVING: Serving = Serving::from_disk(Io::Epoll);
+const SERVING: Serving = Serving::from_disk(Io::Epoll).of_large_values();

@@ -6,12 +6,16 @@
 
 mod harness;
 
-use harness::server::{Io, Server, Serving};
+use harness::log_directory::crowd_out;
+use harness::server::{Io, Server, Serving, Table};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// What clients are driven through.
 const FEATURES: [&str; 17] = [
@@ -38,9 +42,11 @@ const FEATURES: [&str; 17] = [
 const ABSENT: [(&str, &str); 3] =
     [("pylibmc", "gat"), ("pylibmc, binary", "gat"), ("gomemcache", "noreply")];
 
-/// What a durable table has not, as `docs/memcached.md` says, and what a server with so little
-/// memory as here has not: it is told to take values of up to 256 KiB.
-const NOT_DURABLE: [&str; 2] = ["flush_all", "large_values"];
+/// What a durable table has not, as `docs/memcached.md` says.
+const NOT_DURABLE: [&str; 1] = ["flush_all"];
+
+/// Between two times that a table that spills has its memory taken for something else.
+const PAUSE: Duration = Duration::from_millis(100);
 
 #[test]
 fn pymemcache_is_served() {
@@ -66,12 +72,14 @@ fn gomemcache_is_served() {
     drive("gomemcache", go);
 }
 
-/// Runs a client's program against servers on both drivers, from memory and from the disk.
+/// Runs a client's program against servers on both drivers, from memory alone and from tables with
+/// a disk.
 fn drive(client: &str, program: impl Fn() -> Command) {
     for io in Io::BOTH {
         drive_on(Serving::from_memory(io), client, &program);
         if harness::under_test().is_none() {
             drive_on(Serving::from_disk(io), client, &program);
+            drive_on(Serving::spilling(io), client, &program);
         }
     }
 }
@@ -79,20 +87,24 @@ fn drive(client: &str, program: impl Fn() -> Command) {
 /// Runs it against both sockets of a server, one after the other. Against one of them from the
 /// disk, where nothing would remove what the first run has stored: the network's on io_uring.
 fn drive_on(serving: Serving, client: &str, program: impl Fn() -> Command) {
-    let left_out: &[&str] = if serving.is_durable { &NOT_DURABLE } else { &[] };
-    let server = Server::kelvin(serving, &[]);
+    let left_out: &[&str] = if serving.table.is_durable() { &NOT_DURABLE } else { &[] };
+    let server = Server::kelvin(serving.of_large_values(), &[]);
     let mut addresses = vec![server.addr().to_string(), server.unix_path().display().to_string()];
-    match (serving.is_durable, serving.io) {
+    match (serving.table.has_disk(), serving.io) {
         (false, _) => {}
         (true, Io::Uring) => addresses.truncate(1),
         (true, Io::Epoll) => drop(addresses.remove(0)),
     }
     for address in addresses {
-        let output = program()
-            .arg(&address)
-            .env("KELVIN_LEFT_OUT", left_out.join(","))
-            .output()
-            .unwrap_or_else(|e| panic!("the program for {client} does not start: {e}"));
+        let mut command = program();
+        command.arg(&address).env("KELVIN_LEFT_OUT", left_out.join(","));
+        let mut run = || command.output();
+        let output = match serving.table {
+            Table::Spill => crowded(&server, run),
+            Table::Volatile | Table::Durable => run(),
+        };
+        let output =
+            output.unwrap_or_else(|e| panic!("the program for {client} does not start: {e}"));
         let text = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{client} at {address}:\n{text}{errors}");
@@ -101,6 +113,22 @@ fn drive_on(serving: Serving, client: &str, program: impl Fn() -> Command) {
         let served = offered.filter(|f| !left_out.contains(f));
         assert_eq!(works, served.collect(), "{client} at {address}, {serving:?}");
     }
+}
+
+/// Does something while others want the memory that its records have, again and again.
+fn crowded<T>(server: &Server, run: impl FnOnce() -> T) -> T {
+    let has_ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !has_ended.load(Ordering::Relaxed) {
+                crowd_out(server);
+                thread::sleep(PAUSE);
+            }
+        });
+        let result = run();
+        has_ended.store(true, Ordering::Relaxed);
+        result
+    })
 }
 
 fn directory() -> PathBuf {

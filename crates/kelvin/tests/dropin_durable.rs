@@ -32,5 +32,7 @@ mod startup;
 #[path = "dropin/stats.rs"]
 mod stats;
 
-/// What carries files and sockets where kelvin has a durable table.
-const DURABLE_BY: Option<&str> = Some("uring");
+use harness::server::{Io, Serving};
+
+/// How kelvin serves where its table has a directory.
+const ON_DISK: Option<Serving> = Some(Serving::from_disk(Io::Uring));

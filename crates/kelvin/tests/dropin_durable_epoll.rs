@@ -14,5 +14,7 @@ mod meta;
 #[path = "dropin/servers.rs"]
 mod servers;
 
-/// What carries files and sockets where kelvin has a durable table.
-const DURABLE_BY: Option<&str> = Some("epoll");
+use harness::server::{Io, Serving};
+
+/// How kelvin serves where its table has a directory.
+const ON_DISK: Option<Serving> = Some(Serving::from_disk(Io::Epoll));

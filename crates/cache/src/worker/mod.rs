@@ -134,7 +134,7 @@ impl Cache {
     /// The greatest fresh token so far; 0 for none.
     #[must_use]
     pub fn last_token(&self) -> u64 {
-        self.table.writes()
+        self.table.last_sequence()
     }
 
     /// When a flush that [`Cache::flush_at`] asked for is due, on the cache's clock; 0 if none

@@ -61,6 +61,18 @@ fn pattern(len: usize, seed: u64) -> Vec<u8> {
 }
 
 #[test]
+fn tokens_of_an_earlier_cache_are_no_writes() {
+    let cache = cache(1 << 22);
+    cache.continue_after(1_000);
+    cache.continue_after(500);
+    assert_eq!((cache.last_token(), cache.stats().writes), (1_000, 0));
+    let mut worker = cache.worker().expect("a place");
+    assert_eq!(set(&mut worker, b"key", b"value"), 1_001);
+    cache.continue_after(2_000);
+    assert_eq!((cache.last_token(), cache.stats().writes), (2_000, 1));
+}
+
+#[test]
 fn values_of_every_size_survive_overwrites() {
     let cache = cache(64 << 20);
     let mut worker = cache.worker().expect("a place");

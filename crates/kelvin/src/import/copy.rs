@@ -44,6 +44,10 @@ impl fmt::Display for Counts {
     }
 }
 
+/// What a table that spills says of records that its disk has not, nor would have the next time.
+const NOT_SPILLED: [&str; 4] =
+    ["log_values_dropped", "table_spills_refused", "table_spills_long", "table_spills_unseen"];
+
 /// A record without its key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
@@ -86,16 +90,18 @@ impl Copier {
         &self.counts
     }
 
-    /// Records that the target has lost since it started, to make room for others. What a durable
-    /// table evicts from memory it has on its disk.
+    /// Records that the target has lost since it started, to make room for others. What memory has
+    /// no room for a durable table has on its disk, and one that spills, too, as long as its ring
+    /// has room: what did not get there in time is missing, and copied again.
     ///
     /// # Errors
     /// When it has gone, or does not say.
     pub(super) fn evictions(&mut self) -> Result<u64> {
-        if self.target.stat_text("table_kind")?.as_deref() == Some("durable") {
-            return Ok(0);
+        match self.target.stat_text("table_kind")?.as_deref() {
+            Some("durable") => Ok(0),
+            Some("spill") => NOT_SPILLED.iter().map(|name| self.target.stat(name)).sum(),
+            _ => self.target.stat("evictions"),
         }
-        self.target.stat("evictions")
     }
 
     /// Copies those records of some keys that the target has not. What is not copied has been

@@ -301,6 +301,43 @@ pub(super) const SUBOPTIONS: &[Suboption] = &[
         |options, text| drop(options.own.insert("data_dir", text.to_owned())),
     ),
     honoured(
+        "table_kind",
+        Check::OneOf(
+            "Missing table_kind argument",
+            &["durable", "spill"],
+            "table_kind must be durable or spill",
+        ),
+        "what data_dir has: all records, durable [default], or what memory has no room for, spill; \
+         not in memcached",
+        |options, text| drop(options.own.insert("table_kind", text.to_owned())),
+    ),
+    honoured(
+        "spill_size",
+        Check::Present("Missing spill_size argument"),
+        "bytes of data_dir at most where the table spills, as 16GiB; not in memcached",
+        |options, text| drop(options.own.insert("spill_size", text.to_owned())),
+    ),
+    honoured(
+        "spill_admission",
+        Check::OneOf(
+            "Missing spill_admission argument",
+            &["all", "seen"],
+            "spill_admission must be all or seen",
+        ),
+        "what is spilled: all [default], or what was read, seen; not in memcached",
+        |options, text| drop(options.own.insert("spill_admission", text.to_owned())),
+    ),
+    honoured(
+        "spill_recover",
+        Check::OneOf(
+            "Missing spill_recover argument",
+            &["true", "false"],
+            "spill_recover must be true or false",
+        ),
+        "whether a start has what was spilled: true, or false [default]; not in memcached",
+        |options, text| drop(options.own.insert("spill_recover", text.to_owned())),
+    ),
+    honoured(
         "write_mode",
         Check::OneOf(
             "Missing write_mode argument",

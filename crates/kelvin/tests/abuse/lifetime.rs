@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::LARGE_BYTES;
+use super::LARGE_BYTES;
 use crate::harness::conn::Conn;
 use crate::harness::server::Server;
 
@@ -12,7 +12,7 @@ const STOP_MAX: Duration = Duration::from_secs(15);
 #[test]
 fn one_connection_too_many_is_told_so_and_closed() {
     const LIMIT: usize = 20;
-    let server = Server::kelvin_with_memory(crate::SERVING, "64MiB", &["--max-connections", "20"]);
+    let server = Server::kelvin_with_memory(super::SERVING, "64MiB", &["--max-connections", "20"]);
     let mut conns: Vec<Conn> = Vec::new();
     while conns.len() < LIMIT {
         let mut conn = server.connect();
@@ -43,7 +43,7 @@ fn one_connection_too_many_is_told_so_and_closed() {
 
 #[test]
 fn idle_connections_are_closed_and_busy_ones_kept() {
-    let server = Server::kelvin_with_memory(crate::SERVING, "64MiB", &["--idle-timeout", "1s"]);
+    let server = Server::kelvin_with_memory(super::SERVING, "64MiB", &["--idle-timeout", "1s"]);
     let start = Instant::now();
     let (mut idle, mut half, mut busy) = (server.connect(), server.connect(), server.connect());
     idle.ask(b"mn\r\n", b"MN\r\n");
@@ -59,7 +59,7 @@ fn idle_connections_are_closed_and_busy_ones_kept() {
 
 #[test]
 fn without_a_timeout_idle_connections_stay() {
-    let server = Server::kelvin(crate::SERVING, &[]);
+    let server = Server::kelvin(super::SERVING, &[]);
     let mut idle = server.connect();
     idle.ask(b"mn\r\n", b"MN\r\n");
     std::thread::sleep(Duration::from_secs(3));
@@ -69,7 +69,7 @@ fn without_a_timeout_idle_connections_stay() {
 #[test]
 fn a_stop_delivers_the_replies_of_what_was_received() {
     const COMMANDS: usize = 300;
-    let mut server = Server::kelvin(crate::SERVING, &[]);
+    let mut server = Server::kelvin(super::SERVING, &[]);
     let mut conns: Vec<Conn> =
         (0..8).map(|n| if n % 2 == 0 { server.connect() } else { server.connect_unix() }).collect();
     let value = "v".repeat(20_000);
@@ -98,7 +98,7 @@ fn a_stop_delivers_the_replies_of_what_was_received() {
 
 #[test]
 fn a_stop_refuses_new_clients_and_leaves_no_socket() {
-    let mut server = Server::kelvin(crate::SERVING, &[]);
+    let mut server = Server::kelvin(super::SERVING, &[]);
     let mut conn = server.connect();
     conn.ask(b"set a 0 0 1\r\nx\r\n", b"STORED\r\n");
     server.terminate();
@@ -112,7 +112,7 @@ fn a_stop_refuses_new_clients_and_leaves_no_socket() {
 #[test]
 fn a_stop_does_not_wait_for_ever_for_a_client_that_does_not_read() {
     let mut server =
-        Server::kelvin_with_memory(crate::SERVING, "64MiB", &["--drain-timeout", "2s"]);
+        Server::kelvin_with_memory(super::SERVING, "64MiB", &["--drain-timeout", "2s"]);
     let value = vec![b'v'; LARGE_BYTES];
     let head = format!("set big 0 0 {LARGE_BYTES}\r\n");
     let request = [head.as_bytes(), &value, b"\r\n"].concat();

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::clients::{Crowd, raise_open_files};
+use super::clients::{Crowd, raise_open_files};
+use super::memory::{let_it_do_what_it_can, statistic};
 use crate::harness::conn::{Conn, REPLY_TIMEOUT};
 use crate::harness::server::Server;
-use crate::memory::{let_it_do_what_it_can, statistic};
 
 const CLIENTS: usize = 1000;
 
@@ -36,7 +36,7 @@ fn store_and_read(conn: &mut Conn, round: usize) {
 fn never_read(value_bytes: usize) {
     raise_open_files();
     let mut server =
-        Server::kelvin_with_memory(crate::SERVING, "64MiB", &["--max-connections", "1100"]);
+        Server::kelvin_with_memory(super::SERVING, "64MiB", &["--max-connections", "1100"]);
     let mut other = server.connect();
     // All memory for records is in use, so that none of what follows is new to the process.
     let mut fill = Vec::new();

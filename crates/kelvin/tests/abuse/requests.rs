@@ -10,6 +10,9 @@ use crate::harness::server::Server;
 /// How long a server that waits for the rest of a request is watched to say nothing.
 const SILENCE: Duration = Duration::from_millis(100);
 
+/// Bytes that may be put behind a value, whatever the table.
+const APPENDED_MAX: usize = 250_000;
+
 fn assert_silent(conn: &mut Conn) {
     let (got, closed) = conn.read_until_quiet(SILENCE);
     assert_eq!((got, closed), (Vec::new(), false));
@@ -17,7 +20,7 @@ fn assert_silent(conn: &mut Conn) {
 
 #[test]
 fn half_lines_wait_for_the_rest() {
-    let server = Server::kelvin(crate::SERVING, &[]);
+    let server = Server::kelvin(super::SERVING, &[]);
     let mut conn = server.connect();
     for part in ["se", "t half 0 0 ", "5", "\r"] {
         conn.send(part.as_bytes());
@@ -33,7 +36,7 @@ fn half_lines_wait_for_the_rest() {
 
 #[test]
 fn bytes_that_come_one_by_one() {
-    let server = Server::kelvin(crate::SERVING, &[]);
+    let server = Server::kelvin(super::SERVING, &[]);
     for mut conn in [server.connect(), server.connect_unix()] {
         let request =
             b"set a 1 0 3\r\nabc\r\nget a\r\nms b 2 c\r\nxy\r\nmg a v f\r\nincr a 1\r\nmn\r\n";
@@ -51,7 +54,7 @@ fn bytes_that_come_one_by_one() {
 
 #[test]
 fn an_error_keeps_the_replies_before_and_behind_it() {
-    let server = Server::kelvin(crate::SERVING, &[]);
+    let server = Server::kelvin(super::SERVING, &[]);
     let mut conn = server.connect();
     let long = "k".repeat(251);
     conn.ask(
@@ -63,11 +66,13 @@ fn an_error_keeps_the_replies_before_and_behind_it() {
 
 #[test]
 fn a_large_value_without_its_end_changes_nothing() {
-    let server = Server::kelvin(crate::SERVING, &[]);
-    for length in [1, 100, 4096, 4097, 70_000, crate::LARGE_BYTES] {
+    let server = Server::kelvin(super::SERVING, &[]);
+    for length in [1, 100, 4096, 4097, 70_000, super::LARGE_BYTES] {
         let mut conn = server.connect();
         conn.ask(b"set k 5 0 3\r\nold\r\n", b"STORED\r\n");
         for command in ["set", "append", "replace"] {
+            // What could not be put behind a value anyway is not waited for.
+            let length = if command == "append" { length.min(APPENDED_MAX) } else { length };
             let mut request = format!("{command} k 0 0 {length}\r\n").into_bytes();
             request.resize(request.len() + length, b'n');
             request.extend(b"XXget k\r\nget k\r\n");
@@ -80,7 +85,7 @@ fn a_large_value_without_its_end_changes_nothing() {
 
 #[test]
 fn a_line_that_does_not_end_is_hung_up_on() {
-    let mut server = Server::kelvin(crate::SERVING, &[]);
+    let mut server = Server::kelvin(super::SERVING, &[]);
     for start in ["", "set ", "mg ", "delete ", "incr ", "\0\0\0"] {
         let mut conn = server.connect();
         let line = [start.as_bytes(), &b"x".repeat(1 << 20)].concat();
@@ -99,7 +104,7 @@ fn noise_ends_in_error_lines_or_a_closed_connection() {
         "get", "set", "ms", "mg", "md", "ma", "incr", "cas", "0", "1", "-1", "k", "v", "c", "q",
         "noreply",
     ];
-    let mut server = Server::kelvin(crate::SERVING, &[]);
+    let mut server = Server::kelvin(super::SERVING, &[]);
     for seed in 0..SEEDS {
         let mut rng = Rng::new(seed);
         let mut noise = Vec::with_capacity(BYTES);
@@ -120,7 +125,7 @@ fn noise_ends_in_error_lines_or_a_closed_connection() {
 
 #[test]
 fn a_client_that_half_closes_gets_its_replies() {
-    let server = Server::kelvin(crate::SERVING, &[]);
+    let server = Server::kelvin(super::SERVING, &[]);
     for mut conn in [server.connect(), server.connect_unix()] {
         conn.send(b"set a 0 0 1\r\nx\r\nget a\r\nget ");
         conn.shut_write_if_open();
@@ -134,7 +139,7 @@ fn a_client_that_half_closes_gets_its_replies() {
 
 #[test]
 fn netcat_gets_its_replies() {
-    let server = Server::kelvin(crate::SERVING, &[]);
+    let server = Server::kelvin(super::SERVING, &[]);
     let port = server.addr().port();
     let line = r"printf 'set a 0 0 1\r\nx\r\nget a\r\n' | nc -N 127.0.0.1 ";
     let output = Command::new("sh")

@@ -6,24 +6,24 @@
 use std::collections::HashMap;
 
 use crate::{
-    first_seed,
+    assert_much_was_cold, first_seed,
     harness::under_test,
     harness::{
         binary::{Answer, Ask, exchange},
         conn::{Conn, cut},
-        log_directory::Directory,
+        log_directory::{Directory, crowd_out},
         rng::Rng,
-        server::{Io, Server},
+        server::{Io, Server, Serving, Table},
     },
     installed_memcached,
 };
 
 /// Commands of the test, in all runs.
 const COMMANDS: usize = 20_000;
-/// The same of a durable table, whose commands wait for the disk.
-const COMMANDS_DURABLE: usize = 6_000;
-/// Commands between two kills of its server: what is asked for next is on the disk only.
-const KILLED_AFTER: usize = 500;
+/// The same of a table with a disk, for which commands wait.
+const COMMANDS_ON_DISK: usize = 6_000;
+/// Commands until memory has nothing of the records again: what is asked for next is on the disk.
+const CHILLED_AFTER: usize = 500;
 /// Runs, each with a seed and servers of its own.
 const RUNS: u64 = 2;
 const BATCH_COMMANDS_MAX: usize = 40;
@@ -66,7 +66,7 @@ struct Both {
 
 #[test]
 fn binary_commands_are_answered_like_by_the_installed_memcached() {
-    let runs = (0..RUNS).map(|run| run_with(first_seed() + run, None));
+    let runs = (0..RUNS).map(|run| run_with(first_seed() + run, Table::Volatile));
     let found: usize = runs.sum();
     assert!(found * 100 >= COMMANDS * FOUND_PERCENT_MIN, "{found} commands sent a record");
 }
@@ -74,41 +74,56 @@ fn binary_commands_are_answered_like_by_the_installed_memcached() {
 /// But for flushes, which a durable table refuses. Its server is killed again and again.
 #[test]
 fn binary_commands_are_answered_like_by_the_installed_memcached_from_a_durable_table() {
+    on_disk(Table::Durable);
+}
+
+/// The same, whose records are crowded out of memory again and again.
+#[test]
+fn binary_commands_are_answered_like_by_the_installed_memcached_from_a_table_that_spills() {
+    on_disk(Table::Spill);
+}
+
+fn on_disk(table: Table) {
     if under_test().is_some() {
         return;
     }
-    let run = |run| run_with(first_seed() + run, Some(&Directory::with_log()));
-    let found: usize = (0..RUNS).map(run).sum();
-    assert!(found * 100 >= COMMANDS_DURABLE * FOUND_PERCENT_MIN, "{found} commands sent a record");
+    let found: usize = (0..RUNS).map(|run| run_with(first_seed() + run, table)).sum();
+    assert!(found * 100 >= COMMANDS_ON_DISK * FOUND_PERCENT_MIN, "{found} commands sent a record");
 }
 
-/// Compares with kelvin over a log, or in memory.
-fn run_with(seed: u64, log: Option<&Directory>) -> usize {
+/// Compares with kelvin that has its records there.
+fn run_with(seed: u64, table: Table) -> usize {
     let mut rng = Rng::new(seed);
     let io = Io::BOTH[(seed % 2) as usize];
-    let start = || match log {
+    let log = table.is_durable().then(Directory::with_log);
+    let start = || match &log {
         Some(directory) => directory.serve(io, &[]),
-        None => Server::kelvin(io, &[]),
+        None => Server::kelvin(Serving::from(io, table), &[]),
     };
-    let commands = if log.is_some() { COMMANDS_DURABLE } else { COMMANDS } / RUNS as usize;
+    let on_disk = table.has_disk();
+    let commands = if on_disk { COMMANDS_ON_DISK } else { COMMANDS } / RUNS as usize;
     let mut kelvin = Some(start());
     let peer = Server::memcached(&installed_memcached(), &PEER_ARGUMENTS);
     let connect = |kelvin: &Option<Server>| {
         (kelvin.as_ref().expect("it is there but between two").connect(), peer.connect())
     };
     let mut conns = connect(&kelvin);
-    let mut killed = 0;
+    let mut chilled = 0;
     let mut tokens = Tokens::default();
     let (mut sent, mut found) = (0, 0);
     while sent < commands {
-        if log.is_some() && sent / KILLED_AFTER > killed {
-            killed = sent / KILLED_AFTER;
-            // First it has to be gone.
-            drop(kelvin.take());
-            kelvin = Some(start());
-            conns = connect(&kelvin);
+        if on_disk && sent / CHILLED_AFTER > chilled {
+            chilled = sent / CHILLED_AFTER;
+            if table.is_durable() {
+                // First it has to be gone.
+                drop(kelvin.take());
+                kelvin = Some(start());
+                conns = connect(&kelvin);
+            } else {
+                crowd_out(kelvin.as_ref().expect("it is there"));
+            }
         }
-        let batch = batch(&mut rng, &tokens, log.is_some());
+        let batch = batch(&mut rng, &tokens, on_disk);
         let cut_seed = rng.next();
         let ours = told(&mut conns.0, batch.iter().map(|both| &both.ours), cut_seed);
         let theirs = told(&mut conns.1, batch.iter().map(|both| &both.theirs), cut_seed);
@@ -133,6 +148,9 @@ fn run_with(seed: u64, log: Option<&Directory>) -> usize {
         }
         sent += batch.len();
     }
+    if table == Table::Spill {
+        assert_much_was_cold(kelvin.as_ref().expect("it is there"), commands);
+    }
     found
 }
 
@@ -143,7 +161,7 @@ fn told<'a>(conn: &mut Conn, asks: impl Iterator<Item = &'a Ask>, seed: u64) -> 
     answers
 }
 
-fn batch(rng: &mut Rng, tokens: &Tokens, is_durable: bool) -> Vec<Both> {
+fn batch(rng: &mut Rng, tokens: &Tokens, on_disk: bool) -> Vec<Both> {
     // memcached changes a number in place unless a reply still holds it, so counting in what this
     // batch has fetched would depend on how packets meet.
     let mut fetched = [false; KEYS];
@@ -151,8 +169,8 @@ fn batch(rng: &mut Rng, tokens: &Tokens, is_durable: bool) -> Vec<Both> {
     (0..count as u32)
         .map(|opaque| {
             let key = rng.below(KEYS);
-            let ask = match command(rng, key, &mut fetched[key], is_durable) {
-                ask if is_durable && FLUSHES.contains(&ask.opcode) => Ask::new(0x0a, ""),
+            let ask = match command(rng, key, &mut fetched[key], on_disk) {
+                ask if on_disk && FLUSHES.contains(&ask.opcode) => Ask::new(0x0a, ""),
                 ask => ask,
             };
             let ask = Ask { opaque, ..ask };
@@ -174,13 +192,13 @@ fn batch(rng: &mut Rng, tokens: &Tokens, is_durable: bool) -> Vec<Both> {
         .collect()
 }
 
-fn command(rng: &mut Rng, key: usize, fetched: &mut bool, is_durable: bool) -> Ask {
+fn command(rng: &mut Rng, key: usize, fetched: &mut bool, on_disk: bool) -> Ask {
     let name = match key {
         2 => "z".repeat(250),
         _ => format!("key-{key}"),
     };
     // What has expired and is on the disk only, a delete finds.
-    let past = if is_durable { 2_592_000 } else { 2_592_001 };
+    let past = if on_disk { 2_592_000 } else { 2_592_001 };
     let expiry = one(rng, &[0, 0, 0, 100_000, 2_592_000, past, u32::MAX]);
     match rng.below(100) {
         0..30 => {
@@ -201,9 +219,8 @@ fn command(rng: &mut Rng, key: usize, fetched: &mut bool, is_durable: bool) -> A
         }
         72..86 if !*fetched => {
             // A number that got shorter has blanks behind it, and is one whatever is appended: a
-            // durable table does not fill up what is longer than a number.
-            let opcodes =
-                if is_durable { [0x05, 0x15, 0x05, 0x15] } else { [0x05, 0x15, 0x06, 0x16] };
+            // table with a disk does not fill up what is longer than a number.
+            let opcodes = if on_disk { [0x05, 0x15, 0x05, 0x15] } else { [0x05, 0x15, 0x06, 0x16] };
             let opcode = one(rng, &opcodes);
             let (delta, initial) = (rng.below(300) as u64, rng.below(300) as u64);
             Ask::count(opcode, &name, delta, initial, expiry)

@@ -36,8 +36,8 @@ pub(crate) enum Step {
     },
     /// Whatever was stored for a short time expires.
     Rest,
-    /// Kelvin is killed, and another server goes on with what that one had on disk.
-    Kill,
+    /// Kelvin is to have nothing in memory, and all on its disk.
+    Chill,
 }
 
 /// Keys that text commands can spell.
@@ -168,7 +168,7 @@ fn number(rng: &mut Rng, dialect: Dialect) -> String {
         3 if dialect == Dialect::Full => "18446744073709551616".into(),
         4 => format!("{:0>6}", rng.below(100)),
         // A durable table does not fill up what is longer than a number.
-        5 if dialect != Dialect::Durable => format!("{}  ", rng.below(1000)),
+        5 if dialect != Dialect::OnDisk => format!("{}  ", rng.below(1000)),
         6 => "100000".into(),
         _ => rng.below(120).to_string(),
     }

@@ -11,14 +11,14 @@ pub(crate) enum Dialect {
     Common,
     /// All of memcached 1.6.45.
     Full,
-    /// What Debian's has and a durable table answers alike: nothing expires, since a delete does
-    /// not look at what only the disk has; nobody asks who has read a record, or flushes.
-    Durable,
+    /// What Debian's has and a table with a disk answers alike: nothing expires, since a delete
+    /// does not look at what only the disk has; nobody asks who has read a record, or flushes.
+    OnDisk,
 }
 
 /// Commands between two rests in which some records are stored for three seconds.
 const ROUND_BATCHES: usize = 20;
-/// Steps from one server that is killed to the next.
+/// Steps until memory has nothing of the records again.
 const LIFE_STEPS: usize = 20;
 /// Commands of a batch at most.
 const BATCH_COMMANDS_MAX: usize = 40;
@@ -44,7 +44,7 @@ pub(crate) fn plan(seed: u64, commands: usize, rounds: usize, dialect: Dialect) 
     // memcached has invalidated and not yet freed. A delay of three seconds begins behind the calm
     // of its round and ends within the rest.
     let (always, last) = match seed.is_multiple_of(2) {
-        _ if dialect == Dialect::Durable => (None, None),
+        _ if dialect == Dialect::OnDisk => (None, None),
         true => (None, Some(LATER_FLUSH)),
         false => (Some("flush_all"), Some("flush_all")),
     };
@@ -58,7 +58,7 @@ pub(crate) fn plan(seed: u64, commands: usize, rounds: usize, dialect: Dialect) 
     let made = |steps: &[Step]| -> usize {
         let sizes = steps.iter().map(|s| match s {
             Step::Batch { commands, .. } => commands.len(),
-            Step::Rest | Step::Kill => 0,
+            Step::Rest | Step::Chill => 0,
         });
         sizes.sum()
     };
@@ -67,8 +67,8 @@ pub(crate) fn plan(seed: u64, commands: usize, rounds: usize, dialect: Dialect) 
         let next = batch(&mut rng, dialect, false, always);
         total += made(std::slice::from_ref(&next));
         steps.push(next);
-        if dialect == Dialect::Durable && steps.len().is_multiple_of(LIFE_STEPS) {
-            steps.push(Step::Kill);
+        if dialect == Dialect::OnDisk && steps.len().is_multiple_of(LIFE_STEPS) {
+            steps.push(Step::Chill);
         }
     }
     steps
@@ -97,7 +97,7 @@ fn command(rng: &mut Rng, context: &mut Context) -> Command {
 impl Context {
     /// An expiry as text and meta commands spell it.
     pub(crate) fn expiry(&self, rng: &mut Rng) -> &'static str {
-        let kinds = if self.dialect == Dialect::Durable { 90 } else { 100 };
+        let kinds = if self.dialect == Dialect::OnDisk { 90 } else { 100 };
         match rng.below(kinds) {
             0..15 if self.short_times => "3",
             0..60 => "0",

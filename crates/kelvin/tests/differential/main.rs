@@ -20,13 +20,14 @@ mod tokens;
 use command::Step;
 use generate::Dialect;
 use harness::{
-    log_directory::Directory,
-    server::{Io, Server},
+    log_directory::{Directory, stat},
+    server::{Io, Server, Serving, Table},
 };
-use pair::{Pair, Tally};
+use pair::{Chilled, Pair, Tally};
 use std::{
     path::{Path, PathBuf},
     thread,
+    time::Duration,
 };
 
 /// How much of a test run there is.
@@ -41,8 +42,8 @@ struct Extent {
 }
 
 const EXTENT: Extent = Extent { commands: 100_000, runs: 4, rounds: 8 };
-/// One for each driver, of commands that wait for the disk, and some 15 servers in a row.
-const EXTENT_DURABLE: Extent = Extent { commands: 12_000, runs: 2, rounds: 0 };
+/// One for each driver, of commands that wait for the disk. Memory is emptied some 15 times.
+const EXTENT_ON_DISK: Extent = Extent { commands: 12_000, runs: 2, rounds: 0 };
 /// Of a hundred keys that are looked up, so many must be found.
 const HITS_PERCENT_MIN: usize = 30;
 /// Rounds that may be given up because the machine was too slow, of all runs.
@@ -66,11 +67,13 @@ fn installed_memcached() -> PathBuf {
         .expect("no memcached in PATH: `cargo xtask setup` installs it")
 }
 
-fn compare_with(peer: &Path, dialect: Dialect) {
-    let extent = if dialect == Dialect::Durable { EXTENT_DURABLE } else { EXTENT };
+fn compare_with(peer: &Path, dialect: Dialect, table: Table) {
+    let extent = if dialect == Dialect::OnDisk { EXTENT_ON_DISK } else { EXTENT };
     let runs: Vec<Tally> = thread::scope(|scope| {
         let workers: Vec<_> = (0..extent.runs as u64)
-            .map(|run| scope.spawn(move || one_run(peer, (dialect, extent), first_seed() + run)))
+            .map(|run| {
+                scope.spawn(move || one_run(peer, dialect, table, extent, first_seed() + run))
+            })
             .collect();
         let results = workers.into_iter().map(|w| w.join().expect("a run does not panic"));
         let (tallies, failures): (Vec<_>, Vec<_>) = results.partition(Result::is_ok);
@@ -87,17 +90,44 @@ fn compare_with(peer: &Path, dialect: Dialect) {
     assert!(hits * 100 >= lookups * HITS_PERCENT_MIN, "{hits} hits of {lookups}");
 }
 
-fn one_run(peer: &Path, (dialect, extent): (Dialect, Extent), seed: u64) -> Result<Tally, String> {
+fn one_run(
+    peer: &Path,
+    dialect: Dialect,
+    table: Table,
+    extent: Extent,
+    seed: u64,
+) -> Result<Tally, String> {
     let steps = generate::plan(seed, extent.commands / extent.runs, extent.rounds, dialect);
     // One driver after the other.
     let io = Io::BOTH[(seed % 2) as usize];
     let peer = Server::memcached(peer, &PEER_ARGUMENTS);
-    if dialect != Dialect::Durable {
-        return compare(&mut Pair::new(Server::kelvin(io, &[]), peer), &steps, seed);
+    match table {
+        Table::Volatile => {
+            compare(&mut Pair::new(Server::kelvin(io, &[]), peer, Chilled::Never), &steps, seed)
+        }
+        Table::Durable => {
+            let directory = Directory::with_log();
+            let start = move || directory.serve(io, &[]);
+            compare(&mut Pair::new(start(), peer, Chilled::Killed(Box::new(start))), &steps, seed)
+        }
+        Table::Spill => {
+            let kelvin = Server::kelvin(Serving::spilling(io), &[]);
+            let mut pair = Pair::new(kelvin, peer, Chilled::CrowdedOut);
+            let tally = compare(&mut pair, &steps, seed)?;
+            assert_much_was_cold(pair.kelvin(), extent.commands / extent.runs);
+            Ok(tally)
+        }
     }
-    let directory = Directory::with_log();
-    let start = move || directory.serve(io, &[]);
-    compare(&mut Pair::killed(Box::new(start), peer), &steps, seed)
+}
+
+/// Of so many commands to a table that spills, some had to look on the disk.
+fn assert_much_was_cold(kelvin: &Server, commands: usize) {
+    // Each thread shows once a second what it has counted.
+    thread::sleep(Duration::from_millis(1100));
+    let mut conn = kelvin.connect();
+    let [disk, lost] =
+        ["table_hits_disk", "table_spills_lost"].map(|name| stat(&mut conn, name) as usize);
+    assert!(disk * 200 > commands && lost == 0, "{disk} were on the disk, {lost} are lost");
 }
 
 fn compare(pair: &mut Pair, steps: &[Step], seed: u64) -> Result<Tally, String> {
@@ -114,17 +144,25 @@ fn compare(pair: &mut Pair, steps: &[Step], seed: u64) -> Result<Tally, String> 
 #[test]
 fn answers_like_the_installed_memcached_from_a_durable_table() {
     if harness::under_test().is_none() {
-        compare_with(&installed_memcached(), Dialect::Durable);
+        compare_with(&installed_memcached(), Dialect::OnDisk, Table::Durable);
+    }
+}
+
+/// Crowded out of memory again and again.
+#[test]
+fn answers_like_the_installed_memcached_from_a_table_that_spills() {
+    if harness::under_test().is_none() {
+        compare_with(&installed_memcached(), Dialect::OnDisk, Table::Spill);
     }
 }
 
 #[test]
 fn answers_like_the_installed_memcached() {
-    compare_with(&installed_memcached(), Dialect::Common);
+    compare_with(&installed_memcached(), Dialect::Common, Table::Volatile);
 }
 
 #[test]
 #[ignore = "needs KELVIN_PEER_MEMCACHED, a memcached 1.6.45"]
 fn answers_like_memcached_1_6_45() {
-    compare_with(&harness::peer_1_6_45(), Dialect::Full);
+    compare_with(&harness::peer_1_6_45(), Dialect::Full, Table::Volatile);
 }

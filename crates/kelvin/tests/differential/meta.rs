@@ -109,7 +109,7 @@ fn get(rng: &mut Rng, context: &mut Context) -> Command {
     for flag in ["s", "f"] {
         flags.maybe(25, flag);
     }
-    if context.dialect != Dialect::Durable {
+    if context.dialect != Dialect::OnDisk {
         flags.maybe(25, "h");
         flags.maybe(8, "u");
     }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::command::{Step, TEXT_KEYS};
 use crate::harness::conn::{Conn, cut};
+use crate::harness::log_directory::crowd_out;
 use crate::harness::reply::{Entry, entries};
 use crate::harness::rng::Rng;
 use crate::harness::server::Server;
@@ -29,8 +30,18 @@ pub(crate) struct Pair {
     round_start: Instant,
     /// A run before this one may have left a `flush_all` that is still to come.
     flush_waits: bool,
-    /// Starts another server in kelvin's place, which has what that one had on disk.
-    successor: Option<Box<dyn Fn() -> Server>>,
+    chilled: Chilled,
+}
+
+/// How kelvin comes to have nothing in memory.
+pub(crate) enum Chilled {
+    /// Not at all.
+    Never,
+    /// It is killed, and this starts another server in its place, which has what that one had on
+    /// disk: it has to know all that was answered.
+    Killed(Box<dyn Fn() -> Server>),
+    /// Other values take all its memory.
+    CrowdedOut,
 }
 
 /// What a run met.
@@ -55,15 +66,8 @@ pub(crate) struct Mismatch {
 }
 
 impl Pair {
-    /// Takes a fresh server, and one from `start`, which may be killed: the next one has to know
-    /// all that it has answered, and has none of it in memory.
-    pub(crate) fn killed(start: Box<dyn Fn() -> Server>, peer: Server) -> Self {
-        let pair = Self::new(start(), peer);
-        Self { successor: Some(start), ..pair }
-    }
-
     /// Takes two fresh servers.
-    pub(crate) fn new(kelvin: Server, peer: Server) -> Self {
+    pub(crate) fn new(kelvin: Server, peer: Server, chilled: Chilled) -> Self {
         for server in [&kelvin, &peer] {
             let mut burn = b"set burn 0 0 1 noreply\r\nx\r\n".repeat(TOKENS_RESERVED as usize);
             burn.extend(b"mn\r\n");
@@ -72,15 +76,7 @@ impl Pair {
         let conns = (kelvin.connect(), peer.connect());
         let tokens = Tokens::default();
         let round_start = Instant::now();
-        Pair {
-            kelvin: Some(kelvin),
-            peer,
-            conns,
-            tokens,
-            round_start,
-            flush_waits: false,
-            successor: None,
-        }
+        Pair { kelvin: Some(kelvin), peer, conns, tokens, round_start, flush_waits: false, chilled }
     }
 
     /// Runs the steps with keys of their own, up to the first difference.
@@ -95,7 +91,7 @@ impl Pair {
         let mut slow = false;
         for (index, step) in steps.iter().enumerate() {
             match step {
-                Step::Kill => self.kill(),
+                Step::Chill => self.chill(),
                 Step::Rest => {
                     std::thread::sleep(REST);
                     self.round_start = Instant::now();
@@ -123,17 +119,25 @@ impl Pair {
     }
 
     fn connect(&self) -> (Conn, Conn) {
-        let kelvin = self.kelvin.as_ref().expect("it is there but in `kill`");
-        (kelvin.connect(), self.peer.connect())
+        (self.kelvin().connect(), self.peer.connect())
     }
 
-    /// Kills kelvin, which has a successor.
-    fn kill(&mut self) {
-        let start = self.successor.as_ref().expect("who is killed has a successor");
-        // First it has to be gone.
-        self.kelvin = None;
-        self.kelvin = Some(start());
-        self.conns = self.connect();
+    /// The server at hand.
+    pub(crate) fn kelvin(&self) -> &Server {
+        self.kelvin.as_ref().expect("it is there but in `chill`")
+    }
+
+    fn chill(&mut self) {
+        match &self.chilled {
+            Chilled::Never => {}
+            Chilled::Killed(start) => {
+                // First it has to be gone.
+                self.kelvin = None;
+                self.kelvin = Some(start());
+                self.conns = self.connect();
+            }
+            Chilled::CrowdedOut => crowd_out(self.kelvin()),
+        }
     }
 
     /// Removes all keys from both servers.

@@ -81,7 +81,7 @@ fn shown(step: &Step) -> String {
     let (commands, cut_seed) = match step {
         Step::Batch { commands, cut_seed, .. } => (commands, cut_seed),
         Step::Rest => return "(rest)".into(),
-        Step::Kill => return "(killed)".into(),
+        Step::Chill => return "(killed)".into(),
     };
     let mut text = format!("(one burst, cut by seed {cut_seed})\n");
     for part in commands.iter().flat_map(|c| &c.parts) {

@@ -1,6 +1,6 @@
 //! The login of the text protocol.
 
-use crate::servers::{Directory, Program, Server, eventually};
+use super::servers::{Directory, Program, Server, eventually};
 
 const USERS: &str = "foo:bar\nbaaaz:quux\n";
 

@@ -5,16 +5,14 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{
-    harness::binary::{Answer, Ask, converse, exchange},
-    servers::{Server, is_durable, on_both, on_kelvin},
-};
+use super::servers::{Server, is_durable, on_both, on_kelvin};
+use crate::harness::binary::{Answer, Ask, converse, exchange};
 
 /// Flush, and quiet.
 const FLUSHES: [u8; 2] = [0x08, 0x18];
 
 /// Bytes of a value that comes and goes in pieces.
-const LARGE_BYTES: u32 = if crate::DURABLE_BY.is_none() { 400_000 } else { 120_000 };
+const LARGE_BYTES: u32 = if super::ON_DISK.is_none() { 400_000 } else { 120_000 };
 
 /// Tokens as the order in which they were first seen: each server has numbers of its own.
 fn ranked(mut answers: Vec<Answer>) -> Vec<Answer> {

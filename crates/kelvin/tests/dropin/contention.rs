@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, thread};
 
+use super::servers::{has_disk, on_both};
 use crate::harness::conn::Conn;
-use crate::servers::{is_durable, on_both};
 
 /// Clients that change one record.
 const WRITERS: usize = 4;
@@ -12,7 +12,7 @@ const WRITERS: usize = 4;
 const CHANGES: usize = 200;
 
 /// Bytes of a value that takes many reads and many blocks.
-const LARGE_BYTES: usize = if crate::DURABLE_BY.is_none() { 400_000 } else { 250_000 };
+const LARGE_BYTES: usize = if super::ON_DISK.is_none() { 400_000 } else { 250_000 };
 
 /// The reply up to an end that no value here has.
 fn reply(conn: &mut Conn, request: &[u8], ends: &[&[u8]]) -> Vec<u8> {
@@ -103,7 +103,7 @@ fn who_reads_a_large_value_sees_one_that_was_stored() {
 
 #[test]
 fn full_memory_evicts_what_is_old_and_keeps_what_is_new() {
-    if is_durable("Nothing is evicted") {
+    if has_disk("Nothing is evicted but copies") {
         return;
     }
     on_both(&["-m", "16", "-s", "{dir}/socket"], |server| {

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::servers::{Directory, Program, Server, eventually, is_root, on_both, on_kelvin, signal};
+use super::servers::{Directory, Program, Server, eventually, is_root, on_both, on_kelvin, signal};
 
 /// The process that serves, which is not the one that was started.
 fn serving_pid(server: &Server) -> u32 {

@@ -10,8 +10,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use super::servers::{Directory, eventually, is_root, signal};
 use crate::harness::conn::Conn;
-use crate::servers::{Directory, eventually, is_root, signal};
 
 const MEMCACHED: &str = "/usr/bin/memcached";
 const CONFIGURATION: &str = "/etc/memcached.conf";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::servers::{Server, eventually, on_both, on_recent};
+use super::servers::{Server, eventually, on_both, on_recent};
 
 /// The reply to `request`, to its last line, or that the server is busy with another list.
 fn report(server: &Server, request: &str, end: &[u8]) -> String {

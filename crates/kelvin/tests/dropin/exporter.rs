@@ -2,16 +2,17 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{self, File},
     io::{Read, Write},
     net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
 };
 
-use crate::{
-    harness::binary::{Ask, converse},
-    servers::{Directory, PATIENCE, Program, Server, eventually, is_durable},
+use super::servers::{Directory, PATIENCE, Program, Server, eventually, is_durable};
+use crate::harness::{
+    binary::{Ask, converse},
+    own_name,
 };
 
 /// Where `go.mod` says which exporter.
@@ -70,14 +71,17 @@ struct Exporter {
 impl Exporter {
     fn start() -> Self {
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("memcached_exporter");
+        // Others build and run it at the same time: it is there as a whole, or not at all.
+        let built_as = program.with_file_name(own_name("memcached_exporter"));
         let mut build = Command::new("go");
-        build.args(["build", "-buildvcs=false", "-mod=readonly", "-o"]).arg(&program).arg(PROGRAM);
+        build.args(["build", "-buildvcs=false", "-mod=readonly", "-o"]).arg(&built_as).arg(PROGRAM);
         build.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(MODULE));
         let built = build.env("GOTOOLCHAIN", "auto").stdin(Stdio::null()).status();
         assert!(
             built.as_ref().is_ok_and(std::process::ExitStatus::success),
             "Go 1.21 or later is needed to build the exporter ({built:?})"
         );
+        fs::rename(built_as, &program).expect("it is the test's own");
         let dir = Directory::new();
         let log = File::create(dir.path("log")).expect("the directory can be written");
         let mut command = Command::new(program);

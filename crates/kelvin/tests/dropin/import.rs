@@ -6,10 +6,8 @@ use std::{
     time::Instant,
 };
 
-use crate::{
-    harness::rng::Rng,
-    servers::{Directory, Program, Server, on_kelvin},
-};
+use super::servers::{Directory, Program, Server, on_kelvin};
+use crate::harness::rng::Rng;
 
 /// Records of a copy: enough for batches, and for growth on both sides.
 const RECORDS: usize = 100_000;
@@ -26,7 +24,7 @@ const BATCH: usize = 200;
 
 /// How far apart the times that are left may be, in seconds: one, and two more where a batch of
 /// what is copied waits for a busy disk before it is stored.
-const TIME_DIFFERENCE_MAX_S: u64 = if crate::DURABLE_BY.is_none() { 1 } else { 3 };
+const TIME_DIFFERENCE_MAX_S: u64 = if super::ON_DISK.is_none() { 1 } else { 3 };
 
 /// Runs `kelvin import` from one server to another: whether it succeeded, and what it said.
 fn import(source: &Server, target: &Server) -> (bool, String) {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::servers::{Server, eventually, has_disk, on_both, on_kelvin};
 use crate::harness::conn::{Conn, Got};
-use crate::servers::{Server, eventually, is_durable, on_both, on_kelvin};
 
 /// Time in which nothing is expected.
 const QUIET: Duration = Duration::from_millis(100);
@@ -27,7 +27,7 @@ fn served(server: &Server) -> Conn {
 
 #[test]
 fn full_memory_refuses_instead_of_evicting() {
-    if is_durable("`--evictions false`") {
+    if has_disk("`--evictions false`") {
         return;
     }
     on_both(&["-M", "-m", "16", "-s", "{dir}/socket"], |server| {

@@ -29,5 +29,5 @@ mod tokens;
 mod udp;
 mod watch;
 
-/// What carries files and sockets where kelvin has a durable table; here it has none.
-const DURABLE_BY: Option<&str> = None;
+/// How kelvin serves where its table has a directory; here it has none.
+const ON_DISK: Option<harness::server::Serving> = None;

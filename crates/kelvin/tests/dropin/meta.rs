@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use crate::servers::{is_durable, on_both};
+use super::servers::{has_disk, on_both};
 
 /// Long enough that seconds are told apart from none.
 const PAUSE: Duration = Duration::from_millis(2_200);
@@ -16,7 +16,7 @@ fn number(reply: &[u8], flag: char) -> i64 {
 
 #[test]
 fn a_record_that_nobody_has_read_tells_what_memcached_tells() {
-    if is_durable("tell 0 seconds since the last access") {
+    if has_disk("tell 0 seconds since the last access") {
         return;
     }
     on_both(&[], |server| {

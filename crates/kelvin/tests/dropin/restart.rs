@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::servers::{Directory, Program, Server};
+use super::servers::{Directory, Program, Server};
 
 const OPTIONS: [&str; 6] = ["-e", "{dir}/kept", "-s", "{dir}/socket", "-m", "64"];
 
@@ -98,7 +98,7 @@ fn a_signal_while_it_reads_ends_it_and_loses_nothing() {
             .spawn()
             .expect("it runs");
         std::thread::sleep(std::time::Duration::from_millis(wait_ms));
-        crate::servers::signal(child.id(), "TERM");
+        super::servers::signal(child.id(), "TERM");
         let status = child.wait().expect("a child can be waited for");
         assert!(matches!(status.code(), Some(0) | None), "after {wait_ms} ms: {status}");
         assert!(Path::new(&file).exists(), "after {wait_ms} ms");

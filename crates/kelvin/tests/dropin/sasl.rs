@@ -2,12 +2,10 @@
 
 use std::process::Command;
 
-use crate::{
-    harness::{
-        binary::{Answer, Ask, converse},
-        conn::Conn,
-    },
-    servers::{Directory, Program, Server},
+use super::servers::{Directory, Program, Server};
+use crate::harness::{
+    binary::{Answer, Ask, converse},
+    conn::Conn,
 };
 
 const VARIABLE: &str = "MEMCACHED_SASL_PWDB";

@@ -9,11 +9,15 @@ use std::{
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
-use crate::harness::{conn::Conn, log_directory::make_log};
+use crate::harness::{
+    conn::Conn,
+    log_directory::make_log,
+    own_name,
+    server::{Serving, Table},
+};
 
 /// Longer than anything here may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -24,11 +28,14 @@ const POLL: Duration = Duration::from_millis(5);
 /// What stands for the server's directory in options.
 pub(crate) const DIR: &str = "{dir}";
 
-/// Directory of a durable table, in the server's own.
+/// Directory of a table that has one, in the server's own.
 const DATA: &str = "data";
 
-/// Memory of a durable table where the options name none: the least, so that of what a script
-/// stores beyond a few records most is on the disk only; and what values may take of it.
+/// What makes a table one that spills, into a ring that has room for all that a script stores.
+const SPILL: &str = "table_kind=spill,spill_size=256MiB";
+
+/// Memory of a table with a directory where the options name none: the least, so that of what a
+/// script stores beyond a few records most is on the disk only; and what values may take of it.
 const LITTLE_MEMORY: [&str; 4] = ["-m", "2", "-I", "512k"];
 
 /// Where a server writes the ports that the system chose.
@@ -122,21 +129,36 @@ pub(crate) fn on_kelvin<T>(options: &[&str], script: impl FnOnce(&mut Server) ->
 /// Whether the table is a durable one, which does not answer as memcached does where a test asks
 /// this: `docs/memcached.md` says that of it in these words.
 pub(crate) fn is_durable(but: &str) -> bool {
-    let is_durable = crate::DURABLE_BY.is_some();
-    if is_durable {
+    has_disk(but) && super::ON_DISK.is_some_and(|serving| serving.table.is_durable())
+}
+
+/// Whether the table is one that spills.
+pub(crate) fn spills() -> bool {
+    super::ON_DISK.is_some_and(|serving| serving.table == Table::Spill)
+}
+
+/// The same as [`is_durable`] of a table that spills, too.
+pub(crate) fn has_disk(but: &str) -> bool {
+    let has_disk = super::ON_DISK.is_some();
+    if has_disk {
         let path = crate::harness::repository().join("docs/memcached.md");
         let text = fs::read_to_string(path).expect("it is there");
         let (_, rest) = text.split_once("\n## A durable table\n").expect("it has a heading");
         let text = rest.split_once("\n## ").map_or(rest, |(section, _)| section);
         assert!(text.contains(but), "docs/memcached.md does not say: {but}");
     }
-    is_durable
+    has_disk
 }
 
-/// Adds a durable table in this directory to the options, and makes it unless it is there.
-fn add_table(data: &str, io: &str, options: &mut Vec<String>) {
+/// Adds a table with this directory to the options, and makes it unless it is there.
+fn add_table(data: &str, serving: Serving, options: &mut Vec<String>) {
     if !Path::new(data).exists() {
-        make_log(Path::new(data));
+        match serving.table {
+            Table::Durable => make_log(Path::new(data)),
+            Table::Spill | Table::Volatile => {
+                fs::create_dir(data).expect("the directory can be written");
+            }
+        }
     }
     // Whom the server is to become has to have it.
     let user = options.iter().position(|option| option == "-u").map(|at| &options[at + 1]);
@@ -144,7 +166,11 @@ fn add_table(data: &str, io: &str, options: &mut Vec<String>) {
         let status = Command::new("chown").args(["-R", user, data]).status();
         assert!(status.is_ok_and(|status| status.success()), "chown {user}");
     }
-    options.extend(["-o".to_owned(), format!("data_dir={data},io={io}")]);
+    options.extend(["-o".to_owned(), format!("data_dir={data},io={}", serving.io.setting())]);
+    if serving.table == Table::Spill {
+        // What a script says of it comes behind this, and counts.
+        options.splice(0..0, ["-o".to_owned(), SPILL.to_owned()]);
+    }
     if !options.iter().any(|option| option == "-m") {
         options.extend(LITTLE_MEMORY.map(str::to_owned));
     }
@@ -200,8 +226,8 @@ impl Server {
                 }
             }
         }
-        if let (Some(io), Program::Kelvin) = (crate::DURABLE_BY, program) {
-            add_table(&dir.path(DATA), io, &mut options);
+        if let (Some(serving), Program::Kelvin) = (super::ON_DISK, program) {
+            add_table(&dir.path(DATA), serving, &mut options);
         }
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let mut command = program.command(&options);
@@ -360,10 +386,7 @@ pub(crate) struct Directory(Option<PathBuf>);
 
 impl Directory {
     pub(crate) fn new() -> Self {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("kelvin-dropin-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = std::env::temp_dir().join(own_name("kelvin-dropin"));
         fs::create_dir_all(&path).expect("the temporary directory can be written");
         Self(Some(path))
     }

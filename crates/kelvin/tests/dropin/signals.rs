@@ -1,6 +1,6 @@
 //! What ends a server, and how it ends then.
 
-use crate::servers::{Directory, Program, Server, eventually, on_both};
+use super::servers::{Directory, Program, Server, eventually, on_both};
 
 #[test]
 fn signals_end_it_well() {

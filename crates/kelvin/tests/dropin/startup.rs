@@ -2,12 +2,10 @@
 
 use std::net::{SocketAddr, TcpStream};
 
-use crate::{
-    harness::{
-        binary::Ask,
-        conn::{Conn, Got},
-    },
-    servers::{PATIENCE, Program, on_both, on_kelvin, on_recent},
+use super::servers::{PATIENCE, Program, on_both, on_kelvin, on_recent};
+use crate::harness::{
+    binary::Ask,
+    conn::{Conn, Got},
 };
 
 const SET: &[u8] = b"set key 5 0 5\r\nvalue\r\n";

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, process::Command};
 
-use crate::servers::{Program, Server, eventually, is_durable, on_both, on_recent};
+use super::servers::{Program, Server, eventually, has_disk, is_durable, on_both, on_recent};
 
 /// Where Debian's package puts the tool.
 const TOOL: &str = "/usr/share/memcached/scripts/memcached-tool";
@@ -24,7 +24,7 @@ fn names(server: &Server, report: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_general_report_has_memcacheds_names_and_no_others() {
-    if is_durable("has names beginning with `table_` and `log_`") {
+    if has_disk("has names beginning with `table_` and `log_`") {
         return;
     }
     for options in [&[][..], &["-o", "no_lru_crawler,no_lru_maintainer"], &["-o", "idle_timeout=9"]]
@@ -50,7 +50,7 @@ fn no_name_of_the_installed_memcached_is_missing() {
 
 #[test]
 fn misses_of_what_has_died_are_counted() {
-    if is_durable("`get_expired`") {
+    if has_disk("`get_expired`") {
         return;
     }
     on_both(&["-o", "no_lru_crawler,no_lru_maintainer"], |server| {
@@ -102,7 +102,7 @@ fn records(server: &Server, words: &[&str]) -> Vec<String> {
 
 #[test]
 fn memcached_tool_shows_the_records() {
-    if is_durable("`lru_crawler metadump`") {
+    if has_disk("`lru_crawler metadump`") {
         return;
     }
     on_both(&[], |server| {
@@ -167,7 +167,7 @@ fn memcached_tool_shows_one_row_for_one_class() {
 
 #[test]
 fn memcached_tool_shows_sizes_if_they_are_tracked() {
-    if is_durable("`stats sizes`") {
+    if has_disk("`stats sizes`") {
         return;
     }
     on_both(&["-o", "track_sizes"], |server| {
@@ -186,7 +186,7 @@ fn what_had_died_when_it_is_stored_again_is_reclaimed() {
     if is_durable("`flush_all`") {
         return;
     }
-    on_both(&["-o", "no_modern", "-s", "{dir}/socket"], |server| {
+    on_both(&["-o", "no_modern", "-m", "8", "-s", "{dir}/socket"], |server| {
         let mut conn = server.connect();
         conn.ask(b"set key 0 0 1\r\n1\r\n", b"STORED\r\n");
         let before = server.stat("", "reclaimed");

@@ -1,9 +1,7 @@
 //! `-C`: records without tokens.
 
-use crate::{
-    harness::binary::{Answer, Ask, converse},
-    servers::{Server, on_both, on_recent},
-};
+use super::servers::{Server, on_both, on_recent};
+use crate::harness::binary::{Answer, Ask, converse};
 
 /// A directory's socket, and no tokens.
 const OPTIONS: [&str; 3] = ["-C", "-s", "{dir}/socket"];

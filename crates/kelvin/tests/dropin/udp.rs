@@ -6,10 +6,8 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    harness::binary::{Ask, answers},
-    servers::{PATIENCE, Server, eventually, on_both, on_kelvin},
-};
+use super::servers::{PATIENCE, Server, eventually, on_both, on_kelvin};
+use crate::harness::binary::{Ask, answers};
 
 const UDP: [&str; 2] = ["-U", "-1"];
 

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{
-    harness::conn::Conn,
-    servers::{eventually, on_both, on_recent},
-};
+use super::servers::{eventually, on_both, on_recent};
+use crate::harness::conn::Conn;
 
 /// Lines come within this time, which in memcached is a second where nothing was logged for long.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -4,24 +4,36 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
 };
 
 use super::{
     conn::Conn,
+    own_name,
     server::{Io, Server},
 };
 
 /// The least memory for records that there is: what tests store is many times as much.
-pub(crate) const MEMORY: &str = "2MiB";
+const MEMORY: &str = "2MiB";
 
-/// What goes with it.
-pub(crate) const OF_MEMORY: [&str; 4] = ["--memory-use", "records", "--value-size-max", "256KiB"];
+/// Steps of the lengths of small values that take all memory, so that there are some of each size
+/// of slot; beside them, values of more than a slot, and in pieces.
+const CROWD_STEP_BYTES: usize = 12;
+const CROWD_SMALL_MAX_BYTES: usize = 420;
+const CROWD_OTHERS_BYTES: [usize; 2] = [4085, 70_000];
+/// Bytes of records of a length: in sum, more than the memory.
+const CROWD_BYTES_EACH: usize = 140_000;
+/// Of these so many at a time, that none is evicted faster than the disk takes it.
+const CROWD_TOGETHER_BYTES: usize = 200_000;
+/// What a record has beside its value, about.
+const HEADER_BYTES: usize = 40;
+
+/// Longer than the disk takes for what waits for it.
+const SETTLED_MAX: Duration = Duration::from_secs(30);
 
 /// Segments of logs, which have seven of them when they are new.
 const SEGMENT: &str = "1MiB";
-
-static NUMBER: AtomicUsize = AtomicUsize::new(0);
 
 /// It is gone when the value is dropped.
 pub(crate) struct Directory(PathBuf);
@@ -35,10 +47,8 @@ impl Directory {
     }
 
     pub(crate) fn new() -> Self {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("durable-{}-{number}", std::process::id());
         // Where there is a file system that takes direct I/O.
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(own_name("durable"));
         fs::create_dir_all(&path).expect("a directory can be made");
         Self(path)
     }
@@ -99,9 +109,8 @@ fn begin(path: &Path, io: Io, arguments: &[&str]) -> Server {
 
 fn begin_with(path: &Path, io: Io, size_max: &str, arguments: &[&str]) -> Server {
     let path = path.to_str().expect("a path of the tests' own");
-    let [use_name, memory_use, size_name, _] = OF_MEMORY;
-    let own = [use_name, memory_use, size_name, size_max];
-    let own = own.into_iter().chain(["--net-threads", "2", "--data-dir", path]);
+    let own = ["--memory-use", "records", "--value-size-max", size_max, "--net-threads", "2"];
+    let own = own.into_iter().chain(["--data-dir", path]);
     let all: Vec<&str> = own.chain(arguments.iter().copied()).collect();
     Server::kelvin_with_memory(io, MEMORY, &all)
 }
@@ -113,6 +122,33 @@ pub(crate) fn stat(conn: &mut Conn, name: &str) -> u64 {
     let line = format!("STAT {name} ");
     let found = text.lines().find_map(|it| it.strip_prefix(&line));
     found.unwrap_or_else(|| panic!("no {name}: {text}")).parse().expect("a number")
+}
+
+/// Waits until no record waits for the disk that it is spilled to.
+pub(crate) fn settle(conn: &mut Conn) {
+    let deadline = Instant::now() + SETTLED_MAX;
+    while stat(conn, "table_spills_waiting") > 0 {
+        assert!(Instant::now() < deadline, "it is not written");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Has a table that spills keep nothing in memory of what it was told before, and waits until the
+/// disk has it. The lengths matter: a record goes for others of about its own.
+pub(crate) fn crowd_out(server: &Server) {
+    let mut conn = server.connect();
+    let small = (1..CROWD_SMALL_MAX_BYTES).step_by(CROWD_STEP_BYTES);
+    for bytes in small.chain(CROWD_OTHERS_BYTES) {
+        let value = "c".repeat(bytes);
+        let count = CROWD_BYTES_EACH / (bytes + HEADER_BYTES) + 2;
+        let keys: Vec<usize> = (0..count).collect();
+        for some in keys.chunks((CROWD_TOGETHER_BYTES / (bytes + HEADER_BYTES)).max(1)) {
+            let set = |key| format!("set crowd{bytes}.{key} 0 0 {bytes} noreply\r\n{value}\r\n");
+            let request = some.iter().map(set).collect::<String>() + "mn\r\n";
+            conn.exchange(&[request.as_bytes()], |got| got.ends_with(b"MN\r\n"));
+            settle(&mut conn);
+        }
+    }
 }
 
 /// `set` of a value.

@@ -16,6 +16,7 @@ pub(crate) mod server;
 pub(crate) mod small_disk;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The file `fixtures/memcached/<name>` of the repository.
 pub(crate) fn fixture(name: &str) -> PathBuf {
@@ -38,4 +39,11 @@ pub(crate) fn peer_1_6_45() -> PathBuf {
     let path = std::env::var_os("KELVIN_PEER_MEMCACHED")
         .expect("set KELVIN_PEER_MEMCACHED to the path of a memcached 1.6.45");
     PathBuf::from(path)
+}
+
+/// A name that begins so and that nothing else has: for a directory of a test's own.
+pub(crate) fn own_name(begin: &str) -> String {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!("{begin}-{}-{number}", std::process::id())
 }

@@ -1,13 +1,13 @@
 //! A server process of the test's own, on loopback, killed when dropped.
 
 use super::conn::Conn;
-use super::log_directory::{MEMORY, OF_MEMORY, make_log};
+use super::log_directory::make_log;
+use super::own_name;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// A server that does not answer within this time has failed to start.
@@ -15,7 +15,33 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Another process may take the free port between the look and the start: try a few.
 const START_ATTEMPTS: usize = 5;
 
-static SERVERS: AtomicUsize = AtomicUsize::new(0);
+/// Memory and values of a durable table: the least memory for records that there is, and values
+/// that are not in parts, or that are.
+const OF_DURABLE: [&str; 4] = ["--memory", "2MiB", "--value-size-max", "256KiB"];
+const OF_DURABLE_LARGE: [&str; 4] = ["--memory", "2MiB", "--value-size-max", "1MiB"];
+
+/// The same of one that spills, whose longest value is a quarter of the memory, into a ring that
+/// has room for all that a test stores.
+const OF_SPILL: [&str; 8] = [
+    "--memory",
+    "2MiB",
+    "--value-size-max",
+    "512KiB",
+    "--table-kind",
+    "spill",
+    "--spill-size",
+    "512MiB",
+];
+const OF_SPILL_LARGE: [&str; 8] = [
+    "--memory",
+    "8MiB",
+    "--value-size-max",
+    "1MiB",
+    "--table-kind",
+    "spill",
+    "--spill-size",
+    "512MiB",
+];
 
 /// What kelvin reads and writes its sockets by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +54,7 @@ impl Io {
     /// Both drivers.
     pub(crate) const BOTH: [Self; 2] = [Self::Uring, Self::Epoll];
 
-    fn setting(self) -> &'static str {
+    pub(crate) fn setting(self) -> &'static str {
         match self {
             Self::Uring => "uring",
             Self::Epoll => "epoll",
@@ -36,28 +62,67 @@ impl Io {
     }
 }
 
-/// How kelvin serves: by which driver, and whether from a durable table.
+/// Where kelvin has its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    /// In memory alone.
+    Volatile,
+    /// On the disk, and copies in memory.
+    Durable,
+    /// In memory, and on the disk what memory has no room for.
+    Spill,
+}
+
+impl Table {
+    /// Whether a disk has what memory has no room for.
+    pub(crate) const fn has_disk(self) -> bool {
+        !matches!(self, Self::Volatile)
+    }
+
+    pub(crate) const fn is_durable(self) -> bool {
+        matches!(self, Self::Durable)
+    }
+}
+
+/// How kelvin serves: by which driver, and from which table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Serving {
     pub(crate) io: Io,
-    pub(crate) is_durable: bool,
+    pub(crate) table: Table,
+    /// Where the table has a disk, values may be longer than what is one record there.
+    has_large_values: bool,
 }
 
 impl Serving {
     pub(crate) const fn from_memory(io: Io) -> Self {
-        Self { io, is_durable: false }
+        Self::from(io, Table::Volatile)
     }
 
     /// From a durable table in the server's own directory, whatever memory it is to have: with the
     /// least for records that there is, so that most of what a test stores is on the disk only.
     pub(crate) const fn from_disk(io: Io) -> Self {
-        Self { io, is_durable: true }
+        Self::from(io, Table::Durable)
+    }
+
+    /// The same from a table that spills.
+    pub(crate) const fn spilling(io: Io) -> Self {
+        Self::from(io, Table::Spill)
+    }
+
+    pub(crate) const fn from(io: Io, table: Table) -> Self {
+        Self { io, table, has_large_values: false }
+    }
+
+    /// With values of up to 1 MiB, as a server takes by default. A table that spills has them in
+    /// memory alone, of which there is more then.
+    pub(crate) const fn of_large_values(self) -> Self {
+        Self { has_large_values: true, ..self }
     }
 }
 
 /// Bytes of a value that is a large one where it is stored.
 pub(crate) const fn large_bytes(serving: Serving) -> usize {
-    if serving.is_durable { 250_000 } else { 1_000_000 }
+    if serving.table.has_disk() && !serving.has_large_values { 250_000 } else { 1_000_000 }
 }
 
 impl From<Io> for Serving {
@@ -100,7 +165,7 @@ impl Server {
         memory: &str,
         arguments: &[&str],
     ) -> Self {
-        let Serving { io, is_durable } = serving.into();
+        let Serving { io, table, has_large_values } = serving.into();
         Self::start(|dir, port| {
             let program = [by, &[env!("CARGO_BIN_EXE_kelvin")]].concat();
             let mut command = Command::new(program[0]);
@@ -114,12 +179,21 @@ impl Server {
             }
             command.arg("serve").args(["--listen", &format!("127.0.0.1:{port}")]);
             command.arg("--unix").arg(dir.join("socket"));
-            let memory = if is_durable { MEMORY } else { memory };
-            command.args(["--memory", memory]);
-            if is_durable {
+            let of_table = match table {
+                Table::Volatile => ["--memory", memory].to_vec(),
+                Table::Durable if has_large_values => OF_DURABLE_LARGE.to_vec(),
+                Table::Durable => OF_DURABLE.to_vec(),
+                Table::Spill if has_large_values => OF_SPILL_LARGE.to_vec(),
+                Table::Spill => OF_SPILL.to_vec(),
+            };
+            command.args(of_table);
+            if table.has_disk() {
                 let data = dir.join("data");
-                make_log(&data);
-                command.args(OF_MEMORY).args(["--net-threads", "2"]).arg("--data-dir").arg(data);
+                if table.is_durable() {
+                    make_log(&data);
+                }
+                command.args(["--memory-use", "records", "--net-threads", "2"]);
+                command.arg("--data-dir").arg(data);
             }
             command.args(["--io", io.setting()]).args(arguments);
             (command, None)
@@ -143,8 +217,7 @@ impl Server {
     }
 
     fn start(commands: impl Fn(&Path, u16) -> (Command, Option<Command>)) -> Self {
-        let number = SERVERS.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("kelvin-{}-{number}", std::process::id()));
+        let dir = std::env::temp_dir().join(own_name("kelvin"));
         for _ in 0..START_ATTEMPTS {
             // Each time: a server that did not start took its directory with it.
             fs::create_dir_all(&dir).expect("the temporary directory can be written");

@@ -1,19 +1,14 @@
 //! The same on a table that spills: a get may miss, but shows nothing that was overwritten or
 //! removed, although records go to the disk and come back all the time, and the ring drops them.
 
-use std::{
-    sync::atomic::Ordering,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use crate::{
     Play,
     cold::Cold,
     end,
     harness::{
-        conn::Conn,
-        log_directory::{Directory, stat},
+        log_directory::{Directory, settle},
         server::Io,
     },
     model::Known,
@@ -34,17 +29,6 @@ const HAPPENED: [&str; 7] = [
     "table_spills_overtaken",
     "log_values_dropped",
 ];
-
-const SETTLED_MAX: Duration = Duration::from_secs(30);
-
-/// Waits until nothing waits for the disk.
-fn settle(conn: &mut Conn) {
-    let begun = Instant::now();
-    while stat(conn, "table_spills_waiting") > 0 {
-        assert!(begun.elapsed() < SETTLED_MAX, "it is not written");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
 
 fn play(time: Duration) {
     let ways = [(Io::Uring, "false"), (Io::Epoll, "true")];

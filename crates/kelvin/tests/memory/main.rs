@@ -3,8 +3,8 @@
 
 mod churn;
 mod client;
-mod durable;
 mod expiry;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod limit;
+mod on_disk;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::harness::conn::{Conn, cut};
+use crate::harness::log_directory::crowd_out;
 use crate::harness::rng::Rng;
-use crate::harness::server::{Io, Server};
+use crate::harness::server::{Io, Server, Table};
 use crate::harness::under_test;
 use crate::masked::{Tokens, masked};
 use crate::recording::{Recording, Reply};
@@ -17,6 +18,8 @@ const QUIET: Duration = Duration::from_millis(150);
 /// What is sent behind a burst whose reply is not known, and what is said to it.
 const META_NOOP: &[u8] = b"mn\r\n";
 const META_NOOP_REPLY: &[u8] = b"MN\r\n";
+/// Bursts until memory has nothing of a table that spills again; not the same ones on each driver.
+const CROWDED_AFTER: usize = 8;
 /// A burst is cut into at most this many packets: more tells nothing new and costs time.
 const PIECES_MAX: usize = 12;
 
@@ -40,10 +43,17 @@ pub(crate) struct Way {
     pub(crate) io: Io,
     /// Over the Unix socket.
     pub(crate) unix: bool,
-    /// Its records are in a durable table.
-    pub(crate) durable: bool,
+    /// Where its records are.
+    pub(crate) table: Table,
     /// Cuts the bursts into packets.
     pub(crate) cut_seed: Option<u64>,
+}
+
+impl Way {
+    /// Whether memory is to have nothing of the records, before a burst that so many follow.
+    fn is_crowded(self, bursts_left: usize) -> bool {
+        self.table == Table::Spill && (bursts_left + self.io as usize).is_multiple_of(CROWDED_AFTER)
+    }
 }
 
 /// Plays a script and compares with what memcached said, or with the row of the table of
@@ -64,6 +74,9 @@ pub(crate) fn replay(
         let Some(reply) = replies.next() else {
             return problems.push(format!("line {}: not recorded", burst.line));
         };
+        if way.is_crowded(replies.len()) {
+            crowd_out(server);
+        }
         if is_aside(burst.line) {
             // Where its reply ends is told by the one to what follows it.
             let request = [request, META_NOOP].concat();

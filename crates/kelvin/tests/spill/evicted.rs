@@ -5,10 +5,10 @@ use std::{thread, time::Duration};
 use crate::{
     harness::{
         binary::{Ask, converse},
-        log_directory::{Directory, set, stat},
+        log_directory::{Directory, set, settle, stat},
         rng::Rng,
     },
-    records::{KEYS, Records, count, look, name, serve, settle, value},
+    records::{KEYS, Records, count, look, name, serve, value},
 };
 
 /// Keys that may be lost on their way to the disk, when it is slow: one in a hundred.

@@ -1,17 +1,12 @@
 //! What a client has stored, and what it may be shown: nothing, or the newest.
 
-use std::{
-    collections::BTreeMap,
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, path::Path, thread, time::Duration};
 
 use crate::{
     IO,
     harness::{
         conn::Conn,
-        log_directory::{Directory, set, stat},
+        log_directory::{Directory, set, settle, stat},
         rng::Rng,
         server::Server,
     },
@@ -26,9 +21,6 @@ const TOGETHER: usize = 100;
 
 /// What is said where memory does not come free in time.
 const NO_MEMORY: &str = "SERVER_ERROR out of memory storing object";
-
-/// Whatever is to happen happens before.
-const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What a server has whose table spills, unless a test says otherwise.
 const SETTINGS: [&str; 10] = [
@@ -57,15 +49,6 @@ pub(crate) fn serve_by(by: &[&str], path: &Path, arguments: &[&str]) -> Server {
     let server = Server::kelvin_by(by, IO, "2MiB", &all);
     server.connect().ask(b"mn\r\n", b"MN\r\n");
     server
-}
-
-/// Waits until nothing waits for the disk.
-pub(crate) fn settle(conn: &mut Conn) {
-    let deadline = Instant::now() + WAIT_MAX;
-    while stat(conn, "table_spills_waiting") > 0 {
-        assert!(Instant::now() < deadline, "it is not written");
-        thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Waits until each thread has shown what it has counted.

@@ -100,9 +100,10 @@ pub(super) fn items(cache: &Cache) -> Vec<u8> {
     report.end()
 }
 
-/// Pages of the one class: none before something is stored, then all blocks in use.
+/// Pages of the one class: none before something is stored, then all blocks in use. What a file or
+/// a disk had at the start no write has stored.
 pub(super) fn class_pages(stats: &cache::Stats) -> u64 {
-    match stats.writes {
+    match stats.writes + stats.records {
         0 => 0,
         _ => stats.arena_used_bytes.div_ceil(general::BLOCK_BYTES),
     }

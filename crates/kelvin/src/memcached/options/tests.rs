@@ -105,6 +105,10 @@ fn wrong_values_are_refused() {
         ("-o hot_max_factor=0", 1, "hot_max_factor must be > 0"),
         ("-o data_dir", 1, "Missing data_dir argument"),
         ("-o write_mode=soon", 1, "write_mode must be safe or async"),
+        ("-o table_kind=volatile", 1, "table_kind must be durable or spill"),
+        ("-o spill_size", 1, "Missing spill_size argument"),
+        ("-o spill_admission=some", 1, "spill_admission must be all or seen"),
+        ("-o spill_recover=1", 1, "spill_recover must be true or false"),
         ("-o unheard=1", 1, "Illegal suboption \"unheard=1\""),
     ] {
         let refusal = options(line).expect_err(line);
@@ -121,6 +125,15 @@ fn a_directory_is_the_same_for_a_process_that_has_moved() {
     let settings = meaning::settings(&mut asked).expect("valid");
     let directory = std::path::Path::new(&settings["data_dir"]);
     assert!(directory.is_absolute() && directory.ends_with("records"), "{directory:?}");
+}
+
+#[test]
+fn what_memory_has_no_room_for_may_go_to_a_directory() {
+    let line = "-o table_kind=spill,spill_size=2GiB,spill_admission=seen,spill_recover=true";
+    let asked = options(&format!("{line} -o data_dir=d -p 0")).expect("valid");
+    let settings = meaning::settings(&mut asked.clone()).expect("valid");
+    let of_spill = ["table_kind", "spill_size", "spill_admission", "spill_recover"];
+    assert_eq!(of_spill.map(|name| settings[name].as_str()), ["spill", "2GiB", "seen", "true"]);
 }
 
 #[test]
