@@ -128,7 +128,13 @@ pub(super) fn close(log: Log<Keyed>, directories: &[PathBuf]) -> Result<()> {
 
 fn cannot_open(error: &Failed, directories: &[PathBuf]) -> anyhow::Error {
     let paths: Vec<String> = directories.iter().map(|path| path.display().to_string()).collect();
-    anyhow!("cannot open the log in {}: {}", paths.join(", "), with_paths(error, directories))
+    // Only what writes asks for a log that keeps what it has.
+    let advice = match error {
+        Failed::Purpose { .. } => "; only a server whose table spills writes to it",
+        _ => "",
+    };
+    let why = with_paths(error, directories);
+    anyhow!("cannot open the log in {}: {why}{advice}", paths.join(", "))
 }
 
 /// What an error says, with paths where it has files and the numbers of directories.

@@ -29,6 +29,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     };
     let (entries, index_bytes) = log.with_index(|index: &Keyed| (index.entries(), index.bytes()));
     let lines = [
+        ("purpose", log.purpose().to_string()),
         ("keys", keys),
         // A removed key has an entry as long as its tombstone is needed.
         ("entries", entries.to_string()),

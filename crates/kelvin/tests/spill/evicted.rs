@@ -1,6 +1,9 @@
 //! What memory has no room for: it is found on the disk, and what is out of date is not.
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use crate::{
     harness::{
@@ -192,4 +195,34 @@ fn only_what_was_seen_is_spilled_where_that_is_asked_for() {
         assert!(look(&mut conn, &name(key)) == expected, "{key}");
     }
     assert!(count(&mut conn, "table_spills_unseen") > 1000);
+}
+
+/// Nothing waits for memory, and nothing old is shown, when it is made smaller and larger again.
+#[test]
+fn memory_that_changes_goes_to_the_disk_and_back() {
+    let directory = Directory::new();
+    let server = serve(&directory, &["--memory-max", "32MiB"]);
+    let mut conn = server.connect();
+    conn.ask(b"cache_memlimit 32\r\n", b"OK\r\n");
+    let mut records = Records::default();
+    records.store(&mut conn, 0..2 * KEYS);
+    assert_eq!(stat(&mut conn, "evictions"), 0, "there is room for all");
+    // Nobody asks for anything meanwhile.
+    conn.ask(b"cache_memlimit 8\r\n", b"OK\r\n");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while stat(&mut conn, "arena_used_bytes") > 8 << 20 {
+        assert!(Instant::now() < deadline, "memory is not given back");
+        thread::sleep(Duration::from_millis(10));
+    }
+    settle(&mut conn);
+    let lost = stat(&mut conn, "table_spills_lost") as usize;
+    let missed = records.check_all(&mut conn);
+    assert!(missed <= lost, "{missed} are missing, {lost} were lost");
+    assert!(lost < KEYS, "{lost} were lost on their way to the disk");
+    records.play(&mut conn, &mut Rng::new(9), 40);
+    conn.ask(b"cache_memlimit 32\r\n", b"OK\r\n");
+    records.store(&mut conn, 0..2 * KEYS);
+    let before = stat(&mut conn, "table_spills_lost");
+    assert_eq!(records.check_all(&mut conn), 0, "there is room for all again");
+    assert_eq!(stat(&mut conn, "table_spills_lost"), before);
 }

@@ -19,6 +19,9 @@ const VALUE_BYTES: usize = 4 << 10;
 /// Sets that are sent together: a third of what may wait for the disk.
 const TOGETHER: usize = 100;
 
+/// Sets that may be refused where few were asked for, beside one in a hundred: some in a row are.
+const REFUSED_SPARE: usize = 5;
+
 /// What is said where memory does not come free in time.
 const NO_MEMORY: &str = "SERVER_ERROR out of memory storing object";
 
@@ -112,7 +115,11 @@ impl Records {
                     _ => panic!("to a set: {line}"),
                 }
             }
-            assert!(self.refused <= self.asked / 100, "{} sets are refused", self.refused);
+            assert!(
+                self.refused <= REFUSED_SPARE + self.asked / 100,
+                "{} sets are refused",
+                self.refused
+            );
             settle(conn);
         }
     }

@@ -1,6 +1,10 @@
 //! What a table that spills has after its server was killed or stopped.
 
-use std::time::Duration;
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use crate::{
     harness::{
@@ -12,6 +16,9 @@ use crate::{
 };
 
 const END_MAX: Duration = Duration::from_secs(20);
+
+/// Keys that are some more than memory has room for.
+const SOME: usize = 2000;
 
 const RECOVERS: [&str; 2] = ["--spill-recover", "true"];
 
@@ -70,4 +77,49 @@ fn a_ring_that_did_not_recover_is_emptied_before_it_does() {
     let server = serve(&directory, &RECOVERS);
     assert_eq!(records.check_all(&mut server.connect()), KEYS);
     assert!(server.log().contains("the ring begins empty"), "{}", server.log());
+}
+
+/// What a command of `kelvin log` says of a directory, and whether it succeeds.
+fn tool(command: &str, path: &Path) -> (bool, String) {
+    let mut run = Command::new(env!("CARGO_BIN_EXE_kelvin"));
+    let output = run.args(["log", command, "--quiet"]).arg(path).stdin(Stdio::null()).output();
+    let output = output.expect("kelvin runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn the_tools_of_logs_look_into_a_ring_and_write_nothing_to_it() {
+    for (arguments, purpose) in [
+        (&[][..], "purpose a ring that every run begins empty\n"),
+        (&RECOVERS[..], "purpose a ring that is opened again\n"),
+    ] {
+        let directory = Directory::new();
+        let mut records = Records::default();
+        for end in [drop::<Server>, stop] {
+            let server = serve(&directory, arguments);
+            let missed = records.check_all(&mut server.connect());
+            assert!(arguments.is_empty() || missed < SOME * 3 / 4, "{missed} are lost");
+            records.store(&mut server.connect(), 0..SOME);
+            let (succeeded, said) = tool("stats", directory.path());
+            assert!(!succeeded && said.contains("is in use"), "{said}");
+            end(server);
+            // What a server that was killed has handed to its ring may still be under way.
+            let deadline = Instant::now() + END_MAX;
+            let mut told = tool("stats", directory.path());
+            while told.1.contains("is in use") && Instant::now() < deadline {
+                told = tool("stats", directory.path());
+            }
+            let (succeeded, said) = told;
+            let is_whole = said.contains(purpose) && said.contains("\ndamaged 0\n");
+            assert!(succeeded && is_whole, "{said}");
+            let (succeeded, said) = tool("verify", directory.path());
+            assert!(succeeded && said.contains("; 0 places are damaged"), "{said}");
+            for command in ["load", "compact"] {
+                let (succeeded, said) = tool(command, directory.path());
+                let is_told = said.contains("this is a ring") && said.contains("table spills");
+                assert!(!succeeded && is_told, "{said}");
+            }
+        }
+    }
 }

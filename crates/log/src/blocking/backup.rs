@@ -83,6 +83,12 @@ impl<K: Keys + Send + 'static> Log<K> {
         uses(self.shared.lock().engine.index())
     }
 
+    /// What the log is for.
+    #[must_use]
+    pub fn purpose(&self) -> crate::format::manifest::Purpose {
+        self.shared.lock().engine.manifest().purpose
+    }
+
     /// What the log was made with.
     #[must_use]
     pub fn shape(&self) -> crate::format::manifest::Shape {

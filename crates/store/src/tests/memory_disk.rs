@@ -17,6 +17,13 @@ impl MemoryDisk {
         std::mem::take(self)
     }
 
+    /// The first segment is gone.
+    pub(super) fn lose_segment(&mut self) {
+        let is_segment = |file: &&File| matches!(file.name, FileName::Segment(_));
+        let first = self.0.keys().find(is_segment).copied().expect("there are some");
+        self.0.remove(&first);
+    }
+
     /// From now on no more segments can be made.
     pub(super) fn fill(&mut self) {
         self.1 = IsFull(true);

@@ -299,3 +299,52 @@ fn what_is_too_long_for_the_ring_is_counted() {
     assert_eq!(table.value(b"key"), None);
     assert_eq!(table.cache.cache().victim_counts().long, 1);
 }
+
+/// What is lost of a ring may have been a tombstone.
+#[test]
+fn a_ring_that_recovers_and_is_damaged_is_no_table() {
+    let ring = Ring { bytes_max: 10 << 20, recovers: true };
+    let Table { mut files, mut cache, mut workers, store, .. } = {
+        let mut table = table(10, true, Admission::All);
+        table.fill(0..4000);
+        table
+    };
+    cache.quiesce();
+    workers.clear();
+    assert_eq!(store.close(&mut files), Ok(()));
+    for expected in [None, Some(Error::Damaged)] {
+        let (engine, cache) =
+            Table::made_of(&mut files, Mode::Async, Some(ring), Clock::manual(START_MS));
+        let made = Store::<_, Ask>::spilling(engine, cache, 2, Admission::All);
+        assert_eq!(made.err(), expected);
+        files.lose_segment();
+    }
+}
+
+/// What the ring had is older than the set that failed: it is gone, and that is counted.
+#[test]
+fn a_set_that_memory_has_no_room_for_leaves_nothing_of_what_the_ring_had() {
+    let (mut files, clock) = (MemoryDisk::default(), Clock::manual(START_MS));
+    let ring = Ring { bytes_max: 10 << 20, recovers: false };
+    let (engine, _) = Table::made_of(&mut files, Mode::Async, Some(ring), clock.clone());
+    // Nothing is evicted but what the test has evicted.
+    let config = CacheConfig { writers: 1, evicts: false, ..CacheConfig::new(4 << 20) };
+    let config = CacheConfig { value_size_max: 50_000, victim_bytes: 1 << 20, ..config };
+    let cache = Cache::new(config, clock.clone()).expect("a cache");
+    let evictor = cache.worker().expect("a place");
+    let store = Store::spilling(engine, cache, 2, Admission::All).expect("an empty ring");
+    let workers = (0..2).map(|number| store.worker(number).expect("a place")).collect();
+    let mut table = Table { files, clock, cache: evictor, workers, store };
+    table.run();
+    table.ask(0, 0, b"key", Ask::Set(b"old", 0));
+    table.spill(b"key");
+    let failed = Asked::Now(Answer::Failed(Error::NoMemory));
+    let long: &'static [u8] = &[b'l'; 45_000];
+    let full = (0..1000_usize)
+        .find(|number| table.ask(0, 0, &number.to_be_bytes(), Ask::Set(long, 0)) == failed);
+    assert!(full.is_some(), "there is no end to memory");
+    assert_eq!(table.workers[0].figures().spills_failed, 0, "the ring had nothing of these keys");
+    assert_eq!(table.ask(0, 0, b"key", Ask::Set(long, 0)), failed);
+    assert_eq!(table.workers[0].figures().spills_failed, 1);
+    assert_eq!(table.value(b"key"), None, "an older value came back");
+}
