@@ -1,5 +1,7 @@
 //! The tests of `spill`, on epoll.
 
+#[path = "spill/delays.rs"]
+mod delays;
 #[path = "spill/evicted.rs"]
 mod evicted;
 #[path = "spill/failing.rs"]

@@ -2,6 +2,7 @@
 //! shows what was overwritten, removed or flushed. Here on io_uring; `spill_epoll.rs` has the same
 //! on epoll.
 
+mod delays;
 mod evicted;
 mod failing;
 mod full;
