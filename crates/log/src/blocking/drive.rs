@@ -90,7 +90,7 @@ impl<K: Keys> Shared<K> {
             let is_due = state.engine.wake_at_ms().is_some_and(|at| at <= now_ms);
             let drives = state.engine.mode() == Mode::Async || is_due;
             // One at a time moves records.
-            let is_beside = state.in_turns > 0;
+            let is_beside = state.in_turns > 0 && !base::mutant!("log_all_in_turns");
             let is_urgent = moves_first && !is_beside && state.engine.is_move_urgent();
             let before = state.engine.unreported();
             let urgent = is_urgent.then(|| state.engine.poll_upkeep(now_ms)).flatten();
@@ -115,8 +115,9 @@ impl<K: Keys> Shared<K> {
                         self.wake(&mut state);
                     }
                     let state = self.perform(state, plan, Self::lock_to_report);
+                    let state = self.call(state, !is_upkeep);
                     // What was reported took a while, and so may what is to be done next.
-                    self.let_in(self.call(state, !is_upkeep))
+                    if is_upkeep { self.let_in(state) } else { state }
                 }
                 None if is_beside => {
                     // What has changed is told by whoever has changed it.

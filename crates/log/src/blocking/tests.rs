@@ -316,3 +316,62 @@ fn what_a_copy_has_kept_is_freed_when_it_ends_though_nobody_writes() {
         .unwrap();
     expect_more_freed(&log, before.expect("something was copied"));
 }
+
+#[test]
+fn while_one_thread_moves_records_no_other_does() {
+    let home = Directory::new();
+    let mut options = options(&[&home], Mode::Async);
+    options.settings.space_target_percent = 130;
+    let (log, _) = open(&options).unwrap();
+    // As if somebody was about to take the next turn of a move.
+    log.shared.lock().in_turns += 1;
+    for key in 0..4000u32 {
+        log.put(&put(&key.to_le_bytes(), &[1; 700])).unwrap();
+    }
+    // Who removes never waits for a move.
+    for key in (0..4000u32).filter(|key| key % 4 > 0) {
+        log.remove(&key.to_le_bytes()).unwrap();
+    }
+    log.flush().unwrap();
+    thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(log.counts().records_moved, 0, "two move records");
+    let mut state = log.shared.lock();
+    state.in_turns -= 1;
+    log.shared.wake(&mut state);
+    drop(state);
+    let is_moved = || {
+        thread::sleep(std::time::Duration::from_millis(10));
+        log.counts().segments_moved > 0
+    };
+    assert!((0..2000).any(|_| is_moved()), "nobody goes on");
+    log.close().unwrap();
+}
+
+#[test]
+fn who_waits_for_the_lock_is_let_in() {
+    const ROUNDS: usize = 300;
+    let home = Directory::new();
+    let (log, _) = open(&options(&[&home], Mode::Async)).unwrap();
+    let (shared, has_had) = (&log.shared, AtomicU32::new(0));
+    let mut let_in = 0;
+    thread::scope(|scope| {
+        for _ in 0..ROUNDS {
+            let state = shared.lock_to_report();
+            let waits = scope.spawn(|| {
+                let state = shared.lock();
+                has_had.fetch_add(1, Ordering::SeqCst);
+                drop(state);
+            });
+            while shared.waiting.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            let before = has_had.load(Ordering::SeqCst);
+            let state = shared.let_in(state);
+            let_in += has_had.load(Ordering::SeqCst) - before;
+            drop(state);
+            waits.join().unwrap();
+        }
+    });
+    assert!(let_in > 0, "nobody was let in");
+    log.close().unwrap();
+}

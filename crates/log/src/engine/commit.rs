@@ -45,7 +45,10 @@ impl<K: Keys> Engine<K> {
         self.now_ms = now_ms;
         self.begin_sealing();
         let plan = self.poll_sealing().or_else(|| self.poll_space());
-        let plan = plan.or_else(|| self.poll_beside_moves());
+        let plan = plan.or_else(|| match base::mutant!("log_beside_moves") {
+            true => self.poll_moving(),
+            false => self.poll_beside_moves(),
+        });
         self.go_with(plan)
     }
 

@@ -133,10 +133,11 @@ impl Compaction {
         self.moving.as_ref().map_or(0, |moving| moving.windows.len())
     }
 
-    /// Buffers that are kept for the next reads.
+    /// Buffers that are read into, hold what was read, or are kept for the next reads.
     #[cfg(test)]
     pub(in crate::engine) fn buffers(&self) -> usize {
-        self.buffers.len()
+        let held = self.moving.as_ref().map_or(0, |it| usize::from(it.piece.is_some()));
+        self.buffers.len() + self.windows() + held + usize::from(self.reading.is_some())
     }
 
     /// For how many records there is room in what the last move has left.

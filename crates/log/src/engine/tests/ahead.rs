@@ -65,12 +65,32 @@ fn the_next_window_is_read_while_one_is_copied() {
     perform(&mut log, read);
     while log.step() {
         assert!(log.engine.compaction.windows() <= WINDOWS_AHEAD, "windows pile up");
-        assert!(log.engine.compaction.buffers() <= WINDOWS_AHEAD + 2, "buffers pile up");
+        assert!(log.engine.compaction.buffers() <= WINDOWS_AHEAD + 2, "a read has a new buffer");
     }
     assert_eq!(log.engine.counts().segments_moved, 1);
     assert_ne!(log.engine.segment(victim).unwrap().role, Role::Sealed);
     check(&mut log);
     let mut log = log.reopen();
+    check(&mut log);
+}
+
+#[test]
+fn who_asks_beside_somebody_who_moves_records_moves_none() {
+    let mut log = Log::compacting(Mode::Async);
+    half_dead(&mut log);
+    // There is a window to be copied, and one to be read.
+    while log.engine.compaction.windows() == 0 {
+        assert!(log.step(), "nothing is read");
+    }
+    let mut reads = 0;
+    while let Some(plan) = log.engine.poll_beside(log.now_ms) {
+        reads += u32::from(matches!(plan.action, Action::Read { .. }));
+        perform(&mut log, plan);
+    }
+    assert!(reads > 0, "nothing is read for who moves them");
+    assert_eq!(log.engine.counts().records_moved, 0, "two move records");
+    log.settle();
+    assert_eq!(log.engine.counts().segments_moved, 1);
     check(&mut log);
 }
 

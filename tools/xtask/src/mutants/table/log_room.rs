@@ -277,4 +277,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "parts_that_wait_for_their_head",
         symptoms: &["bytes are owed while it is put"],
     },
+    Mutant {
+        name: "log_beside_moves",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "who_asks_beside",
+        symptoms: &["two move records"],
+    },
+    Mutant {
+        name: "log_all_in_turns",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "while_one_thread_moves",
+        symptoms: &["two move records"],
+    },
+    Mutant {
+        name: "log_lets_nobody_in",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "who_waits_for_the_lock",
+        symptoms: &["nobody was let in"],
+    },
 ];
