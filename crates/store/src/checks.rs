@@ -62,23 +62,3 @@ fn loom_no_hit_is_told_before_it_is_flushed() {
         assert!(key.unflushed.may_tell(HASH), "all is flushed");
     });
 }
-
-#[test]
-fn loom_what_stalls_while_all_becomes_durable_is_not_overtaken() {
-    explore(|| {
-        let unflushed = Arc::new(Unflushed::new());
-        let stalling = {
-            let unflushed = Arc::clone(&unflushed);
-            thread::spawn(move || {
-                unflushed.stall();
-                assert!(unflushed.is_stalled(), "a stall is lost");
-            })
-        };
-        unflushed.note(HASH, Mark::of(0), true);
-        unflushed.tell(Mark::of(1), false);
-        stalling.join().expect("it has stalled");
-        assert!(unflushed.is_stalled() && !unflushed.may_tell(HASH), "a stall is lost");
-        unflushed.tried();
-        assert!(unflushed.may_tell(HASH), "nothing is stalled");
-    });
-}

@@ -35,6 +35,8 @@ pub(crate) struct Envelope<V> {
     pub(crate) worker: usize,
     /// Bytes that it holds.
     pub(crate) bytes: usize,
+    /// Where it has waited in order.
+    pub(crate) lock: Option<usize>,
     pub(crate) answered: Answered<V>,
 }
 

@@ -23,6 +23,7 @@ mod large;
 pub mod limits;
 mod pace;
 mod pending;
+mod queued;
 mod reads;
 mod replies;
 mod spill;

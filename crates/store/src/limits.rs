@@ -31,7 +31,7 @@ pub const PENDING_BYTES_MAX: usize = PENDING_MAX << 12;
 /// Records without room in memory that a worker writes in one turn.
 pub const SPILLS_MAX: usize = 64;
 
-/// Bytes of memory that a worker of a table that spills keeps for the value at hand.
+/// Bytes of memory that a worker keeps for the value at hand, and for one that is put together.
 pub const VALUE_KEPT_BYTES: usize = 2 << 20;
 
 /// Looks for one key's record that was elsewhere when it was read, for all together who wait in one

@@ -20,6 +20,8 @@ pub(crate) struct Waiter<C> {
     pub(crate) worker: usize,
     pub(crate) caller: u64,
     pub(crate) bytes: usize,
+    /// The lock of its key, if it waits in order: a hit of its worker would overtake it.
+    pub(crate) lock: Option<usize>,
     /// When it came.
     pub(crate) asked_ms: u64,
     pub(crate) task: Task<C>,
@@ -153,8 +155,10 @@ mod tests {
 
     #[test]
     fn a_queue_is_ordered_as_long_as_it_has_commands_or_no_read() {
-        let waiter =
-            |task| Waiter { worker: 0, caller: 0, bytes: 0, asked_ms: 0, task, upload: None };
+        let waiter = |task| {
+            let (lock, upload) = (None, None);
+            Waiter { worker: 0, caller: 0, bytes: 0, lock, asked_ms: 0, task, upload }
+        };
         let mut place = Place::<u8>::default();
         let id = place.begin(b"k", None, waiter(Task::Command(1)));
         assert!(place.ordered(b"k").is_some() && place.ordered(b"other").is_none());

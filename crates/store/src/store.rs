@@ -15,11 +15,12 @@ use log::{
 };
 
 use crate::{
-    Answered, Command, Error, Worker,
+    Command, Error, Worker,
     budget::Budget,
     held::{Core, Envelope},
     limits::{KEY_LOCKS, LARGE_BYTES, PENDING_BYTES_MAX, PENDING_MAX},
     pending::Place,
+    queued::Queued,
     spill::{Admission, Spill},
     unflushed::Unflushed,
 };
@@ -32,7 +33,9 @@ pub(crate) struct KeyLock<C>(pub(crate) Mutex<Place<C>>);
 /// What a worker has asked and has no answer to, and answers from whoever found them.
 #[derive(Debug)]
 pub(crate) struct Inbox<V> {
-    answers: Mutex<Vec<(usize, Answered<V>)>>,
+    answers: Mutex<Vec<Envelope<V>>>,
+    /// What the last worker has left of what waits in order.
+    queued: Mutex<Queued>,
     /// Commands whose answers the worker has not taken, and the bytes that they hold. Those who
     /// find answers count the values as well.
     pending: AtomicUsize,
@@ -45,7 +48,8 @@ impl<V> Inbox<V> {
     fn new() -> Self {
         let (pending, pending_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let is_taken = AtomicBool::new(false);
-        Self { answers: Mutex::new(Vec::new()), pending, pending_bytes, is_taken }
+        let queued = Mutex::new(Queued::default());
+        Self { answers: Mutex::new(Vec::new()), queued, pending, pending_bytes, is_taken }
     }
 
     /// Takes it for a worker, unless another one has it.
@@ -54,9 +58,20 @@ impl<V> Inbox<V> {
     }
 
     /// The worker is there no more. What it has not taken is the next one's, as it is counted.
-    pub(crate) fn leave(&self, ready: Vec<(usize, Answered<V>)>) {
+    pub(crate) fn leave(&self, ready: Vec<Envelope<V>>, queued: Queued) {
         drop(lock(&self.answers).splice(0..0, ready));
+        *lock(&self.queued) = queued;
+        self.free();
+    }
+
+    /// A worker may take it.
+    fn free(&self) {
         self.is_taken.store(false, Ordering::Release);
+    }
+
+    /// What waits in order of the worker that was there before. By the next one, once.
+    pub(crate) fn take_queued(&self) -> Queued {
+        std::mem::take(&mut *lock(&self.queued))
     }
 
     fn is_taken(&self) -> bool {
@@ -90,10 +105,10 @@ impl<V> Inbox<V> {
     }
 
     pub(crate) fn put(&self, envelope: Envelope<V>) {
-        lock(&self.answers).push((envelope.bytes, envelope.answered));
+        lock(&self.answers).push(envelope);
     }
 
-    pub(crate) fn take(&self) -> Vec<(usize, Answered<V>)> {
+    pub(crate) fn take(&self) -> Vec<Envelope<V>> {
         std::mem::take(&mut *lock(&self.answers))
     }
 }
@@ -113,6 +128,8 @@ pub(crate) struct Shared<K, C: Command> {
     /// The ring may have something.
     pub(crate) has_spilled: AtomicBool,
     pub(crate) unflushed: Unflushed,
+    /// Keys whose commands wait for room or for a rewrite, those that are tried just now included.
+    pub(crate) stalled: AtomicUsize,
     locks: Box<[KeyLock<C>]>,
     core: Mutex<Core<K, C::Verdict>>,
     pub(crate) inboxes: Box<[Inbox<C::Verdict>]>,
@@ -124,6 +141,11 @@ pub(crate) struct Shared<K, C: Command> {
 impl<K: Keys, C: Command> Shared<K, C> {
     pub(crate) fn core(&self) -> MutexGuard<'_, Core<K, C::Verdict>> {
         lock(&self.core)
+    }
+
+    /// Keys whose commands wait for room or for a rewrite.
+    pub(crate) fn stalled(&self) -> usize {
+        self.stalled.load(Ordering::Acquire)
     }
 
     /// The lock of a key.
@@ -200,6 +222,7 @@ impl<K: Keys, C: Command> Store<K, C> {
             spill,
             has_spilled: AtomicBool::new(spill.is_some_and(|spill| spill.recovers)),
             unflushed: Unflushed::new(),
+            stalled: AtomicUsize::new(0),
             locks: (0..KEY_LOCKS).map(|_| KeyLock(Mutex::new(Place::default()))).collect(),
             core: Mutex::new(Core::new(engine)),
             inboxes: (0..workers).map(|_| Inbox::new()).collect(),
@@ -225,7 +248,7 @@ impl<K: Keys, C: Command> Store<K, C> {
     pub fn worker(&self, number: usize) -> Result<Worker<K, C>, ConfigError> {
         let inbox = self.shared.inboxes.get(number).expect("a worker has its number");
         assert!(inbox.enter(), "a number is one worker's at a time");
-        Worker::new(Arc::clone(&self.shared), number).inspect_err(|_| inbox.leave(Vec::new()))
+        Worker::new(Arc::clone(&self.shared), number).inspect_err(|_| inbox.free())
     }
 
     /// Stops the log in order: everything is flushed, and the next open is quick. When all workers
@@ -282,6 +305,6 @@ impl<K: Keys, C: Command> Store<K, C> {
     /// Answers that wait for the log, and keys that do.
     #[must_use]
     pub fn waiting(&self) -> (usize, usize) {
-        (self.shared.core().held(), self.shared.unflushed.stalled())
+        (self.shared.core().held(), self.shared.stalled())
     }
 }

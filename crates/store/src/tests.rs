@@ -4,6 +4,7 @@ mod bounds;
 mod ends;
 mod flush;
 mod large;
+mod meanwhile;
 mod memory_disk;
 mod mends;
 mod mode;
@@ -38,8 +39,12 @@ enum Ask {
     Append(&'static [u8]),
     Touch(u64),
     Delete,
+    /// Only what is there.
+    DeleteIt,
     Uploaded,
     AddUploaded,
+    /// Something happens, and it keeps the record.
+    Meanwhile,
 }
 
 impl Command for Ask {
@@ -48,8 +53,8 @@ impl Command for Ask {
     fn needs(&self) -> Needs {
         match self {
             Self::Set(..) | Self::Delete | Self::Uploaded => Needs::Nothing,
-            Self::Add(_) | Self::AddUploaded => Needs::Fields,
-            Self::Append(_) | Self::Touch(_) => Needs::Value,
+            Self::Add(_) | Self::AddUploaded | Self::DeleteIt => Needs::Fields,
+            Self::Append(_) | Self::Touch(_) | Self::Meanwhile => Needs::Value,
         }
     }
 
@@ -59,6 +64,10 @@ impl Command for Ask {
 
     fn decide<'s>(&'s self, present: Option<&Present<'s>>) -> (Change<'s>, bool) {
         match (self, present) {
+            (Self::Meanwhile, _) => {
+                meanwhile::happens();
+                (Change::Keep, true)
+            }
             (Self::Set(value, expiry_ms), _) => {
                 let put = Put { expiry_ms: *expiry_ms, ..Put::new(Value::Bytes(value)) };
                 (Change::Put(put), true)
@@ -68,13 +77,18 @@ impl Command for Ask {
             (Self::Touch(expiry_ms), Some(_)) => {
                 (Change::Edit(Edit { expiry_ms: Some(*expiry_ms), ..Edit::default() }), true)
             }
-            (Self::Delete, _) => (Change::Remove, true),
+            (Self::Delete, _) | (Self::DeleteIt, Some(_)) => (Change::Remove, true),
             (Self::Uploaded, _) | (Self::AddUploaded, None) => {
                 (Change::Put(Put::new(Value::Uploaded)), true)
             }
-            (Self::AddUploaded | Self::Add(_) | Self::Append(_) | Self::Touch(_), _) => {
-                (Change::Keep, false)
-            }
+            (
+                Self::AddUploaded
+                | Self::Add(_)
+                | Self::Append(_)
+                | Self::Touch(_)
+                | Self::DeleteIt,
+                _,
+            ) => (Change::Keep, false),
         }
     }
 }

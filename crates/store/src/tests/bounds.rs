@@ -1,7 +1,7 @@
 //! How much may wait.
 
 use super::*;
-use crate::limits::PENDING_BYTES_MAX;
+use crate::limits::{PENDING_BYTES_MAX, VALUE_KEPT_BYTES};
 
 const VALUE_BYTES: usize = 100_000;
 static LARGE: [u8; VALUE_BYTES] = [b'x'; VALUE_BYTES];
@@ -65,4 +65,16 @@ fn gets_behind_a_change_show_one_value_and_count_it_once() {
     let is_same = |it: &&std::sync::Arc<[u8]>| std::sync::Arc::ptr_eq(it, values[0]);
     assert!(values.iter().all(is_same), "each has a copy of its own");
     assert!(!table.store.shared.inboxes[1].is_full(usize::MAX >> 1), "all is taken");
+}
+
+#[test]
+fn a_worker_keeps_no_room_for_long_values() {
+    static LONG: [u8; VALUE_KEPT_BYTES + 1] = [b'x'; VALUE_KEPT_BYTES + 1];
+    let mut table = Table::new();
+    table.make_cold(b"k", b"v");
+    assert_eq!(table.value(b"k"), Some(b"v".to_vec()));
+    let failed = Answer::Failed(Error::ValueBytes { got: LONG.len() + 1, max: 1 << 17 });
+    assert_eq!(table.ask(0, 1, b"k", Ask::Append(&LONG)), Asked::Now(failed));
+    let kept = table.workers[0].kept_bytes();
+    assert!(kept <= VALUE_KEPT_BYTES, "{kept} bytes are kept for what is put together");
 }

@@ -482,3 +482,33 @@ fn who_sends_slowly_leaves_memory_to_who_waits() {
     let goes_on = |it: &Notice| matches!(it.what, What::Room);
     assert!(notices.len() == 2 && notices.iter().all(goes_on), "{notices:?}");
 }
+
+#[test]
+fn a_worker_keeps_nothing_of_a_value_that_nobody_has_any_more() {
+    let mut table = Table::new();
+    for round in 0..8u32 {
+        table.store_large(u64::from(round), &round.to_le_bytes(), &value(3 + round));
+    }
+    let large = table.large(1, &0u32.to_le_bytes());
+    drop(large);
+    for round in 0..8u32 {
+        assert_eq!(table.ask(0, 50, &round.to_le_bytes(), Ask::Delete), Asked::Later);
+        table.run();
+        drop(table.answers(0));
+    }
+    // Nobody looks at anything: there are sets and hits.
+    for caller in 0..20 {
+        table.clock.advance_ms(1000);
+        assert_eq!(table.ask(1, caller, b"small", Ask::Set(b"v", 0)), Asked::Later);
+        table.run();
+        drop(table.answers(1));
+        assert!(matches!(table.get(1, caller, b"small").0, Got::Hit(_)));
+    }
+    let freed = table.store.with_log(|log| log.counts().segments_freed);
+    // By whoever looks for another key.
+    assert!(matches!(table.get(1, 78, b"absent").0, Got::Miss));
+    table.clock.advance_ms(1000);
+    table.run();
+    let later = table.store.with_log(|log| log.counts().segments_freed);
+    assert!(freed > 0 && freed == later, "a segment is kept: {freed} are freed, then {later}");
+}

@@ -1,6 +1,5 @@
 //! What must not be overtaken, and what comes of failed flushes.
 
-use cache::{Meta, Output};
 use log::plan::FileName;
 
 use super::*;
@@ -81,29 +80,6 @@ fn what_memory_is_too_busy_to_show_is_not_told_past_what_waits() {
     let answers = table.answers(0);
     assert_eq!((answers.len(), &answers[0]), (2, &done(1)));
     assert_eq!(answers[1].1.as_ref().map(Vec::len), Some(LARGE.len() + 1));
-}
-
-/// What stalled is tried while a value is copied.
-struct Meanwhile<'a>(&'a Store<MapKeys, Ask>, Vec<u8>);
-
-impl Output for Meanwhile<'_> {
-    fn begin(&mut self, meta: &Meta) -> &mut [u8] {
-        if self.0.shared.unflushed.stalled() > 0 {
-            self.0.shared.unflushed.tried();
-        }
-        self.1.begin(meta)
-    }
-}
-
-#[test]
-fn a_hit_is_not_told_when_what_had_stalled_is_done_by_the_end_of_the_look() {
-    let mut table = Table::new();
-    table.make_warm(b"k", b"old");
-    table.store.shared.unflushed.stall();
-    let mut out = Meanwhile(&table.store, Vec::new());
-    let got = table.workers[0].get(b"k", 1, &mut out);
-    assert!(matches!(got, Got::Later), "it may be older than what had stalled: {got:?}");
-    assert_eq!(table.answers(0), [(1, Some(b"old".to_vec()))]);
 }
 
 #[test]

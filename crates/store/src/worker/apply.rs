@@ -164,11 +164,18 @@ impl<V: Send> Own<V> {
             Ok(Wrote::Wait) => return Applied::Stalled,
             Err(error) => return Applied::Failed(error.into()),
         };
-        core.note(&shared.unflushed, name.hash(), mark);
+        let is_late = base::mutant!("store_noted_late");
+        if !is_late {
+            core.note(&shared.unflushed, name.hash(), mark);
+        }
         let is_awaited = mark < core.engine.answers_wait_below();
         drop(core);
         let token = given.unwrap_or(sequence);
         keep(self, token);
+        if is_late {
+            std::thread::sleep(std::time::Duration::from_micros(500));
+            shared.core().note(&shared.unflushed, name.hash(), mark);
+        }
         let wait = if is_awaited { Wait::Write(mark) } else { Wait::Nothing };
         Applied::Stored { token, wait }
     }

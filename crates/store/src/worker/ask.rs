@@ -8,7 +8,8 @@ use super::{
     attempt::{Attempt, Look},
 };
 use crate::{
-    Answer, Answered, Asked, Command, Error, Found, Got, Needs, pending::Task, store::Shared,
+    Answer, Answered, Asked, Command, Error, Found, Got, Needs, held::Envelope, pending::Task,
+    store::Shared,
 };
 
 impl<K: Keys, C: Command> Worker<K, C> {
@@ -20,7 +21,9 @@ impl<K: Keys, C: Command> Worker<K, C> {
         }
         let Self { shared, own } = self;
         let name = own.cache.key(key);
-        own.get_slowly(shared, name, caller)
+        let got = own.get_slowly(shared, name, caller);
+        own.let_go();
+        got
     }
 
     /// The same, if memory can answer it without a lock. For a caller who does something else with
@@ -33,8 +36,11 @@ impl<K: Keys, C: Command> Worker<K, C> {
         }
         let name = own.cache.key(key);
         own.is_stirred |= base::mutant!("hits_ask_the_log");
-        // Before the look as well: what has stalled may be done right after it, and who has to look
-        // again would count as two.
+        // What of this worker waits in order may be done right now by another one, in steps.
+        if own.queued.has(shared.lock_of(name.hash())) {
+            return None;
+        }
+        // Before the look as well: who has to look again would count as two.
         if !shared.unflushed.may_tell(name.hash()) {
             return None;
         }
@@ -68,7 +74,9 @@ impl<K: Keys, C: Command> Worker<K, C> {
             return Asked::Now(Answer::Failed(Error::KeyBytes { got: key.len() }));
         }
         let name = self.own.cache.key(key);
-        self.own.execute(&self.shared, name, caller, command, None, own)
+        let asked = self.own.execute(&self.shared, name, caller, command, None, own);
+        self.own.let_go();
+        asked
     }
 }
 
@@ -89,7 +97,7 @@ impl<V: Send> Own<V> {
         let mut place = self.lock(shared.key_lock(at));
         if let Some(pending) = place.ordered(key) {
             let value_bytes = pending.value_bytes();
-            let may_wait = self.queue(shared, pending, waiter, value_bytes);
+            let may_wait = self.queue(shared, (at, pending), waiter, value_bytes);
             return if may_wait { Got::Later } else { Got::Busy };
         }
         let (answer, wait) = match self.look(shared, name, Needs::Value) {
@@ -114,7 +122,8 @@ impl<V: Send> Own<V> {
             Some(answer) => {
                 let bytes = answer.value_bytes();
                 shared.inboxes[self.number].begin(bytes);
-                self.ready.push((bytes, Answered { caller, answer }));
+                let answered = Answered { caller, answer };
+                self.ready.push(Envelope { worker: self.number, bytes, lock: None, answered });
                 Got::Later
             }
             None => Got::Later,
@@ -142,7 +151,7 @@ impl<V: Send> Own<V> {
         if let Some(pending) = place.ordered(key).filter(|_| !overtakes) {
             let value_bytes = if command.shows() { pending.value_bytes() } else { 0 };
             let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
-            let may_wait = self.queue(shared, pending, waiter, value_bytes);
+            let may_wait = self.queue(shared, (at, pending), waiter, value_bytes);
             return if may_wait { Asked::Later } else { Asked::Busy };
         }
         match self.attempt(shared, name, command, None, upload.as_deref()) {

@@ -125,7 +125,7 @@ impl<V: Send> Own<V> {
                 pinned.slices().for_each(|slice| self.value.extend_from_slice(slice));
                 Some(Some(*pinned.meta()))
             }
-            // Then the log has it. Who waits for that in order takes this copy out first.
+            // Then the log has it.
             Get::Busy => None,
             Get::Miss => self.cache.take_dead().filter(|it| *it == Dead::Expired).map(|_| None),
         }
@@ -159,7 +159,13 @@ impl<V: Send> Own<V> {
         let (change, verdict) = command.decide(present.as_ref());
         check_known(change, present.as_ref());
         // An edit leaves the value what it is: one that was read stays so.
-        let is_edit = matches!(change, Change::Edit(_));
+        let (is_edit, is_kept) = match change {
+            Change::Edit(_) => (true, false),
+            Change::Keep => (false, true),
+            Change::Put(_) | Change::Remove => (false, false),
+        };
+        // Also one that fails, or finds nothing, may have taken something out.
+        let has_changed = !is_kept && !base::mutant!("store_known_though_failed");
         let is_read = |it: &Present<'_>| is_edit && (it.meta.fetched || command.shows());
         self.builds_on = present.as_ref().map(is_read);
         let applied = match change {
@@ -187,11 +193,12 @@ impl<V: Send> Own<V> {
             // That it does not fit, or cannot be stored, tells of what is there as well.
             Applied::Failed(error) => {
                 let answer = Answer::Failed(error);
-                return Attempt::Done { answer, wait: seen, has_changed: false };
+                return Attempt::Done { answer, wait: seen, has_changed };
             }
         };
         let answer = Answer::Done { verdict, token, was_there, found };
-        Attempt::Done { answer, wait, has_changed: token.is_some() || was_there }
+        let has_changed = has_changed || token.is_some() || was_there;
+        Attempt::Done { answer, wait, has_changed }
     }
 
     /// Takes what memory has of a key out of it: nothing is lost.

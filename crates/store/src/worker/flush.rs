@@ -35,7 +35,7 @@ impl<V: Send> Own<V> {
         };
         shared.inboxes[self.number].begin(0);
         let answered = Answered { caller, answer: Answer::Flushed };
-        core.wait_for_wipe(wipe, Envelope { worker: self.number, bytes: 0, answered });
+        core.wait_for_wipe(wipe, Envelope { worker: self.number, bytes: 0, lock: None, answered });
         Asked::Later
     }
 

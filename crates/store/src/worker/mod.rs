@@ -20,7 +20,11 @@ use log::{keys::Keys, plan::Buffer};
 
 use self::{readers::Readers, uploads::Uploads};
 use crate::{
-    Answer, Answered, Asked, Command, Error, Large, Notice, limits::TURNS_MAX, reads::Reads,
+    Answer, Answered, Asked, Command, Error, Large, Notice,
+    held::Envelope,
+    limits::{TURNS_MAX, VALUE_KEPT_BYTES},
+    queued::Queued,
+    reads::Reads,
     store::Shared,
 };
 
@@ -80,7 +84,9 @@ struct Own<V> {
     cache: cache::Worker,
     reads: Reads,
     /// Answers that need no inbox.
-    ready: Vec<(usize, Answered<V>)>,
+    ready: Vec<Envelope<V>>,
+    /// What of its own a hit would overtake.
+    queued: Queued,
     wakes: BTreeSet<usize>,
     figures: Figures,
     /// The value of the record at hand.
@@ -117,6 +123,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
             },
             reads: Reads::new(number),
             ready: Vec::new(),
+            queued: shared.inboxes[number].take_queued(),
             wakes: BTreeSet::new(),
             figures: Figures::default(),
             value: Vec::new(),
@@ -178,8 +185,15 @@ impl<K: Keys, C: Command> Worker<K, C> {
         let own = &mut self.own;
         let inbox = &self.shared.inboxes[own.number];
         own.ready.append(&mut inbox.take());
-        inbox.end(own.ready.len(), own.ready.iter().map(|(bytes, _)| bytes).sum());
-        own.ready.drain(..).map(|(_, answered)| answered).collect()
+        inbox.end(own.ready.len(), own.ready.iter().map(|it| it.bytes).sum());
+        own.ready.iter().filter_map(|it| it.lock).for_each(|lock| own.queued.remove(lock));
+        own.ready.drain(..).map(|it| it.answered).collect()
+    }
+
+    /// Room that it keeps for values.
+    #[cfg(test)]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.own.value.capacity() + self.own.joined.capacity()
     }
 
     /// Which other workers have got answers from this one, and are to be woken.
@@ -192,11 +206,23 @@ impl<K, C: Command> Drop for Worker<K, C> {
     fn drop(&mut self) {
         self.own.end_uploads(&self.shared);
         self.own.end_readers(&self.shared);
-        self.shared.inboxes[self.own.number].leave(std::mem::take(&mut self.own.ready));
+        let Own { number, ready, queued, .. } = &mut self.own;
+        self.shared.inboxes[*number].leave(std::mem::take(ready), std::mem::take(queued));
     }
 }
 
 impl<V: Send> Own<V> {
+    /// Gives back what was needed for the records at hand: the segments that the parts of a large
+    /// value lie in, and memory for long ones. At the end of whatever looks at records.
+    fn let_go(&mut self) {
+        self.large = None;
+        for kept in [&mut self.value, &mut self.joined] {
+            if kept.capacity() > VALUE_KEPT_BYTES {
+                *kept = Vec::new();
+            }
+        }
+    }
+
     /// Takes a key's lock. Who has to wait for it is offline meanwhile: its holder may wait for
     /// memory that is free when all threads have been quiescent.
     fn lock<'s, T>(&mut self, mutex: &'s Mutex<T>) -> MutexGuard<'s, T> {

@@ -19,6 +19,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
     pub fn poll(&mut self) -> Option<Plan> {
         let Self { shared, own } = self;
         let plan = own.poll(shared);
+        own.let_go();
         own.goes_on = plan.is_none() && own.turns_left == 0;
         if plan.is_none() {
             own.turns_left = TURNS_MAX;
@@ -60,7 +61,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
     pub fn wake_at_ms(&self) -> Option<u64> {
         let (shared, now_ms) = (&self.shared, self.own.cache.now_ms());
         let has_victim = self.own.cache.has_victims();
-        let tries_ms = (shared.unflushed.stalled() > 0 || has_victim).then_some(now_ms + 1);
+        let tries_ms = (shared.stalled() > 0 || has_victim).then_some(now_ms + 1);
         let due_ms = shared.core().engine.wake_at_ms();
         let large_ms = self.own.uploads.wake_at_ms(shared, now_ms);
         let large_ms = large_ms.into_iter().chain(self.own.readers.wake_at_ms(now_ms));
@@ -77,6 +78,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
         if Reads::is_read(token) {
             if let Some(ended) = own.reads.complete(token, outcome) {
                 own.fetched(shared, ended);
+                own.let_go();
             }
             return;
         }
@@ -92,9 +94,10 @@ impl<K: Keys, C: Command> Worker<K, C> {
         own.uploads.is_stirred = true;
         given.into_iter().for_each(|envelope| own.send(shared, envelope));
         own.work_off_parted(shared, due);
-        if shared.unflushed.stalled() > 0 {
+        if shared.stalled() > 0 {
             own.try_stalled(shared);
         }
+        own.let_go();
     }
 }
 

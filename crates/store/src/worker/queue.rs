@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use base::sync::atomic::Ordering;
 use cache::{Key, Meta};
 use log::{
     engine::{Fetched, Reading},
@@ -173,9 +174,7 @@ impl<V: Send> Own<V> {
             let mut place = self.lock(shared.key_lock(at));
             let pending = place.take(id).expect("invariant: nobody else takes what is stalled");
             let has_stalled = self.work_off(shared, &mut place, at, pending, Known::Nothing, true);
-            // Not before: what a hit of another thread's command overtakes is done by now, or has
-            // stalled again.
-            shared.unflushed.tried();
+            shared.stalled.fetch_sub(1, Ordering::Release);
             if has_stalled {
                 return stalled.push_front((at, id));
             }
@@ -220,8 +219,6 @@ impl<V: Send> Own<V> {
                 }
                 Attempt::Read(reading) => {
                     pending.push_again(waiter);
-                    // A hit would overtake it.
-                    self.forget(name);
                     let (id, looks) = (pending.id, pending.looks + u32::from(!leads));
                     let reading = *reading;
                     self.begin_read(at, id, reading.clone());
@@ -232,7 +229,6 @@ impl<V: Send> Own<V> {
                 }
                 Attempt::Parts(last) => {
                     pending.push_again(waiter);
-                    self.forget(name);
                     shared.core().wait_for_parts(at, pending.id, last);
                     (pending.key, pending.reading) = (key, None);
                     place.put_back(pending);
@@ -310,14 +306,14 @@ impl<V: Send> Own<V> {
         wait: Wait,
         shown: Option<&Arc<[u8]>>,
     ) {
-        let Waiter { worker, caller, bytes, .. } = waiter;
+        let Waiter { worker, caller, bytes, lock, .. } = waiter;
         let is_others = match (&answer, shown) {
             (Answer::Value(found), Some(shown)) => Arc::ptr_eq(&found.value, shown),
             _ => false,
         };
         let value_bytes = if is_others { 0 } else { answer.value_bytes() };
         let bytes = shared.inboxes[worker].answered(bytes, value_bytes);
-        let envelope = Envelope { worker, bytes, answered: Answered { caller, answer } };
+        let envelope = Envelope { worker, bytes, lock, answered: Answered { caller, answer } };
         let given = match wait {
             Wait::Nothing => Some(envelope),
             _ => shared.core().hold(wait, envelope),

@@ -15,7 +15,7 @@ use super::{Own, apply::Applied, attempt::Look};
 use crate::{
     Command, Error, Needs,
     held::Wait,
-    limits::{SPILLS_MAX, VALUE_KEPT_BYTES},
+    limits::SPILLS_MAX,
     spill::{Admission, Spill},
     store::Shared,
 };
@@ -50,9 +50,6 @@ impl<V: Send> Own<V> {
     ) -> Look {
         if needs == Needs::Nothing {
             return Look::Absent(Wait::Nothing);
-        }
-        if self.value.capacity() > VALUE_KEPT_BYTES {
-            self.value = Vec::new();
         }
         // Before the look: what is made of it is as old as that.
         self.flushes = self.cache.flushes();

@@ -305,7 +305,9 @@ impl<K: Keys, C: Command> Worker<K, C> {
             return Asked::Now(Answer::Failed(log::error::Error::Upload.into()));
         }
         let name = self.own.cache.key(&key);
-        self.own.execute(&self.shared, name, caller, command, Some(upload), own)
+        let asked = self.own.execute(&self.shared, name, caller, command, Some(upload), own);
+        self.own.let_go();
+        asked
     }
 
     /// Gives up on a value: its parts are dead.

@@ -1,5 +1,6 @@
 //! Those who have to wait, and answers that do.
 
+use base::sync::atomic::Ordering;
 use cache::Key;
 use log::{
     engine::{Mark, Reading},
@@ -32,10 +33,23 @@ impl<V: Send> Own<V> {
             worker: self.number,
             caller,
             bytes,
+            lock: None,
             asked_ms: self.cache.now_ms(),
             task,
             upload: None,
         }
+    }
+
+    /// It waits from now on. `lock`: its key's, if it waits in order.
+    fn begin_to_wait<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        waiter: &mut Waiter<C>,
+        lock: Option<usize>,
+    ) {
+        shared.inboxes[self.number].begin(waiter.bytes);
+        waiter.lock = lock;
+        lock.into_iter().for_each(|lock| self.queued.add(lock));
     }
 
     /// Whether somebody may go behind those who wait for a key, and goes. `value_bytes`: what the
@@ -43,7 +57,7 @@ impl<V: Send> Own<V> {
     pub(super) fn queue<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
-        pending: &mut Pending<C>,
+        (at, pending): (usize, &mut Pending<C>),
         mut waiter: Waiter<C>,
         value_bytes: usize,
     ) -> bool {
@@ -51,7 +65,7 @@ impl<V: Send> Own<V> {
         if self.is_full(shared, waiter.bytes) {
             return false;
         }
-        shared.inboxes[self.number].begin(waiter.bytes);
+        self.begin_to_wait(shared, &mut waiter, Some(at));
         pending.push(waiter);
         true
     }
@@ -79,18 +93,17 @@ impl<V: Send> Own<V> {
         if self.is_full(shared, waiter.bytes) {
             return false;
         }
-        shared.inboxes[self.number].begin(waiter.bytes);
-        if matches!(waiter.task, Task::Command(_)) {
-            // From now on a hit, also one that tells of what is dead, would overtake it.
-            self.forget(name);
-        }
+        // Gets that wait alone have seen what the key was when they came: a hit may overtake them.
+        let at = shared.lock_of(name.hash());
+        let is_ordered = matches!(waiter.task, Task::Command(_));
+        self.begin_to_wait(shared, &mut waiter, is_ordered.then_some(at));
         if let Some(pending) = same {
             pending.push(waiter);
             self.figures.reads_shared += 1;
             return true;
         }
         let id = place.begin(name.bytes(), Some(reading.clone()), waiter);
-        self.begin_read(shared.lock_of(name.hash()), id, reading);
+        self.begin_read(at, id, reading);
         true
     }
 
@@ -105,35 +118,34 @@ impl<V: Send> Own<V> {
         shared: &Shared<K, C>,
         place: &mut Place<C>,
         name: Key<'_>,
-        waiter: Waiter<C>,
+        mut waiter: Waiter<C>,
     ) {
-        shared.inboxes[self.number].begin(waiter.bytes);
+        let at = shared.lock_of(name.hash());
+        self.begin_to_wait(shared, &mut waiter, Some(at));
         let id = place.begin(name.bytes(), None, waiter);
         self.note_stalled(shared);
-        shared.core().stall(shared.lock_of(name.hash()), id);
+        shared.core().stall(at, id);
     }
 
-    /// Waits for the flush of the parts of a value, which is under way. A hit would overtake it.
+    /// Waits for the flush of the parts of a value, which is under way.
     pub(super) fn wait_for_parts<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
         place: &mut Place<C>,
         name: Key<'_>,
         last: Mark,
-        waiter: Waiter<C>,
+        mut waiter: Waiter<C>,
     ) {
-        shared.inboxes[self.number].begin(waiter.bytes);
-        if !base::mutant!("store_overtakes_parts") {
-            self.forget(name);
-        }
+        let at = shared.lock_of(name.hash());
+        self.begin_to_wait(shared, &mut waiter, Some(at));
         let id = place.begin(name.bytes(), None, waiter);
-        shared.core().wait_for_parts(shared.lock_of(name.hash()), id, last);
+        shared.core().wait_for_parts(at, id, last);
     }
 
-    /// Hits in memory would overtake what waits, and may not be told at once any more.
+    /// The commands of a key wait for room in the log, or for a rewrite.
     pub(super) fn note_stalled<K: Keys, C: Command<Verdict = V>>(&mut self, shared: &Shared<K, C>) {
         self.figures.stalled += 1;
-        shared.unflushed.stall();
+        shared.stalled.fetch_add(1, Ordering::Release);
     }
 
     /// Says the answer if it may be given to the caller, who asks now, and keeps it otherwise.
@@ -149,7 +161,7 @@ impl<V: Send> Own<V> {
         }
         let bytes = answer.value_bytes();
         let answered = Answered { caller, answer };
-        let envelope = Envelope { worker: self.number, bytes, answered };
+        let envelope = Envelope { worker: self.number, bytes, lock: None, answered };
         let given = shared.core().hold(wait, envelope);
         if given.is_none() {
             shared.inboxes[self.number].begin(bytes);
@@ -165,7 +177,7 @@ impl<V: Send> Own<V> {
         envelope: Envelope<V>,
     ) {
         if envelope.worker == self.number {
-            self.ready.push((envelope.bytes, envelope.answered));
+            self.ready.push(envelope);
         } else {
             if !base::mutant!("store_wakes_nobody") {
                 self.wakes.insert(envelope.worker);
