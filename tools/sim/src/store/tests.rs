@@ -1,7 +1,7 @@
 use super::*;
 
 /// Runs in CI: some seconds on two cores.
-const SEEDS: u64 = 800;
+const SEEDS: u64 = 1000;
 
 /// The same of tables that spill, whose runs are longer.
 const SPILL_SEEDS: u64 = 200;
