@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::{
-    assert_much_was_cold, first_seed,
+    ATTEMPTS, assert_much_was_cold, first_seed,
     harness::under_test,
     harness::{
         binary::{Answer, Ask, exchange},
@@ -15,7 +15,7 @@ use crate::{
         rng::Rng,
         server::{Io, Server, Serving, Table},
     },
-    installed_memcached,
+    has_lost, installed_memcached,
 };
 
 /// Commands of the test, in all runs.
@@ -66,7 +66,7 @@ struct Both {
 
 #[test]
 fn binary_commands_are_answered_like_by_the_installed_memcached() {
-    let runs = (0..RUNS).map(|run| run_with(first_seed() + run, Table::Volatile));
+    let runs = (0..RUNS).filter_map(|run| run_with(first_seed() + run, Table::Volatile));
     let found: usize = runs.sum();
     assert!(found * 100 >= COMMANDS * FOUND_PERCENT_MIN, "{found} commands sent a record");
 }
@@ -87,12 +87,17 @@ fn on_disk(table: Table) {
     if under_test().is_some() {
         return;
     }
-    let found: usize = (0..RUNS).map(|run| run_with(first_seed() + run, table)).sum();
+    let one_run = |run| {
+        let mut attempts = (0..ATTEMPTS).filter_map(|_| run_with(first_seed() + run, table));
+        attempts.next().expect("one of them loses nothing")
+    };
+    let found: usize = (0..RUNS).map(one_run).sum();
     assert!(found * 100 >= COMMANDS_ON_DISK * FOUND_PERCENT_MIN, "{found} commands sent a record");
 }
 
-/// Compares with kelvin that has its records there.
-fn run_with(seed: u64, table: Table) -> usize {
+/// Compares with kelvin that has its records there, and counts the records that were sent. `None`
+/// where they differ and one was lost on its way to the disk.
+fn run_with(seed: u64, table: Table) -> Option<usize> {
     let mut rng = Rng::new(seed);
     let io = Io::BOTH[(seed % 2) as usize];
     let log = table.is_durable().then(Directory::with_log);
@@ -127,11 +132,18 @@ fn run_with(seed: u64, table: Table) -> usize {
         let cut_seed = rng.next();
         let ours = told(&mut conns.0, batch.iter().map(|both| &both.ours), cut_seed);
         let theirs = told(&mut conns.1, batch.iter().map(|both| &both.theirs), cut_seed);
+        let loses = || table == Table::Spill && kelvin.as_ref().is_some_and(has_lost);
+        if ours.len() != theirs.len() && loses() {
+            return None;
+        }
         assert_eq!(ours.len(), theirs.len(), "KELVIN_SEED={seed}: {ours:?}\n{theirs:?}");
         for (our, their) in ours.iter().zip(&theirs) {
             let both = &batch[our.opaque as usize];
             let same = Answer { token: our.token, ..their.clone() } == *our;
             let paired = tokens.pair(our.token, their.token);
+            if !(same && paired) && loses() {
+                return None;
+            }
             let history: Vec<_> =
                 batch.iter().filter(|other| other.key == both.key).map(|b| &b.ours).collect();
             assert!(
@@ -151,7 +163,7 @@ fn run_with(seed: u64, table: Table) -> usize {
     if table == Table::Spill {
         assert_much_was_cold(kelvin.as_ref().expect("it is there"), commands);
     }
-    found
+    Some(found)
 }
 
 fn told<'a>(conn: &mut Conn, asks: impl Iterator<Item = &'a Ask>, seed: u64) -> Vec<Answer> {
