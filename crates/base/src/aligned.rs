@@ -4,7 +4,7 @@
 //!
 //! Invariant: its memory lies where it lay when it was made, wherever the buffer itself goes.
 
-use std::{fmt, num::NonZeroU32};
+use std::{fmt, num::NonZeroU32, ops::Range};
 
 /// Buffers begin at a multiple of this, which every device's alignment divides.
 pub const ALIGNMENT_BYTES: usize = 4096;
@@ -107,6 +107,28 @@ impl Buffer {
         &mut self.memory[from..to]
     }
 
+    /// Writes `before` and `behind` around the bytes `middle` of its own, into its margins and over
+    /// whatever else is there. Where all of it is, in [`Buffer::whole`]; nothing, and nothing is
+    /// written, where there is no room for it.
+    ///
+    /// # Panics
+    /// Panics when `middle` is not within its bytes.
+    pub fn wrap(
+        &mut self,
+        middle: Range<usize>,
+        before: &[u8],
+        behind: &[u8],
+    ) -> Option<Range<usize>> {
+        assert!(middle.start <= middle.end && middle.end <= self.bytes, "{middle:?}");
+        let head_bytes = self.rack.map_or(0, |rack| rack.head_bytes as usize);
+        let whole = self.whole_mut();
+        let (start, end) = (head_bytes + middle.start, head_bytes + middle.end);
+        let (from, to) = (start.checked_sub(before.len())?, end + behind.len());
+        whole.get_mut(end..to)?.copy_from_slice(behind);
+        whole[from..start].copy_from_slice(before);
+        Some(from..to)
+    }
+
     fn ends(&self) -> (usize, usize) {
         let (head_bytes, tail_bytes) =
             self.rack.map_or((0, 0), |rack| (rack.head_bytes as usize, rack.tail_bytes as usize));
@@ -172,5 +194,27 @@ mod tests {
         assert!(buffer.whole().iter().enumerate().all(is_own));
         buffer.whole_mut().fill(2);
         assert_eq!(buffer.as_slice(), [2; 8192]);
+    }
+
+    #[test]
+    fn what_is_wrapped_lies_around_its_middle_or_nothing_is_written() {
+        let rack = Rack { number: NonZeroU32::MIN, head_bytes: 4096, tail_bytes: 4 };
+        let mut buffer = Buffer::of_rack(rack, 9, 4096);
+        let content: Vec<u8> = (0..4096).map(|at| (at % 251) as u8).collect();
+        for middle in [0..4096, 0..1, 4095..4096, 700..1700, 5..5] {
+            buffer.as_mut_slice().copy_from_slice(&content);
+            let all = buffer.wrap(middle.clone(), b"before", b"end").expect("there is room");
+            let expected = [b"before", &content[middle], b"end"].concat();
+            assert_eq!(buffer.whole()[all], expected);
+        }
+        for (before, behind) in [(4097, 0), (0, 5), (4097, 5)] {
+            buffer.whole_mut().fill(1);
+            let wrapped = buffer.wrap(0..4096, &vec![2; before], &vec![2; behind]);
+            assert_eq!(wrapped, None, "{before} before, {behind} behind");
+            assert!(buffer.whole().iter().all(|byte| *byte == 1), "something was written");
+        }
+        let mut plain = Buffer::new(8);
+        assert_eq!(plain.wrap(2..8, b"ab", b""), Some(0..8), "within its own bytes");
+        assert_eq!(plain.wrap(2..8, b"ab", b"c"), None);
     }
 }

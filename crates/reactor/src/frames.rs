@@ -205,16 +205,10 @@ impl Frame {
     /// Panics when there is nothing, the value is not within the data, or either is longer than the
     /// room for it: a page and what is before the value, [`FRAME_TAIL_BYTES`] and what is behind.
     pub fn dress(&mut self, value: Range<usize>, header: &[u8], trailer: &[u8]) {
-        assert!(value.start <= value.end && value.end <= self.data().len(), "{value:?}");
         let buffer = self.buffer.as_mut().expect("invariant: it has one until it is a plain one");
-        let whole = buffer.whole_mut();
-        let (start, end) = (FRAME_HEAD_BYTES + value.start, FRAME_HEAD_BYTES + value.end);
-        let before = start.checked_sub(header.len()).expect("a header is no longer than its room");
-        whole[before..start].copy_from_slice(header);
-        let behind = end + trailer.len();
-        whole[end..behind].copy_from_slice(trailer);
-        assert!(before < behind, "a frame from which nothing is sent");
-        self.sent = before..behind;
+        let sent = buffer.wrap(value, header, trailer);
+        self.sent = sent.expect("what is around a value is no longer than its room");
+        assert!(!self.sent.is_empty(), "a frame from which nothing is sent");
     }
 
     fn buffer(&self) -> &Buffer {
@@ -317,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no longer than its room")]
+    #[should_panic(expected = "is no longer than its room")]
     fn a_header_longer_than_a_page_is_a_mistake() {
         read(&frames(), b"value").dress(0..5, &[b'h'; 4097], b"");
     }

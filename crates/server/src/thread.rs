@@ -17,7 +17,7 @@ use reactor::{
     Burst, CloseReason, ConnId, Connection, Control, FILE_DEPTH_MAX, Files, Frames, Handler, Loop,
     LoopConfig, Mailbox, Next, Pool, Sender, Shape, Spin,
 };
-use store::limits::{READ_BYTES_KEPT, READS_MAX};
+use store::limits::{READ_BUFFERS_MAX, READ_BYTES_KEPT};
 
 use crate::{
     Error,
@@ -137,7 +137,7 @@ impl DataThread {
     /// What serves records of a durable table.
     fn table_server(&self, seat: Seat, driver: &mut Driver) -> Result<TableServer, Error> {
         let files = Files::new(FILE_DEPTH_MAX);
-        let frames = Frames::new(&[Shape { bytes: READ_BYTES_KEPT, count: READS_MAX }]);
+        let frames = Frames::new(&[Shape { bytes: READ_BYTES_KEPT, count: READ_BUFFERS_MAX }]);
         seat.durable.files.locks().for_each(|lock| files.guard(lock));
         let failed = |source| Error::Loop { thread: self.name.clone(), source };
         let carried = match driver {
@@ -157,7 +157,7 @@ impl DataThread {
         let access = self.access.clone();
         let desk = Desk::new(self.cache.clone(), &self.stats, control, access, value_bytes_max);
         let mut worker = store.worker(seat.number)?;
-        // All of them, and for good: what is read is copied, so that they come back at once.
+        // All of them, and for good: they come back when what was read is sent, or copied.
         while let Some(frame) = frames.take(READ_BYTES_KEPT) {
             worker.lend(frame.into_buffer());
         }

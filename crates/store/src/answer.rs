@@ -1,24 +1,69 @@
 //! What came of what was asked.
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use cache::{Meta, Pinned};
 
-use crate::{Error, Large};
+use crate::{Error, Large, ReadValue};
 
 /// A record that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Found {
     /// Its fields.
     pub meta: Meta,
-    /// Its value. Whoever waited for one read shares it. Of a large one nothing.
-    pub value: Arc<[u8]>,
+    /// Its value. Of a large one nothing.
+    pub value: FoundValue,
     /// Of a large value: where its parts are.
     pub large: Option<Large>,
 }
 
+/// The value of a record that was found.
+#[derive(Debug)]
+pub enum FoundValue {
+    /// In memory of its own, which all share who waited for the same read.
+    Shared(Arc<[u8]>),
+    /// In the buffer that it was read into, of somebody who waited for that alone.
+    Read(ReadValue),
+}
+
+impl FoundValue {
+    /// Bytes of memory that it takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Shared(value) => value.len(),
+            Self::Read(value) => value.memory_bytes(),
+        }
+    }
+}
+
+impl Default for FoundValue {
+    fn default() -> Self {
+        Self::Shared(Arc::default())
+    }
+}
+
+impl Deref for FoundValue {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Shared(value) => value,
+            Self::Read(value) => value.bytes(),
+        }
+    }
+}
+
+impl PartialEq for FoundValue {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for FoundValue {}
+
 /// The answer to a get, a command or a flush.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Answer<V> {
     /// Of a get: the record.
     Value(Found),
@@ -54,7 +99,7 @@ impl<V> Answer<V> {
 }
 
 /// An answer that comes later.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Answered<V> {
     /// The number that the caller gave.
     pub caller: u64,
@@ -63,7 +108,7 @@ pub struct Answered<V> {
 }
 
 /// What came of a command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Asked<V> {
     /// The answer.
     Now(Answer<V>),

@@ -20,6 +20,13 @@ pub const PART_READS_MAX: usize = 8;
 /// begin.
 pub const READ_BYTES_KEPT: usize = 16 << 10;
 
+/// Of such buffers, those that values are sent from: with more, values are copied, so that clients
+/// who take nothing keep no others from being read into.
+pub const READS_ANSWERED_MAX: usize = 32;
+
+/// Buffers of that size that a worker has use for.
+pub const READ_BUFFERS_MAX: usize = READS_MAX + READS_ANSWERED_MAX;
+
 /// Commands of a worker that are not answered: 64 connections with all of their slots.
 pub const PENDING_MAX: usize = 4096;
 

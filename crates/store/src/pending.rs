@@ -75,6 +75,12 @@ impl<C> Pending<C> {
         Some(waiter)
     }
 
+    /// Whether it is one get of this worker that waits, and nobody else.
+    pub(crate) fn is_one_get_of(&self, worker: usize) -> bool {
+        let is_its = |it: &Waiter<C>| it.worker == worker && !it.is_command();
+        self.queue.len() == 1 && self.queue.front().is_some_and(is_its)
+    }
+
     /// How many wait.
     pub(crate) fn waiters(&self) -> usize {
         self.queue.len()

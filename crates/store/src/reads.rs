@@ -2,7 +2,7 @@
 //!
 //! Thread safety: a plain value of the worker's thread.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use base::hash::Numbered;
 use log::{
@@ -10,7 +10,10 @@ use log::{
     plan::{Buffer, Failure, Outcome, Plan, Token},
 };
 
-use crate::limits::{PART_READS_MAX, READ_BYTES_KEPT, READS_MAX, SHORT_READS_MAX};
+use crate::{
+    limits::{PART_READS_MAX, READ_BYTES_KEPT, READS_MAX, SHORT_READS_MAX},
+    read_value::Shelf,
+};
 
 /// Tokens of reads begin here, those of the log's own actions do not get so far. Behind it the
 /// worker's number, and 48 bits that are the worker's own.
@@ -60,16 +63,16 @@ pub(crate) struct Reads {
     waiting: VecDeque<Read>,
     /// Of parts of large values, which take longer: each would be a hundred others' time.
     parts: VecDeque<Read>,
-    buffers: Vec<Buffer>,
+    shelf: Arc<Shelf>,
     next: u64,
 }
 
 impl Reads {
     pub(crate) fn new(worker: usize) -> Self {
         let next = FIRST_TOKEN | (worker as u64) << OWN_BITS;
-        let (out, buffers) = (Numbered::default(), Vec::new());
+        let (out, shelf) = (Numbered::default(), Arc::new(Shelf::new()));
         let (waiting, parts) = (VecDeque::new(), VecDeque::new());
-        Self { out, parts_out: 0, waiting, parts, buffers, next }
+        Self { out, parts_out: 0, waiting, parts, shelf, next }
     }
 
     /// Whether an outcome under this token is one of a read.
@@ -118,7 +121,7 @@ impl Reads {
         // A part is with its reader for long, and what is lent is to come back at once.
         let is_kept = bytes <= READ_BYTES_KEPT && !read.whom.is_part();
         let buffer = read.buffer.take().unwrap_or_else(|| match is_kept {
-            true => self.buffers.pop().unwrap_or_else(|| Buffer::new(READ_BYTES_KEPT)),
+            true => self.shelf.take().unwrap_or_else(|| Buffer::new(READ_BYTES_KEPT)),
             false => Buffer::new(bytes),
         });
         let token = Token(self.next);
@@ -146,7 +149,7 @@ impl Reads {
                 Ok((buffer, bytes))
             }
             Outcome::Failed(failure, buffer) => {
-                buffer.into_iter().for_each(|buffer| self.give_back(buffer));
+                buffer.into_iter().for_each(|buffer| self.shelf.give_back(buffer));
                 Err(failure)
             }
             _ => unreachable!("a read ends as one"),
@@ -155,9 +158,8 @@ impl Reads {
         Some(Ended { whom, reading, result })
     }
 
-    pub(crate) fn give_back(&mut self, buffer: Buffer) {
-        if buffer.as_slice().len() == READ_BYTES_KEPT && self.buffers.len() < READS_MAX {
-            self.buffers.push(buffer);
-        }
+    /// Where its buffers are that nobody uses.
+    pub(crate) fn shelf(&self) -> &Arc<Shelf> {
+        &self.shelf
     }
 }

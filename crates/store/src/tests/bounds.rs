@@ -1,7 +1,10 @@
 //! How much may wait.
 
 use super::*;
-use crate::limits::{PENDING_BYTES_MAX, VALUE_KEPT_BYTES};
+use crate::{
+    Found, FoundValue,
+    limits::{PENDING_BYTES_MAX, VALUE_KEPT_BYTES},
+};
 
 const VALUE_BYTES: usize = 100_000;
 static LARGE: [u8; VALUE_BYTES] = [b'x'; VALUE_BYTES];
@@ -57,7 +60,7 @@ fn gets_behind_a_change_show_one_value_and_count_it_once() {
     let values: Vec<_> = answers
         .iter()
         .map(|it| match &it.answer {
-            Answer::Value(found) => &found.value,
+            Answer::Value(Found { value: FoundValue::Shared(value), .. }) => value,
             other => panic!("{other:?}"),
         })
         .collect();

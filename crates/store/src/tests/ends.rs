@@ -3,7 +3,10 @@
 use log::plan::Buffer;
 
 use super::*;
-use crate::limits::READ_BYTES_KEPT;
+use crate::{
+    Found, FoundValue,
+    limits::{READ_BYTES_KEPT, READS_ANSWERED_MAX},
+};
 
 #[test]
 fn a_buffer_that_was_lent_is_read_into_again_and_again() {
@@ -19,6 +22,50 @@ fn a_buffer_that_was_lent_is_read_into_again_and_again() {
         table.perform(0, plan);
         assert_eq!(table.answers(0), [(round, Some(b"v".to_vec()))]);
     }
+}
+
+/// Reads a record that memory does not have. The value as the answer has it, and the number of the
+/// buffer that it was read into.
+fn read(table: &mut Table, key: &[u8]) -> (FoundValue, Option<u16>) {
+    table.evict(key);
+    assert!(matches!(table.get(0, 0, key).0, Got::Later));
+    let plan = table.next_read(0);
+    let Action::Read { buffer, .. } = &plan.action else { panic!("{plan:?}") };
+    let number = buffer.number();
+    table.perform(0, plan);
+    let answer = table.workers[0].take_answers().pop().expect("it was read");
+    let Answer::Value(Found { value, .. }) = answer.answer else { panic!("{answer:?}") };
+    (value, number)
+}
+
+#[test]
+fn nothing_is_read_into_the_buffer_of_an_answer_before_that_is_dropped() {
+    let mut table = Table::new();
+    table.make_cold(b"k", b"v");
+    table.make_cold(b"l", b"w");
+    table.workers[0].lend(Buffer::of_pool(7, READ_BYTES_KEPT));
+    let (first, number) = read(&mut table, b"k");
+    assert_eq!(number, Some(7));
+    assert!(matches!(first, FoundValue::Read(_)), "{first:?}");
+    let (second, number) = read(&mut table, b"l");
+    assert_eq!(number, None, "the buffer of an answer is read into");
+    assert_eq!((&*first, &*second), (&b"v"[..], &b"w"[..]));
+    drop((second, first));
+    assert_eq!(read(&mut table, b"k").1, Some(7), "a buffer is lost");
+}
+
+#[test]
+fn so_many_buffers_are_with_answers_and_then_values_are_copied() {
+    let mut table = Table::new();
+    table.make_cold(b"k", b"v");
+    let is_read = |value: &FoundValue| matches!(value, FoundValue::Read(_));
+    let mut kept: Vec<FoundValue> =
+        (0..READS_ANSWERED_MAX + 2).map(|_| read(&mut table, b"k").0).collect();
+    let in_buffers = kept.iter().filter(|value| is_read(value)).count();
+    assert_eq!(in_buffers, READS_ANSWERED_MAX, "answers keep more buffers than they may");
+    assert!(kept.iter().all(|value| **value == *b"v"));
+    kept.swap_remove(0);
+    assert!(is_read(&read(&mut table, b"k").0), "one has been given back");
 }
 
 #[test]

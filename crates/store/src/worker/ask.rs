@@ -8,8 +8,8 @@ use super::{
     attempt::{Attempt, Look},
 };
 use crate::{
-    Answer, Answered, Asked, Command, Error, Found, Got, Needs, held::Envelope, pending::Task,
-    store::Shared,
+    Answer, Answered, Asked, Command, Error, Found, FoundValue, Got, Needs, held::Envelope,
+    pending::Task, store::Shared,
 };
 
 impl<K: Keys, C: Command> Worker<K, C> {
@@ -102,7 +102,8 @@ impl<V: Send> Own<V> {
         }
         let (answer, wait) = match self.look(shared, name, Needs::Value) {
             Look::Present(meta, wait) => {
-                let (value, large) = (self.value.as_slice().into(), self.large.clone());
+                let value = FoundValue::Shared(self.value.as_slice().into());
+                let large = self.large.clone();
                 (Answer::Value(Found { meta, value, large }), wait)
             }
             Look::Absent(wait) => (Answer::Miss, wait),

@@ -8,7 +8,9 @@ use log::{
 };
 
 use super::{Own, apply::Applied};
-use crate::{Answer, Command, Error, Found, Large, Needs, Present, held::Wait, store::Shared};
+use crate::{
+    Answer, Command, Error, Found, FoundValue, Large, Needs, Present, held::Wait, store::Shared,
+};
 
 /// What a look at a key has found. The value is the worker's, or where its parts are.
 pub(super) enum Look {
@@ -91,11 +93,11 @@ impl<V: Send> Own<V> {
                     win_sent: stored.is_recached,
                     fetched: false,
                 };
-                self.value = stored.value;
                 self.figures.hits_log += 1;
                 if self.large.is_none() {
-                    self.fill(name, &meta);
+                    self.fill(name, &meta, &stored.value);
                 }
+                self.value = stored.value;
                 Look::Present(meta, Wait::seen(wait))
             }
             Ok(engine::Get::Read(reading)) => Look::Read(Box::new(reading)),
@@ -178,7 +180,7 @@ impl<V: Send> Own<V> {
         let shown = present.filter(|_| command.shows());
         let found = shown.map(|it| Found {
             meta: it.meta,
-            value: it.value.into(),
+            value: FoundValue::Shared(it.value.into()),
             large: it.large.cloned(),
         });
         (self.value, self.large) = (value, large);
@@ -207,10 +209,10 @@ impl<V: Send> Own<V> {
         removed.expect("invariant: removing needs no memory");
     }
 
-    /// Puts a record into memory that the log has, its value in `self.value`. Under the key's lock.
-    pub(super) fn fill(&mut self, name: Key<'_>, meta: &Meta) {
+    /// Puts a record into memory that the log has. Under the key's lock.
+    pub(super) fn fill(&mut self, name: Key<'_>, meta: &Meta, value: &[u8]) {
         let copy = cache::Put {
-            value: Value::Bytes(&self.value),
+            value: Value::Bytes(value),
             client_flags: meta.client_flags,
             expiry_ms: meta.expiry_ms,
             token: Token::Given(meta.token),

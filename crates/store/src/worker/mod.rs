@@ -145,7 +145,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
     /// Gives it a buffer of [`READ_BYTES_KEPT`](crate::limits::READ_BYTES_KEPT) bytes to read into.
     /// Those that it lacks it makes: this is for who has some that can be read into at less cost.
     pub fn lend(&mut self, buffer: Buffer) {
-        self.own.reads.give_back(buffer);
+        self.own.reads.shelf().give_back(buffer);
     }
 
     /// What it has counted.

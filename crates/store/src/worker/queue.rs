@@ -12,9 +12,10 @@ use log::{
 use super::{
     Own,
     attempt::{Attempt, Look, meta_of},
+    readers::place_of,
 };
 use crate::{
-    Answer, Answered, Command, Error, Found, Large, Needs,
+    Answer, Answered, Command, Error, Found, FoundValue, Large, Needs, ReadValue,
     held::{Envelope, Wait},
     limits::{LOOKS_MAX, TRIES_MAX},
     pending::{Pending, Place, Task, Waiter},
@@ -52,78 +53,132 @@ impl<V: Send> Own<V> {
         let read = result.map_err(|failure| reading.failed(failure).into());
         let mut place = self.lock(shared.key_lock(at));
         let record = read.and_then(|(buffer, bytes)| {
-            let record = self.take_record(shared, &reading, &buffer.as_slice()[..bytes]);
-            self.reads.give_back(buffer);
-            record
+            let value = ReadValue::new(buffer, self.reads.shelf());
+            self.take_record(shared, &reading, value, bytes)
         });
         let Some(pending) = place.take(id) else { return };
         self.flushes = self.cache.flushes();
         let core = shared.core();
         let (leads, dead_below) = (core.engine.leads_to(&reading), core.dead_below);
         drop(core);
-        let known = match record {
-            Err(error) => {
-                self.figures.reads_failed += 1;
-                // What was spilled may go at any time.
-                match shared.spill {
-                    None => Known::Failed(error),
-                    Some(_) => Known::Absent(Wait::Nothing),
-                }
-            }
-            Ok((_, sequence)) if sequence < dead_below => Known::Absent(Wait::Nothing),
-            Ok((meta, _)) if leads && has_expired(&meta, self.cache.now_ms()) => {
-                Known::Absent(Wait::Nothing)
-            }
-            Ok((meta, _)) => {
-                let meta = shared.spill.map_or(meta, |spill| spill.admitted(meta));
-                Known::Present(meta, Wait::Nothing)
-            }
-        };
+        let (known, value) = self.known_of(shared, record, leads, dead_below);
         let name = self.cache.key(&pending.key);
         if let Known::Present(..) = &known {
             self.figures.hits_disk += pending.waiters() as u64;
         }
-        if let Known::Present(meta, _) = &known
+        if let (Known::Present(meta, _), Some(value)) = (&known, &value)
             && self.large.is_none()
         {
             // What waits in order would be overtaken by a hit.
             let may_fill = leads && place.ordered(&pending.key).is_none();
             if may_fill || base::mutant!("store_fill_unchecked") {
                 match shared.spill {
-                    None => self.fill(name, meta),
-                    Some(_) => self.fill_spilled(name, meta),
+                    None => self.fill(name, meta, value.bytes()),
+                    Some(_) => self.fill_spilled(name, meta, value.bytes()),
                 }
             } else {
                 self.figures.fills_refused += 1;
             }
         }
         drop(reading);
+        let pending = match (&known, value) {
+            (Known::Present(meta, _), Some(value)) => {
+                match self.answer_one(shared, pending, meta, value) {
+                    Some(pending) => pending,
+                    None => return,
+                }
+            }
+            _ => pending,
+        };
         let leads = leads || base::mutant!("store_racing_updates");
         if self.work_off(shared, &mut place, at, pending, known, leads) {
             shared.core().stall(at, id);
         }
     }
 
-    /// The fields of a record that was read, and its sequence; its value becomes the worker's.
+    /// What a read has told, and the value if it is there. `leads`: whether the index still leads
+    /// to it; what is older than `dead_below` was flushed.
+    fn known_of<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        record: Result<(Meta, u64, ReadValue), Error>,
+        leads: bool,
+        dead_below: u64,
+    ) -> (Known, Option<ReadValue>) {
+        match record {
+            Err(error) => {
+                self.figures.reads_failed += 1;
+                // What was spilled may go at any time.
+                let known = match shared.spill {
+                    None => Known::Failed(error),
+                    Some(_) => Known::Absent(Wait::Nothing),
+                };
+                (known, None)
+            }
+            Ok((_, sequence, _)) if sequence < dead_below => (Known::Absent(Wait::Nothing), None),
+            Ok((meta, ..)) if leads && has_expired(&meta, self.cache.now_ms()) => {
+                (Known::Absent(Wait::Nothing), None)
+            }
+            Ok((meta, _, value)) => {
+                let meta = shared.spill.map_or(meta, |spill| spill.admitted(meta));
+                (Known::Present(meta, Wait::Nothing), Some(value))
+            }
+        }
+    }
+
+    /// Gives a value that was read to who waits for it, if that is one get of this worker: in the
+    /// buffer that it was read into. Else it becomes the worker's, and those who wait come back.
+    fn answer_one<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        mut pending: Pending<C>,
+        meta: &Meta,
+        value: ReadValue,
+    ) -> Option<Pending<C>> {
+        let is_one = self.large.is_none() && pending.is_one_get_of(self.number);
+        let answered = if is_one { value.answer() } else { Err(value) };
+        match answered {
+            Ok(value) => {
+                let waiter = pending.pop().expect("invariant: one waits");
+                let answer = if has_expired(meta, waiter.asked_ms) {
+                    Answer::Miss
+                } else {
+                    let value = FoundValue::Read(value);
+                    Answer::Value(Found { meta: *meta, value, large: None })
+                };
+                self.answer(shared, waiter, answer, Wait::Nothing, None);
+                None
+            }
+            Err(value) => {
+                self.value.clear();
+                self.value.extend_from_slice(value.bytes());
+                Some(pending)
+            }
+        }
+    }
+
+    /// The fields of a record that was read, its sequence, and its value, where that lies.
     fn take_record<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
         reading: &Reading,
-        bytes: &[u8],
-    ) -> Result<(Meta, u64), Error> {
+        mut value: ReadValue,
+        bytes: usize,
+    ) -> Result<(Meta, u64, ReadValue), Error> {
+        let bytes = &value.buffer().as_slice()[..bytes];
         match reading.finish(bytes) {
             Ok(Fetched::Value(record)) => {
                 self.large = None;
-                self.value.clear();
-                self.value.extend_from_slice(record.value);
-                Ok((meta_of(&record), record.sequence))
+                let (meta, sequence) = (meta_of(&record), record.sequence);
+                value.lies_at(place_of(record.value, bytes));
+                Ok((meta, sequence, value))
             }
             Ok(Fetched::Head(record, named)) => {
                 let spread = shared.core().engine.parts(reading, &named)?;
                 self.large = Some(Large(spread));
-                self.value.clear();
                 let value_len = u32::try_from(named.value_bytes).unwrap_or(u32::MAX);
-                Ok((Meta { value_len, ..meta_of(&record) }, record.sequence))
+                let (meta, sequence) = (meta_of(&record), record.sequence);
+                Ok((Meta { value_len, ..meta }, sequence, value))
             }
             Ok(Fetched::Part(_)) => unreachable!("a reading of a key fetches no part"),
             Err(error) => {
@@ -288,8 +343,8 @@ impl<V: Send> Own<V> {
             }
             (Task::Get, Known::Present(meta, wait)) => {
                 let value = shown.get_or_insert_with(|| self.value.as_slice().into());
-                let large = self.large.clone();
-                let found = Found { meta: *meta, value: Arc::clone(value), large };
+                let (value, large) = (FoundValue::Shared(Arc::clone(value)), self.large.clone());
+                let found = Found { meta: *meta, value, large };
                 done(Answer::Value(found), *wait)
             }
             (Task::Get, Known::Nothing) => unreachable!("it was looked up"),
@@ -308,7 +363,9 @@ impl<V: Send> Own<V> {
     ) {
         let Waiter { worker, caller, bytes, lock, .. } = waiter;
         let is_others = match (&answer, shown) {
-            (Answer::Value(found), Some(shown)) => Arc::ptr_eq(&found.value, shown),
+            (Answer::Value(Found { value: FoundValue::Shared(value), .. }), Some(shown)) => {
+                Arc::ptr_eq(value, shown)
+            }
             _ => false,
         };
         let value_bytes = if is_others { 0 } else { answer.value_bytes() };

@@ -257,6 +257,11 @@ fn range_of(reading: &Reading, bytes: &[u8]) -> Result<Range<usize>, Error> {
     let Fetched::Part(part) = reading.finish(bytes)? else {
         unreachable!("a reading of a part fetches one");
     };
+    Ok(place_of(part, bytes))
+}
+
+/// Where a part of some bytes is in them.
+pub(super) fn place_of(part: &[u8], bytes: &[u8]) -> Range<usize> {
     let from = part.as_ptr().addr() - bytes.as_ptr().addr();
-    Ok(from..from + part.len())
+    from..from + part.len()
 }

@@ -60,7 +60,9 @@ impl<V: Send> Own<V> {
         let in_memory = in_memory.or_else(|| {
             let found = self.cache.find_victim(name, &mut self.value)?;
             self.figures.hits_of_waiting += 1;
-            self.fill_spilled(name, &found);
+            let value = std::mem::take(&mut self.value);
+            self.fill_spilled(name, &found, &value);
+            self.value = value;
             Some(Some(found))
         });
         if let Some(found) = in_memory {
@@ -87,7 +89,9 @@ impl<V: Send> Own<V> {
                 let meta = self.take_stored(stored);
                 let meta = spill.admitted(meta);
                 self.figures.hits_log += 1;
-                self.fill_spilled(name, &meta);
+                let value = std::mem::take(&mut self.value);
+                self.fill_spilled(name, &meta, &value);
+                self.value = value;
                 Look::Present(meta, seen(shared.unflushed.wait_for(name.hash())))
             }
             Ok(engine::Get::Read(reading)) => Look::Read(Box::new(reading)),
@@ -118,11 +122,10 @@ impl<V: Send> Own<V> {
         }
     }
 
-    /// Puts a record into memory that the queue or the ring has, its value in `self.value`. Under
-    /// the key's lock.
-    pub(super) fn fill_spilled(&mut self, name: Key<'_>, meta: &Meta) {
+    /// Puts a record into memory that the queue or the ring has. Under the key's lock.
+    pub(super) fn fill_spilled(&mut self, name: Key<'_>, meta: &Meta, value: &[u8]) {
         let copy = cache::Put {
-            value: Value::Bytes(&self.value),
+            value: Value::Bytes(value),
             client_flags: meta.client_flags,
             expiry_ms: meta.expiry_ms,
             token: Token::Given(meta.token),

@@ -1,9 +1,7 @@
 //! Replies, made of what was asked and what came of it.
 
-use std::sync::Arc;
-
 use cache::Meta;
-use store::{Answer, Error};
+use store::{Answer, Error, FoundValue};
 use wire::memcached::{
     Meta as MetaCommand, Request,
     lines::{self, LAST_VALUE_END, LINE_END},
@@ -248,7 +246,7 @@ fn meta_get(desk: &Desk, command: &MetaCommand<'_>, answer: Answer<Verdict>) -> 
             let creation = creation.expect("invariant: it told what to create");
             desk.counters.total_items.add(1);
             let renewal = Renewal { won: true, ..Renewal::default() };
-            let nothing = Body::Shared(Arc::default());
+            let nothing = Body::Found(FoundValue::default());
             (creation.facts(token.unwrap_or(0), desk.now_ms), renewal, Some(nothing))
         }
         Answer::Failed(error) => return words::line(words::of(&error)).into(),

@@ -3,12 +3,11 @@
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
-    sync::Arc,
 };
 
 use cache::{INLINE_VALUE_MAX_BYTES, Pinned};
 use reactor::ConnId;
-use store::{Found, Large, SlotId, Slots};
+use store::{Found, FoundValue, Large, SlotId, Slots};
 
 use super::unsent::{Total, Unsent, UnsentValue};
 use crate::memcached::{large::LargeValue, record::Replies};
@@ -29,14 +28,14 @@ pub(super) struct Reply {
 #[derive(Debug)]
 pub(super) enum Body {
     Pinned(Pinned),
-    Shared(Arc<[u8]>),
+    Found(FoundValue),
     /// It lies in parts, which are read when their turn has come.
     Large(Large),
 }
 
 impl From<Found> for Body {
     fn from(found: Found) -> Self {
-        found.large.map_or(Self::Shared(found.value), Self::Large)
+        found.large.map_or(Self::Found(found.value), Self::Large)
     }
 }
 
@@ -45,7 +44,7 @@ impl Reply {
     pub(super) fn large(&self) -> Option<&Large> {
         match &self.value {
             Some(Body::Large(large)) => Some(large),
-            None | Some(Body::Pinned(_) | Body::Shared(_)) => None,
+            None | Some(Body::Pinned(_) | Body::Found(_)) => None,
         }
     }
 
@@ -54,25 +53,51 @@ impl Reply {
         let value = match &self.value {
             None => 0,
             Some(Body::Pinned(pinned)) => pinned.meta().value_len as usize,
-            Some(Body::Shared(value)) => value.len(),
+            Some(Body::Found(value)) => value.memory_bytes(),
             Some(Body::Large(large)) => large.bytes(),
         };
         self.head.capacity() + value
     }
 
-    /// Sends it. A value that stays where it is counts as `unsent` until its client has it.
-    pub(super) fn write(self, replies: &mut Replies, unsent: &Rc<Unsent>) {
+    /// Whether its value is in a buffer that is read into again.
+    fn is_read(&self) -> bool {
+        matches!(self.value, Some(Body::Found(FoundValue::Read(_))))
+    }
+
+    /// Has a value that was read in memory of its own, if the connection has as many buffers of
+    /// reads as it may.
+    fn copied_if_many(&mut self, unsent: &Unsent) {
+        if let Some(Body::Found(value)) = &mut self.value
+            && let FoundValue::Read(read) = value
+            && !unsent.may_hold_read()
+        {
+            *value = FoundValue::Shared(read.bytes().into());
+        }
+    }
+
+    /// Sends it. A value that stays where it is counts as `unsent` until its client has it. Others
+    /// follow at once if it is not the `last`.
+    pub(super) fn write(mut self, replies: &mut Replies, unsent: &Rc<Unsent>, is_last: bool) {
+        if let Some(Body::Found(FoundValue::Read(read))) = &mut self.value
+            // Several short ones go in one piece, which costs less than a call.
+            && (replies.is_empty() && is_last || read.bytes().len() > INLINE_VALUE_MAX_BYTES)
+            && read.dress(&self.head, self.tail)
+        {
+            (self.head, self.tail) = (Vec::new(), &[]);
+        }
         replies.put(&self.head);
         match self.value {
             // What lies in parts is sent apart from this.
             None | Some(Body::Large(_)) => {}
             Some(Body::Pinned(pinned)) => replies.attach(LargeValue::new(pinned)),
-            Some(Body::Shared(value)) if value.len() <= INLINE_VALUE_MAX_BYTES => {
-                replies.put(&value);
-            }
-            Some(Body::Shared(value)) => {
-                let value = UnsentValue::new(value, Rc::clone(unsent));
-                replies.attach(LargeValue::unsent(value));
+            Some(Body::Found(value)) => {
+                let is_dressed = matches!(&value, FoundValue::Read(read) if read.is_dressed());
+                if value.len() <= INLINE_VALUE_MAX_BYTES && !is_dressed {
+                    replies.put(&value);
+                } else {
+                    let value = UnsentValue::new(value, Rc::clone(unsent));
+                    replies.attach(LargeValue::unsent(value));
+                }
             }
         }
         replies.put(self.tail);
@@ -139,6 +164,8 @@ impl Board {
     pub(super) fn fill(&self, slot: SlotId, mut reply: Reply) {
         // It was made in a place for the longest line.
         reply.head.shrink_to_fit();
+        reply.copied_if_many(&self.unsent);
+        self.unsent.reads.set(self.unsent.reads.get() + usize::from(reply.is_read()));
         let bytes = reply.bytes();
         self.unsent.keep(bytes);
         self.large.set(self.large.get() + usize::from(reply.large().is_some()));
@@ -152,6 +179,7 @@ impl Board {
         let (_, reply) = self.slots.borrow_mut().send_next()?;
         self.unsent.let_go(reply.bytes());
         self.large.set(self.large.get() - usize::from(reply.large().is_some()));
+        self.unsent.reads.set(self.unsent.reads.get() - usize::from(reply.is_read()));
         Some(reply)
     }
 
@@ -185,7 +213,7 @@ mod tests {
         head.extend(b"VALUE k 0 1\r\n1");
         board.fill(slots[1], head.into());
         assert!((14..64).contains(&total.bytes()), "a short reply takes {}", total.bytes());
-        let value = Some(Body::Shared(vec![b'v'; 10_000].into()));
+        let value = Some(Body::Found(FoundValue::Shared(vec![b'v'; 10_000].into())));
         board.fill(slots[0], Reply { value, ..Reply::default() });
         assert!((10_014..10_064).contains(&total.bytes()));
         assert!(board.send_next().is_some_and(|reply| reply.head.is_empty()));

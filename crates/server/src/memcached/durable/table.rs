@@ -240,6 +240,12 @@ impl Table {
         has_callers || !self.transfers.is_empty()
     }
 
+    /// Bytes of replies that wait, and of values that their clients have not taken.
+    #[cfg(test)]
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.unsent.bytes()
+    }
+
     /// Bytes of parts of large values that are in memory: those that arrive, and those that leave.
     #[cfg(test)]
     pub(super) fn parts_bytes(&self) -> (usize, usize) {

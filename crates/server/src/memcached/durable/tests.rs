@@ -4,6 +4,7 @@ mod bounds;
 mod flushed;
 mod large;
 mod order;
+mod reads;
 mod refusals;
 mod spilled;
 
@@ -25,10 +26,10 @@ use log::{
     index::{IndexLimits, Keyed},
     plan::{Action, FileName, Plan},
 };
-use reactor::{Connection, Next, Pool};
+use reactor::{Connection, Frames, Next, Pool, Shape};
 use store::{
     Admission, Store,
-    limits::{PENDING_MAX, SLOTS_MAX},
+    limits::{PENDING_MAX, READ_BUFFERS_MAX, READ_BYTES_KEPT, SLOTS_MAX},
 };
 
 use super::{Desk, Session, Table, deed::Deed};
@@ -113,7 +114,12 @@ impl Stage {
         };
         let control = Arc::new(Nobody);
         let desk = Desk::new(cache, &stats, control, access, VALUE_BYTES_MAX);
-        let table = Table::new(store.worker(0).expect("a place"), desk);
+        let mut worker = store.worker(0).expect("a place");
+        let frames = Frames::new(&[Shape { bytes: READ_BYTES_KEPT, count: READ_BUFFERS_MAX }]);
+        while let Some(frame) = frames.take(READ_BYTES_KEPT) {
+            worker.lend(frame.into_buffer());
+        }
+        let table = Table::new(worker, desk);
         Self { clock, stats, table, store, files, pool: Pool::new(64 << 20) }
     }
 

@@ -7,10 +7,15 @@
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
-    sync::Arc,
 };
 
 use reactor::ConnId;
+use store::FoundValue;
+
+/// Values of a connection that may lie in the buffers that they were read into, in its slots and
+/// in its output: eight clients that take nothing have all that values are sent from
+/// ([`store::limits::READS_ANSWERED_MAX`]). With more, values are copied.
+const READS_HELD_MAX: usize = 4;
 
 /// Of all connections of a thread.
 #[derive(Debug, Default)]
@@ -56,6 +61,8 @@ pub(super) struct Unsent {
     kept_bytes: Cell<usize>,
     /// Values that are in its output.
     values: Cell<usize>,
+    /// Values in its slots and in its output that lie in buffers of reads.
+    pub(super) reads: Cell<usize>,
     /// It is to be roused when there are none.
     waits: Cell<bool>,
     /// It will be roused at a time.
@@ -69,6 +76,7 @@ impl Unsent {
             connection: Cell::new(None),
             kept_bytes: Cell::new(0),
             values: Cell::new(0),
+            reads: Cell::new(0),
             waits: Cell::new(false),
             is_watched: Cell::new(false),
         }
@@ -95,6 +103,11 @@ impl Unsent {
         self.total.give_back(bytes);
     }
 
+    /// Whether one more of its values may lie in the buffer that it was read into.
+    pub(super) fn may_hold_read(&self) -> bool {
+        self.reads.get() < READS_HELD_MAX || base::mutant!("server_reads_held_unbounded")
+    }
+
     /// Nobody takes them any more.
     pub(super) fn let_all_go(&self) {
         self.total.give_back(self.kept_bytes.take());
@@ -107,25 +120,34 @@ impl Unsent {
     }
 }
 
-/// A value on its way to a client, in memory that it shares with others who asked for the same
-/// read. Each counts it.
+/// A value on its way to a client: in the buffer that it was read into, with the rest of its reply
+/// around it if there is room; or in memory that it shares with others who asked for the same read.
+/// Each counts it.
 #[derive(Debug)]
 pub(in crate::memcached) struct UnsentValue {
-    value: Arc<[u8]>,
+    value: FoundValue,
     unsent: Rc<Unsent>,
 }
 
 impl UnsentValue {
-    pub(super) fn new(value: Arc<[u8]>, unsent: Rc<Unsent>) -> Self {
+    pub(super) fn new(value: FoundValue, unsent: Rc<Unsent>) -> Self {
         unsent.values.set(unsent.values.get() + 1);
+        unsent.reads.set(unsent.reads.get() + Self::reads_of(&value));
         if !base::mutant!("server_unsent_uncounted") {
-            unsent.total.add(value.len());
+            unsent.total.add(value.memory_bytes());
         }
         Self { value, unsent }
     }
 
+    fn reads_of(value: &FoundValue) -> usize {
+        usize::from(matches!(value, FoundValue::Read(_)))
+    }
+
     pub(in crate::memcached) fn bytes(&self) -> &[u8] {
-        &self.value
+        match &self.value {
+            FoundValue::Shared(value) => value,
+            FoundValue::Read(value) => value.dressed(),
+        }
     }
 }
 
@@ -133,8 +155,9 @@ impl Drop for UnsentValue {
     fn drop(&mut self) {
         let unsent = &self.unsent;
         unsent.values.set(unsent.values.get() - 1);
+        unsent.reads.set(unsent.reads.get() - Self::reads_of(&self.value));
         if !base::mutant!("server_unsent_uncounted") {
-            unsent.total.give_back(self.value.len());
+            unsent.total.give_back(self.value.memory_bytes());
         }
         if unsent.values.get() == 0 && unsent.waits.take() {
             unsent.rouse();

@@ -69,6 +69,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["what is not taken is not counted"],
     },
     Mutant {
+        // Of the store: what sessions send from.
+        name: "store_answers_keep_all",
+        suite: Suite::Test,
+        package: "store",
+        filter: "so_many_buffers_are_with_answers",
+        symptoms: &["answers keep more buffers than they may"],
+    },
+    Mutant {
+        name: "store_read_values_lost",
+        suite: Suite::Test,
+        package: "store",
+        filter: "nothing_is_read_into_the_buffer_of_an_answer",
+        symptoms: &["a buffer is lost"],
+    },
+    Mutant {
+        name: "server_reads_held_unbounded",
+        suite: Suite::Test,
+        package: "server",
+        filter: "a_client_that_takes_nothing_holds_few_buffers",
+        symptoms: &["a client holds more buffers than it may"],
+    },
+    Mutant {
         name: "server_lack_of_memory_removes",
         suite: Suite::Test,
         package: "server",

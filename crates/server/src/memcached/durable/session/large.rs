@@ -184,14 +184,14 @@ impl Session {
     pub(super) fn write(&mut self, turn: &mut Turn<'_>, mut reply: Reply) -> bool {
         let Some(Body::Large(large)) = reply.value.take_if(|it| matches!(it, Body::Large(_)))
         else {
-            reply.write(turn.replies, self.board.unsent());
+            reply.write(turn.replies, self.board.unsent(), !self.board.is_due());
             return true;
         };
         match turn.table.begin_reading(&large, self.board.unsent(), reply.tail) {
             Ok(outgoing) => {
                 self.outgoing = Some(outgoing);
                 reply.tail = &[];
-                reply.write(turn.replies, self.board.unsent());
+                reply.write(turn.replies, self.board.unsent(), !self.board.is_due());
                 true
             }
             // It was asked before whether it may.
