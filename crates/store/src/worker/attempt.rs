@@ -220,7 +220,10 @@ impl<V: Send> Own<V> {
             win_sent: meta.win_sent,
         };
         let filled = match base::mutant!("store_filled_as_of_now") {
-            true => self.cache.set(name, &copy),
+            true => {
+                std::thread::sleep(std::time::Duration::from_micros(200));
+                self.cache.set(name, &copy)
+            }
             false => self.cache.set_as_of(self.flushes, false, name, &copy),
         };
         let filled = filled.is_ok();

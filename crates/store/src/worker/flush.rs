@@ -46,7 +46,7 @@ impl<V: Send> Own<V> {
         wiped: Vec<Envelope<V>>,
     ) {
         if base::mutant!("store_flush_told_in_between") {
-            base::sync::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_micros(200));
         }
         if !base::mutant!("store_flush_leaves_memory") {
             self.cache.flush_with_source();
