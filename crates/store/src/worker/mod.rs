@@ -191,7 +191,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
     }
 
     /// Room that it keeps for values.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn kept_bytes(&self) -> usize {
         self.own.value.capacity() + self.own.joined.capacity()
     }
