@@ -55,6 +55,33 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Those of two caches as one.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            residence_ms: self.residence_ms.max(other.residence_ms),
+            records: self.records + other.records,
+            record_bytes: self.record_bytes + other.record_bytes,
+            arena_bytes: self.arena_bytes + other.arena_bytes,
+            arena_used_bytes: self.arena_used_bytes + other.arena_used_bytes,
+            arena_touched_bytes: self.arena_touched_bytes + other.arena_touched_bytes,
+            arena_reserve_bytes: self.arena_reserve_bytes + other.arena_reserve_bytes,
+            index_bytes: self.index_bytes + other.index_bytes,
+            ghost_bytes: self.ghost_bytes + other.ghost_bytes,
+            table_bytes: self.table_bytes + other.table_bytes,
+            upload_bytes: self.upload_bytes + other.upload_bytes,
+            pinned_bytes: self.pinned_bytes + other.pinned_bytes,
+            evictions: self.evictions + other.evictions,
+            evicted_unfetched: self.evicted_unfetched + other.evicted_unfetched,
+            reclaimed: self.reclaimed + other.reclaimed,
+            expired_unfetched: self.expired_unfetched + other.expired_unfetched,
+            overwritten_dead: self.overwritten_dead + other.overwritten_dead,
+            swept: self.swept + other.swept,
+            out_of_memory: self.out_of_memory + other.out_of_memory,
+            writes: self.writes + other.writes,
+        }
+    }
+
     pub(crate) fn of(table: &Table) -> Self {
         let memory = &table.memory;
         let counters = &memory.counters;

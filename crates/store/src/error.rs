@@ -27,6 +27,9 @@ pub enum Error {
         /// Its bytes.
         got: usize,
     },
+    /// The table has integers for keys, and this is none of them.
+    #[error("the key is no integer of the table")]
+    ForeignKey,
     /// Memory has no room for the record of a table that spills.
     #[error("there is no memory for the record")]
     NoMemory,

@@ -1,6 +1,7 @@
 //! Memory and disk as one store: a cache over a log, without I/O of its own.
 //!
 //! - [`Store`]: a durable table, or one that spills. Shared by all threads; each has a [`Worker`].
+//! - [`Volatile`]: a table in memory alone, with the same commands.
 //! - [`Command`]: what is done to a record, as the caller's protocol has it.
 //! - [`Answer`]: what came of it, at once or later.
 //! - [`Slots`]: replies of a connection, in the order of its commands.
@@ -42,4 +43,4 @@ pub use read_value::ReadValue;
 pub use replies::{SlotId, Slots};
 pub use spill::Admission;
 pub use store::Store;
-pub use worker::{Figures, Worker};
+pub use worker::{Figures, Volatile, VolatileWorker, Worker};

@@ -12,6 +12,7 @@ mod races;
 mod spill;
 mod threads;
 mod turns;
+mod volatile;
 mod waking;
 
 use base::clock::Clock;

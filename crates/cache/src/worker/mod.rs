@@ -209,6 +209,19 @@ impl Worker {
         result
     }
 
+    /// Says that this thread holds nothing until [`Self::resume_at`], which comes before the next
+    /// command: for a thread with workers of several caches, of which it uses one at a time.
+    pub fn rest(&mut self) {
+        self.has_been_away = true;
+        self.table().memory.qsbr.offline(self.place);
+    }
+
+    /// Ends a rest, at a time that the caller has just read off the cache's clock.
+    pub fn resume_at(&mut self, now_ms: u64) {
+        self.table().memory.qsbr.online(self.place);
+        self.quiesce_at(now_ms);
+    }
+
     /// The time that expiry is judged by, in milliseconds; see [`Self::quiesce`].
     #[must_use]
     pub fn now_ms(&self) -> u64 {

@@ -52,8 +52,9 @@ pub const FILE_DEPTH_MAX: usize = 256;
 /// Most files that are open at a time: as many as a process mostly may have descriptors.
 pub const FILES_MAX: usize = 1024;
 
-/// Most files that are kept open as long as anything is under way.
-pub const GUARDS_MAX: usize = 4;
+/// Most files that are kept open as long as anything is under way: a directory for each log of a
+/// server.
+pub const GUARDS_MAX: usize = 64;
 
 /// Names an open file. A number is used again only with another generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -234,7 +234,7 @@ fn record_of<'r>(name: Key<'r>, value: &'r [u8], put: &cache::Put<'_>) -> engine
 }
 
 /// Whether a new value has the present one in it, and one of them lies in parts.
-fn cannot_be_joined(value: &Value<'_>, present: Option<&Present<'_>>) -> bool {
+pub(super) fn cannot_be_joined(value: &Value<'_>, present: Option<&Present<'_>>) -> bool {
     match value {
         Value::Append(_) | Value::Prepend(_) => present.is_some_and(Present::is_in_parts),
         Value::AppendUploaded | Value::PrependUploaded => true,
@@ -243,7 +243,7 @@ fn cannot_be_joined(value: &Value<'_>, present: Option<&Present<'_>>) -> bool {
 }
 
 /// The bytes of a new value, put together in `joined` where the present one is part of it.
-fn assemble<'v>(
+pub(super) fn assemble<'v>(
     value: &'v Value<'v>,
     present: Option<&Present<'_>>,
     joined: &'v mut Vec<u8>,

@@ -233,7 +233,7 @@ impl<V: Send> Own<V> {
 }
 
 /// What keeps the value has asked for it.
-fn check_known(change: Change<'_>, present: Option<&Present<'_>>) {
+pub(super) fn check_known(change: Change<'_>, present: Option<&Present<'_>>) {
     let keeps = match change {
         Change::Edit(_) => true,
         Change::Put(put) => matches!(put.value, Value::Append(_) | Value::Prepend(_)),

@@ -10,6 +10,7 @@ mod queue;
 mod readers;
 mod spill;
 mod uploads;
+mod volatile;
 mod wait;
 
 use std::collections::BTreeSet;
@@ -18,6 +19,7 @@ use base::sync::{Arc, Mutex, MutexGuard, lock};
 use cache::ConfigError;
 use log::{keys::Keys, plan::Buffer};
 
+pub use self::volatile::{Volatile, VolatileWorker};
 use self::{readers::Readers, uploads::Uploads};
 use crate::{
     Answer, Answered, Asked, Command, Error, Large, Notice,
@@ -115,31 +117,12 @@ struct Own<V> {
 
 impl<K: Keys, C: Command> Worker<K, C> {
     pub(crate) fn new(shared: Arc<Shared<K, C>>, number: usize) -> Result<Self, ConfigError> {
-        let own = Own {
-            number,
-            cache: match shared.spill {
-                None => shared.cache.worker()?.hasty(),
-                Some(_) => shared.cache.worker()?,
-            },
-            reads: Reads::new(number),
-            ready: Vec::new(),
-            queued: shared.inboxes[number].take_queued(),
-            wakes: BTreeSet::new(),
-            figures: Figures::default(),
-            value: Vec::new(),
-            large: None,
-            uploads: Uploads::default(),
-            readers: Readers::default(),
-            notices: Vec::new(),
-            joined: Vec::new(),
-            is_stirred: false,
-            turns_left: TURNS_MAX,
-            goes_on: false,
-            spilled: Default::default(),
-            flushes: 0,
-            builds_on: None,
+        let cache = match shared.spill {
+            None => shared.cache.worker()?.hasty(),
+            Some(_) => shared.cache.worker()?,
         };
-        Ok(Self { shared, own })
+        let queued = shared.inboxes[number].take_queued();
+        Ok(Self { own: Own::new(number, cache, queued), shared })
     }
 
     /// Gives it a buffer of [`READ_BYTES_KEPT`](crate::limits::READ_BYTES_KEPT) bytes to read into.
@@ -162,6 +145,17 @@ impl<K: Keys, C: Command> Worker<K, C> {
     /// Runs what blocks while no other thread waits for this one.
     pub fn offline<R>(&mut self, blocking: impl FnOnce() -> R) -> R {
         self.own.cache.offline(blocking)
+    }
+
+    /// Says that this thread holds nothing until [`Worker::resume_at`], which comes before anything
+    /// else: for a thread with several tables, of which it uses one at a time.
+    pub fn rest(&mut self) {
+        self.own.cache.rest();
+    }
+
+    /// Ends a rest, at a time that was just read off the cache's clock.
+    pub fn resume_at(&mut self, now_ms: u64) {
+        self.own.cache.resume_at(now_ms);
     }
 
     /// Makes everything dead that the table has. Of what is asked at the same time some may be
@@ -208,6 +202,32 @@ impl<K, C: Command> Drop for Worker<K, C> {
         self.own.end_readers(&self.shared);
         let Own { number, ready, queued, .. } = &mut self.own;
         self.shared.inboxes[*number].leave(std::mem::take(ready), std::mem::take(queued));
+    }
+}
+
+impl<V> Own<V> {
+    fn new(number: usize, cache: cache::Worker, queued: Queued) -> Self {
+        Self {
+            number,
+            cache,
+            reads: Reads::new(number),
+            ready: Vec::new(),
+            queued,
+            wakes: BTreeSet::new(),
+            figures: Figures::default(),
+            value: Vec::new(),
+            large: None,
+            uploads: Uploads::default(),
+            readers: Readers::default(),
+            notices: Vec::new(),
+            joined: Vec::new(),
+            is_stirred: false,
+            turns_left: TURNS_MAX,
+            goes_on: false,
+            spilled: Default::default(),
+            flushes: 0,
+            builds_on: None,
+        }
     }
 }
 

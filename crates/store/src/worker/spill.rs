@@ -109,7 +109,7 @@ impl<V: Send> Own<V> {
     }
 
     /// As [`Own::look_at_value`], however much others have pinned: nobody else has it.
-    fn look_at_whole_value(&mut self, name: Key<'_>) -> Option<Option<Meta>> {
+    pub(super) fn look_at_whole_value(&mut self, name: Key<'_>) -> Option<Option<Meta>> {
         match self.cache.get(name, &mut self.value) {
             Get::Busy => self.cache.copy(name, &mut self.value).map(Some),
             Get::Hit(meta) => Some(Some(meta)),

@@ -407,4 +407,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "one_header_that_cannot",
         symptoms: &["after"],
     },
+    Mutant {
+        name: "store_volatile_unlocked",
+        suite: Suite::Test,
+        package: "store",
+        filter: "threads_that_append_in_memory_lose_nothing",
+        symptoms: &["an append is lost"],
+    },
 ];
