@@ -3,11 +3,7 @@
 use anyhow::{Context, Result};
 use base::clock::Clock;
 use clap::{ArgMatches, Command};
-use server::{
-    Running, Stop,
-    config::{Config, WriteMode},
-    users::Users,
-};
+use server::{Running, Stop, config::Config, users::Users};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -36,7 +32,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
         // a line for each connection fills a disk, and one that is left out tells nobody.
         running.stats().begin_verbosity(logging::verbosity(level), |_| ());
         let matches = matches.clone();
-        act_on((signals, hung_up), &running, move || Some(write_mode(&matches)))?;
+        act_on((signals, hung_up), &running, move || Some(config_now(&matches)))?;
         running.wait()?;
     }
     Ok(())
@@ -58,13 +54,13 @@ pub(crate) fn start(
     Ok(running.map(|running| (running, hung_up)))
 }
 
-/// Has SIGHUP read the file of users again, and the write mode, if `read_mode` knows where. Other
-/// signals stop the server: the first one when clients have their replies, a second one without
-/// waiting. `hung_up`: there was a SIGHUP before.
+/// Has SIGHUP read the file of users again, and the write modes, if `read_config` knows where.
+/// Other signals stop the server: the first one when clients have their replies, a second one
+/// without waiting. `hung_up`: there was a SIGHUP before.
 pub(crate) fn act_on(
     (mut signals, hung_up): (Signals, bool),
     running: &Running,
-    read_mode: impl Fn() -> Option<Result<WriteMode>> + Send + 'static,
+    read_config: impl Fn() -> Option<Result<Config>> + Send + 'static,
 ) -> Result<()> {
     let (control, users) = (running.control(), running.users().cloned());
     let write_modes = running.write_modes().cloned();
@@ -73,10 +69,10 @@ pub(crate) fn act_on(
             reload(users);
         }
         if let Some(modes) = &write_modes
-            && let Some(read) = read_mode()
+            && let Some(read) = read_config()
         {
             match read {
-                Ok(mode) => modes.set(mode),
+                Ok(config) => modes.set(&config),
                 Err(error) => tracing::error!("the write mode stays as it is: {error:#}"),
             }
         }
@@ -100,8 +96,8 @@ pub(crate) fn act_on(
 }
 
 /// What the settings say now, of which only the file can have changed.
-fn write_mode(matches: &ArgMatches) -> Result<WriteMode> {
-    Ok(settings::effective(matches)?.config().write_mode)
+fn config_now(matches: &ArgMatches) -> Result<Config> {
+    Ok(settings::effective(matches)?.config().clone())
 }
 
 fn reload(users: &Users) {

@@ -30,10 +30,18 @@ const KEPT_LEAST: usize = 4;
 pub(crate) struct Shares {
     /// Connections.
     pub(crate) connections: usize,
-    /// Files that the log keeps open.
+    /// Files that logs keep open.
     pub(crate) log_files: usize,
     /// Files that each thread keeps at hand, and that the log may have let go.
     pub(crate) kept: usize,
+}
+
+impl Shares {
+    /// What one of so many logs has.
+    pub(crate) fn of_each(self, logs: usize) -> Self {
+        let part = |count: usize| (count / logs.max(1)).max(1);
+        Self { log_files: part(self.log_files), kept: part(self.kept), ..self }
+    }
 }
 
 /// Raises the limit on descriptors to what `config` needs: the soft one as far as the hard one
@@ -46,7 +54,7 @@ pub fn provide_for(config: &Config) {
 
 /// The same. Says who gets how many.
 pub(crate) fn provide(config: &Config) -> Shares {
-    let (threads, has_log) = (config.threads(), config.data_dir.is_some());
+    let (threads, has_log) = (config.threads(), config.logs() > 0);
     let others = threads * PER_THREAD + REST;
     let (kept, least, most) = match has_log {
         true => (threads * FILES_KEPT_MAX, log::OPEN_FILES_MAX, LOG_FILES_MAX),

@@ -9,6 +9,7 @@
 //!   other data threads                  keeper: the log's own thread, which blocks
 //! ```
 //!
+//! A server has one such table, or several beside tables in memory ([`tables`]).
 //! [`mod@open`] opens the log, [`ring`] knows when that of a table that spills begins empty,
 //! [`thread`] is the handler of a data thread's loop, [`carriage`] what hands the log's operations
 //! to the loop's driver, [`keeper`] the thread for those that no driver can do. When all threads
@@ -27,6 +28,7 @@ pub(crate) mod peers;
 pub(crate) mod ring;
 #[cfg(all(test, not(miri)))]
 pub(crate) mod scratch;
+pub(crate) mod tables;
 pub(crate) mod thread;
 
 use std::path::PathBuf;
@@ -36,12 +38,7 @@ use cache::Cache;
 use log::{Files, engine::Engine, index::Keyed};
 use store::Store;
 
-use crate::{
-    Error,
-    descriptors::Shares,
-    memcached::durable::{Deed, FlushTime},
-    stats::TableReport,
-};
+use crate::{Error, descriptors::Shares, memcached::durable::Deed};
 pub(crate) use figures::Gauges;
 pub(crate) use index_share::IndexShare;
 #[cfg(test)]
@@ -61,8 +58,6 @@ pub(crate) struct Durable {
     pub(crate) gauges: Arc<Gauges>,
     /// Files of the log that each thread may keep at hand.
     pub(crate) kept_max: usize,
-    /// When all that the table has is to be flushed.
-    pub(crate) flush_time: Arc<FlushTime>,
     run: Run,
     directory: PathBuf,
 }
@@ -91,8 +86,7 @@ impl Durable {
         let spilling = run.ring.map(|_| cache.clone());
         let gauges = Arc::new(Gauges::new(threads + 1, store.clone(), spilling));
         let (files, kept_max) = (Arc::new(files), shares.kept);
-        let flush_time = Arc::default();
-        Ok(Self { store, files, gauges, kept_max, flush_time, run, directory })
+        Ok(Self { store, files, gauges, kept_max, run, directory })
     }
 
     /// Longest value of a record, beside what the cache takes.
@@ -107,11 +101,6 @@ impl Durable {
     /// Whether it matters when writes are answered.
     pub(crate) fn has_modes(&self) -> bool {
         self.run.has_modes()
-    }
-
-    /// What `stats` says of it.
-    pub(crate) fn report(&self) -> Arc<dyn TableReport> {
-        Arc::clone(&self.gauges) as Arc<dyn TableReport>
     }
 
     /// Stops the log in order, when nobody uses it any more: the next start is quick then.

@@ -129,14 +129,15 @@ pub enum Error {
         /// Its directory.
         path: PathBuf,
     },
-    /// The log in a directory is one that cannot be served.
-    #[error(
-        "the log in {path} has integers for keys: this server serves strings",
-        path = path.display()
-    )]
-    LogOfIntegers {
+    /// The log in a directory has other keys than are to be served.
+    #[error("the log in {path} has {has} for keys: this table has {wants}", path = path.display())]
+    LogOfOtherKeys {
         /// Its directory.
         path: PathBuf,
+        /// What it has.
+        has: String,
+        /// What it is to have.
+        wants: String,
     },
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {what}")]

@@ -52,7 +52,7 @@ pub(crate) fn cache(
 /// Longest value in memory. Of a durable table longer ones are on the disk only.
 fn copy_bytes_max(config: &Config, budget: &Budget) -> u64 {
     let size = config.value_size_max.0;
-    if config.data_dir.is_none() || config.spills() {
+    if !config.has_log() || config.spills() {
         return size;
     }
     size.min(log::format::PART_BYTES_MAX as u64).min(budget.record_bytes / VALUE_SHARE_DIVISOR)

@@ -34,10 +34,10 @@ use crate::{
     cpus,
     datagrams::{self, DatagramSocket, Datagrams},
     descriptors,
-    durable::{Durable, WriteModes, peers::Peers},
+    durable::{WriteModes, peers::Peers, tables::Served},
     housekeeping, io,
     listener::Listener,
-    memcached::{Access, Control},
+    memcached::{Access, Control, durable::FlushTime},
     memory,
     ready::Ready,
     restart::{self, Loading},
@@ -104,15 +104,18 @@ pub struct Running {
     acceptor: Option<(Sender<End>, Thread)>,
     data: Vec<(Sender<Order>, Thread)>,
     datagrams: Option<(Sender<datagrams::End>, Thread)>,
-    housekeeping: Option<(SyncSender<()>, Thread)>,
+    /// One for each cache.
+    housekeeping: Vec<(SyncSender<()>, Thread)>,
     /// The acceptor is to end: it lets nobody wait any more.
     ends: Arc<AtomicBool>,
     /// Where records go at the end, and where they are until then.
     keeps: Option<(PathBuf, Cache)>,
-    /// The durable table, if there is one, and its thread.
-    durable: Option<Durable>,
+    /// The tables, the default one first, unless that alone is all, and in memory; and the threads
+    /// of their logs.
+    tables: Arc<[Served]>,
+    keepers: Vec<Option<Keeper>>,
     write_modes: Option<WriteModes>,
-    keeper: Option<Keeper>,
+    flush_time: Arc<FlushTime>,
 }
 
 impl Running {
@@ -150,15 +153,14 @@ impl Running {
             tracing::info!("stopped");
             return Ok(None);
         }
-        let Opened::Table(durable) = table::open(config, &cache, clock, shares, &mut stops)? else {
-            tracing::info!("stopped while the log was opened");
+        let opened = table::open_all(config, &cache, clock, shares, &mut stops)?;
+        let Opened::Tables(tables) = opened else {
+            tracing::info!("stopped while a log was opened");
             return Ok(None);
         };
-        if let Some(durable) = &durable
-            && stops()
-        {
+        if !tables.is_empty() && stops() {
             tracing::info!("stopped");
-            return durable.close().map(|()| None);
+            return table::close_all(&tables).map(|()| None);
         }
         let udp_addresses: Vec<_> = sockets.iter().map(DatagramSocket::address).collect();
         let mut settings = settings(config, &listeners, &budget, threads);
@@ -182,12 +184,13 @@ impl Running {
             acceptor: None,
             data: Vec::new(),
             datagrams: None,
-            housekeeping: None,
+            housekeeping: Vec::new(),
             ends: Arc::default(),
             keeps: config.restart_file.clone().map(|path| (path, cache.clone())),
-            durable,
+            tables: tables.into(),
+            keepers: Vec::new(),
             write_modes: None,
-            keeper: None,
+            flush_time: Arc::default(),
         };
         let started = running
             .start_threads(config, &cache, &budget, threads, listeners)
@@ -218,7 +221,7 @@ impl Running {
         });
         let boxes = boxes.collect::<Result<Vec<_>, Error>>()?;
         let peers = Peers::new(boxes.iter().map(|(orders, _)| orders.clone()));
-        self.start_keeper(&peers, threads)?;
+        self.start_keepers(&peers, threads)?;
         for (number, (orders, inbox)) in boxes.into_iter().enumerate() {
             let name = format!("data-{number}");
             let load = Arc::new(Load::default());
@@ -243,13 +246,14 @@ impl Running {
             self.data.push((orders.clone(), handle));
             recipients.push(Recipient { orders, load });
         }
-        let (stop, stopped) = mpsc::sync_channel(0);
-        let (their_cache, stats) = (cache.clone(), Arc::clone(&self.stats));
-        let share = self.share_of_index(config);
-        let handle = self.spawn(housekeeping::NAME, move |ready| {
-            housekeeping::run(&their_cache, &stats, share, &stopped, ready)
-        })?;
-        self.housekeeping = Some((stop, handle));
+        for (their_cache, share) in self.caches(cache)? {
+            let (stop, stopped) = mpsc::sync_channel(0);
+            let stats = Arc::clone(&self.stats);
+            let handle = self.spawn(housekeeping::NAME, move |ready| {
+                housekeeping::run(&their_cache, &stats, share, &stopped, ready)
+            })?;
+            self.housekeeping.push((stop, handle));
+        }
         let (end, inbox) = mailbox(1)
             .map_err(|source| Error::Loop { thread: acceptor::NAME.to_owned(), source })?;
         let acceptor = Acceptor {
@@ -332,7 +336,7 @@ impl Running {
         self.access.users.as_ref()
     }
 
-    /// What changes the write mode of the durable table; `None` if there is no table.
+    /// What changes the write modes of tables; `None` if there is none that has one.
     #[must_use]
     pub fn write_modes(&self) -> Option<&WriteModes> {
         self.write_modes.as_ref()

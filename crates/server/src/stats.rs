@@ -14,6 +14,8 @@ use base::{
     },
 };
 
+use cache::Cache;
+
 use crate::{io::IoChoice, watch::Watchers};
 
 mod buffers;
@@ -57,10 +59,26 @@ pub struct ServerStats {
     own_names: AtomicBool,
     sizes: AtomicBool,
     io: Mutex<Vec<IoChoice>>,
-    table: Mutex<Option<Arc<dyn TableReport>>>,
+    /// The default one first. None where that alone is all, and in memory.
+    tables: Mutex<Vec<TableStats>>,
 }
 
-/// What is told of a durable table: names and values.
+/// What is told of a table, for `stats tables` and for sums.
+#[derive(Clone, Debug)]
+pub struct TableStats {
+    /// Its name.
+    pub name: String,
+    /// What its keys begin with.
+    pub prefix: Vec<u8>,
+    /// Its records in memory.
+    pub cache: Cache,
+    /// Memory that it may have.
+    pub memory_bytes: u64,
+    /// What it has counted.
+    pub report: Arc<dyn TableReport>,
+}
+
+/// What a table has counted: names and values.
 pub trait TableReport: std::fmt::Debug + Send + Sync {
     /// As of now.
     fn lines(&self) -> Vec<(&'static str, String)>;
@@ -91,7 +109,7 @@ impl ServerStats {
             own_names: AtomicBool::new(true),
             sizes: AtomicBool::new(false),
             io: Mutex::default(),
-            table: Mutex::default(),
+            tables: Mutex::default(),
         })
     }
 
@@ -246,16 +264,22 @@ impl ServerStats {
         lock(&self.io).clone()
     }
 
-    /// Has reports tell of a durable table, too.
-    pub fn set_table(&self, table: Arc<dyn TableReport>) {
-        *lock(&self.table) = Some(table);
+    /// Has reports tell of a table, too: of the default one first.
+    pub fn add_table(&self, table: TableStats) {
+        lock(&self.tables).push(table);
     }
 
-    /// What is told of a durable table, if there is one.
+    /// The tables, the default one first. None where that alone is all, and in memory.
+    #[must_use]
+    pub fn tables(&self) -> Vec<TableStats> {
+        lock(&self.tables).clone()
+    }
+
+    /// What the default table has counted, if that is told.
     #[must_use]
     pub fn table(&self) -> Vec<(&'static str, String)> {
-        let table = lock(&self.table).clone();
-        table.map_or_else(Vec::new, |table| table.lines())
+        let table = lock(&self.tables).first().map(|table| Arc::clone(&table.report));
+        table.map_or_else(Vec::new, |report| report.lines())
     }
 
     /// Counts by key prefix.

@@ -14,8 +14,8 @@ use base::sync::{
 };
 use cache::Cache;
 use reactor::{
-    Burst, CloseReason, ConnId, Connection, Control, FILE_DEPTH_MAX, Files, Frames, Handler, Loop,
-    LoopConfig, Mailbox, Next, Pool, Sender, Shape, Spin,
+    Burst, CloseReason, ConnId, Connection, Control, FILE_DEPTH_MAX, Files, Frame, Frames, Handler,
+    Loop, LoopConfig, Mailbox, Next, Pool, Sender, Shape, Spin,
 };
 use store::limits::{READ_BUFFERS_MAX, READ_BYTES_KEPT};
 
@@ -26,6 +26,7 @@ use crate::{
     durable::{
         Durable,
         carriage::Carriage,
+        tables::Served,
         thread::{Seat, TableServer},
     },
     io::{self, Driver},
@@ -48,7 +49,7 @@ pub(crate) enum Order {
     Serve(OwnedFd, OpenConnection, Option<Protocol>),
     /// Serve a session for which nothing has come.
     Rouse(ConnId),
-    /// Look whether there are answers, or something to do, of a durable table.
+    /// Look whether there are answers, or something to do, of tables.
     Look,
     /// Answer what has been received, and end.
     Drain,
@@ -91,7 +92,7 @@ pub(crate) struct DataThread {
     pub(crate) idle_timeout_ms: u64,
     pub(crate) io: io::Wish,
     pub(crate) spin: Spin,
-    /// What it needs to serve a durable table, if that is what it does.
+    /// What it needs to serve tables that are not one in memory alone, if that is what it does.
     pub(crate) seat: Option<Seat>,
 }
 
@@ -134,11 +135,12 @@ impl DataThread {
         })
     }
 
-    /// What serves records of a durable table.
+    /// What serves records of tables with logs, or of several tables.
     fn table_server(&self, seat: Seat, driver: &mut Driver) -> Result<TableServer, Error> {
         let files = Files::new(FILE_DEPTH_MAX);
         let frames = Frames::new(&[Shape { bytes: READ_BYTES_KEPT, count: READ_BUFFERS_MAX }]);
-        seat.durable.files.locks().for_each(|lock| files.guard(lock));
+        let logs: Vec<&Durable> = seat.tables.iter().filter_map(Served::log).collect();
+        logs.iter().flat_map(|log| log.files.locks()).for_each(|lock| files.guard(lock));
         let failed = |source| Error::Loop { thread: self.name.clone(), source };
         let carried = match driver {
             Driver::Epoll(driver) => {
@@ -150,19 +152,21 @@ impl DataThread {
             }
         };
         tracing::info!(thread = self.name, carried, "files");
-        let Durable { store, files: log_files, gauges, flush_time, .. } = &seat.durable;
-        gauges.note_carrier(carried);
-        let value_bytes_max = seat.durable.value_bytes_max();
+        logs.iter().for_each(|log| log.gauges.note_carrier(carried.clone()));
         let control = Arc::clone(&self.control) as Arc<dyn memcached::Control>;
-        let access = self.access.clone();
-        let desk = Desk::new(self.cache.clone(), &self.stats, control, access, value_bytes_max);
-        let mut worker = store.worker(seat.number)?;
+        let desk = Desk::new(self.cache.clone(), &self.stats, control, self.access.clone());
         // All of them, and for good: they come back when what was read is sent, or copied.
-        while let Some(frame) = frames.take(READ_BYTES_KEPT) {
-            worker.lend(frame.into_buffer());
-        }
-        let table = Table::new(worker, desk).flushed_at(flush_time);
-        let carriage = Carriage::new(files, Arc::clone(log_files), seat.durable.kept_max);
+        let share = READ_BUFFERS_MAX / logs.len().max(1);
+        let buffers = || (0..share).map_while(|_| frames.take(READ_BYTES_KEPT));
+        let members = seat.tables.iter().map(|served| {
+            let buffers = buffers().map(Frame::into_buffer);
+            Ok((&*served.prefix, served.member(seat.number, buffers)?))
+        });
+        let mut members = members.collect::<Result<Vec<_>, Error>>()?.into_iter();
+        let (_, default) = members.next().expect("invariant: there is a default table");
+        let table = Table::new(default, members, desk).flushed_at(&seat.flush_time);
+        let logs = logs.into_iter().map(|log| (Arc::clone(&log.files), log.kept_max));
+        let carriage = Carriage::new(files, logs);
         let load = Arc::clone(&self.load);
         Ok(TableServer::new(table, carriage, seat, load, self.stats.thread_buffers()))
     }

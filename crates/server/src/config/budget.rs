@@ -104,7 +104,7 @@ impl Budget {
     #[must_use]
     pub(crate) fn record_bytes_least(config: &Config, threads: usize) -> u64 {
         match config.memory_use {
-            MemoryUse::Everything if config.data_dir.is_some() => COPY_BYTES_MIN,
+            MemoryUse::Everything if config.has_log() => COPY_BYTES_MIN,
             memory_use => Self::record_bytes_min(memory_use, threads),
         }
     }
@@ -132,15 +132,33 @@ impl Budget {
             )
             .min(memory_bytes / BUFFER_DIVISOR_LEAST);
         let connection_bytes = config.max_connections as u64 * BYTES_PER_CONNECTION;
+        Self::divide(config, threads, buffer_bytes, connection_bytes)
+    }
+
+    /// The same of a table beside the default one, which has no connections of its own.
+    ///
+    /// # Errors
+    /// As [`Budget::new`].
+    pub fn of_table(config: &Config, threads: usize) -> Result<Self, Error> {
+        Self::divide(config, threads, 0, 0)
+    }
+
+    fn divide(
+        config: &Config,
+        threads: usize,
+        buffer_bytes: u64,
+        connection_bytes: u64,
+    ) -> Result<Self, Error> {
+        let memory_bytes = config.memory.0;
         let least = Self::record_bytes_least(config, threads);
-        let has_parts = config.data_dir.is_some() && !config.spills();
-        let log_bytes = match &config.data_dir {
-            Some(_) if config.spills() => {
+        let has_parts = config.has_log() && !config.spills();
+        let log_bytes = match config.has_log() {
+            true if config.spills() => {
                 let bytes = usize::try_from(Self::victim_bytes(config)).unwrap_or(usize::MAX);
                 LOG_BYTES + CacheConfig::bytes_of_victims(bytes) as u64
             }
-            Some(_) => LOG_BYTES,
-            None => 0,
+            true => LOG_BYTES,
+            false => 0,
         };
         let left = memory_bytes.saturating_sub(buffer_bytes + connection_bytes + log_bytes);
         let large_bytes = (memory_bytes / LARGE_DIVISOR).min(LARGE_BYTES_MAX);

@@ -12,7 +12,7 @@ use crate::Error;
 const CONNECTIONS_MAX: usize = reactor::CONNECTIONS_MAX;
 
 /// Smallest longest value, as in memcached.
-const VALUE_SIZE_MAX_LEAST_BYTES: u64 = 1 << 10;
+pub(super) const VALUE_SIZE_MAX_LEAST_BYTES: u64 = 1 << 10;
 
 /// The part of the records' memory that one value may take.
 pub(crate) const VALUE_SHARE_DIVISOR: u64 = 4;
@@ -21,11 +21,11 @@ pub(crate) const VALUE_SHARE_DIVISOR: u64 = 4;
 const TIMEOUT_MAX_MS: u64 = 36_500 * 86_400_000;
 
 /// Bytes that a table may spill: sixteen segments of 1 MiB, and what the log's index tells apart.
-const SPILL_SIZES: RangeInclusive<ByteSize> = ByteSize(16 << 20)..=ByteSize(4 << 40);
+pub(super) const SPILL_SIZES: RangeInclusive<ByteSize> = ByteSize(16 << 20)..=ByteSize(4 << 40);
 
-/// Longest value of a table that spills: it is put together in memory that each thread has 32 MiB
-/// of.
-const SPILL_VALUE_SIZE_MAX: ByteSize = ByteSize(16 << 20);
+/// Longest value of a table that spills, or of one in memory beside others: it is put together in
+/// memory that each thread has 32 MiB of.
+pub(super) const GATHERED_VALUE_SIZE_MAX: ByteSize = ByteSize(16 << 20);
 
 /// Most listeners: each is looked at by name.
 const LISTENERS_MAX: usize = 64;
@@ -87,18 +87,29 @@ impl Effective {
             (TableKind::Durable, None) => {
                 return Err(self.wrong("table_kind", "a durable table has a `data_dir`"));
             }
-            (TableKind::Volatile, Some(_)) => {
+            (TableKind::Volatile, Some(_)) if config.logs() == 0 => {
                 let message = "a volatile table has no use for `data_dir`";
                 return Err(self.wrong("table_kind", message));
             }
             (TableKind::Spill, None) => {
                 return Err(self.wrong("table_kind", "a table that spills has a `data_dir`"));
             }
-            (TableKind::Auto | TableKind::Volatile, None) => return Ok(()),
             (TableKind::Spill, Some(_)) => self.check_spill()?,
-            (TableKind::Auto | TableKind::Durable, Some(_)) => {}
+            _ => {}
         }
-        let table = if config.spills() { "a table that spills" } else { "a durable table" };
+        self.check_tables()?;
+        let table = match (config.tables.is_empty(), config.spills()) {
+            (false, _) => "a server with several tables",
+            (true, _) if !config.has_log() => return Ok(()),
+            (true, true) => "a table that spills, as of `data_dir`,",
+            (true, false) => "a durable table, as of `data_dir`,",
+        };
+        if !config.has_log() && config.value_size_max > GATHERED_VALUE_SIZE_MAX {
+            let message = format!(
+                "a volatile table beside others has values of {GATHERED_VALUE_SIZE_MAX} at most"
+            );
+            return Err(self.wrong("value_size_max", message));
+        }
         let wrongs = [
             ("listen_udp", !config.listen_udp.is_empty(), "datagrams"),
             ("restart_file", config.restart_file.is_some(), "a file that keeps records"),
@@ -106,9 +117,7 @@ impl Effective {
             ("cas_tokens", !config.cas_tokens, "records without tokens"),
         ];
         match wrongs.into_iter().find(|(_, is_wrong, _)| *is_wrong) {
-            Some((name, _, what)) => {
-                Err(self.wrong(name, format!("{table}, as of `data_dir`, has not {what}")))
-            }
+            Some((name, _, what)) => Err(self.wrong(name, format!("{table} has not {what}"))),
             None => Ok(()),
         }
     }
@@ -119,9 +128,9 @@ impl Effective {
             let (least, most) = (SPILL_SIZES.start(), SPILL_SIZES.end());
             return Err(self.wrong("spill_size", format!("must be from {least} to {most}")));
         }
-        if config.value_size_max > SPILL_VALUE_SIZE_MAX {
+        if config.value_size_max > GATHERED_VALUE_SIZE_MAX {
             let message =
-                format!("a table that spills has values of {SPILL_VALUE_SIZE_MAX} at most");
+                format!("a table that spills has values of {GATHERED_VALUE_SIZE_MAX} at most");
             return Err(self.wrong("value_size_max", message));
         }
         if !config.spill_recover && *self.origin("write_mode") != Origin::Default {
@@ -140,7 +149,7 @@ impl Effective {
         }
         let most = ByteSize(budget.record_bytes / VALUE_SHARE_DIVISOR);
         // Longer values than a record of a log may have are never in memory.
-        if size > most && (self.config().data_dir.is_none() || self.config().spills()) {
+        if size > most && (!self.config().has_log() || self.config().spills()) {
             let message = format!(
                 "{size} is more than a quarter of the {} for records: at most {most}, or more \
                  `memory`",

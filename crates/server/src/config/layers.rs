@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Config, SETTINGS, Setting, Values};
+use super::{Config, SETTINGS, Setting, TABLES, Values};
 use crate::Error;
 
 /// Where a value comes from, weakest first.
@@ -158,6 +158,14 @@ impl Effective {
         self.origins.get(name).unwrap_or(&Origin::Default)
     }
 
+    /// The file that describes tables, if there are any.
+    pub(super) fn tables_from(&self) -> Option<&Path> {
+        match self.origins.get(TABLES)? {
+            Origin::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
     /// What is wrong with the value of `name`.
     pub(super) fn wrong(&self, name: &'static str, message: impl Into<String>) -> Error {
         let setting = { SETTINGS.iter() }
@@ -179,6 +187,6 @@ impl fmt::Display for Effective {
             let origin = self.origin(setting.name).describe(setting).replace(char::is_control, "?");
             writeln!(f, "{line:width$}  # {origin}")?;
         }
-        Ok(())
+        self.config.tables.iter().try_for_each(|table| f.write_str(&table.section()))
     }
 }

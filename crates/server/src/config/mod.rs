@@ -10,6 +10,7 @@
 mod budget;
 mod check;
 mod layers;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -25,6 +26,9 @@ use crate::memcached::TURN_COMMANDS_MAX;
 pub use budget::Budget;
 pub(crate) use check::VALUE_SHARE_DIVISOR;
 pub use layers::{Effective, Layer, Origin};
+pub use tables::{
+    DEFAULT_TABLE, IntegerKeys, KeyKind, KeyRange, PositionBytes, TABLES_MAX, TableConfig,
+};
 pub use value::{
     Admission, Cpus, Delimiter, Duration, IoMode, ListenAddress, LogLevel, MemoryUse, Mode,
     Protocol, Spinning, TableKind, Threads, Value, WriteMode,
@@ -35,6 +39,9 @@ pub const DEFAULT_PORT: u16 = 11211;
 
 /// Most data threads: beyond the cores of today's machines.
 pub const NET_THREADS_MAX: usize = 256;
+
+/// What tables are called where origins are kept.
+const TABLES: &str = "table";
 
 /// One setting, as it is shown.
 #[derive(Clone, Copy, Debug)]
@@ -70,11 +77,13 @@ macro_rules! settings {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Config {
             $($(#[doc = $help])+ pub $name: $type,)+
+            /// Tables beside the default one, as sections of the file describe them.
+            pub tables: Vec<TableConfig>,
         }
 
         impl Default for Config {
             fn default() -> Self {
-                Self { $($name: $default,)+ }
+                Self { $($name: $default,)+ tables: Vec::new() }
             }
         }
 
@@ -92,6 +101,8 @@ macro_rules! settings {
         #[serde(deny_unknown_fields)]
         pub(super) struct Values {
             $(#[serde(default, deserialize_with = "value::deserialize")] $name: Option<$type>,)+
+            #[serde(default)]
+            table: Vec<tables::TableValues>,
         }
 
         impl Values {
@@ -110,6 +121,10 @@ macro_rules! settings {
                     config.$name = value;
                     changed(stringify!($name));
                 })+
+                if !self.table.is_empty() {
+                    config.tables = self.table.into_iter().map(|it| it.table()).collect();
+                    changed(TABLES);
+                }
             }
         }
 

@@ -37,14 +37,14 @@ pub trait Value: Sized {
 }
 
 /// The text of a setting that is given once.
-fn single(texts: &[String]) -> Result<&str, String> {
+pub(super) fn single(texts: &[String]) -> Result<&str, String> {
     match texts {
         [text] => Ok(text),
         _ => Err(format!("given {} times, expected once", texts.len())),
     }
 }
 
-fn quoted(text: impl fmt::Display) -> String {
+pub(super) fn quoted(text: impl fmt::Display) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 

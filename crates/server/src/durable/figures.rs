@@ -1,4 +1,4 @@
-//! What a table with a log has counted, for `stats`.
+//! What a table has counted, for `stats`.
 //!
 //! Thread safety: each thread shows its figures now and then, any thread sums them.
 
@@ -18,7 +18,8 @@ use crate::stats::TableReport;
 #[derive(Debug)]
 pub(crate) struct Gauges {
     threads: Box<[Mutex<Figures>]>,
-    store: Table,
+    /// Of a table with a log.
+    store: Option<Table>,
     carriers: Mutex<Vec<String>>,
     /// The memory of a table that spills.
     spilling: Option<Cache>,
@@ -28,7 +29,13 @@ impl Gauges {
     /// `spilling`: the memory of a table that spills.
     pub(crate) fn new(threads: usize, store: Table, spilling: Option<Cache>) -> Self {
         let threads = (0..threads).map(|_| Mutex::default()).collect();
-        Self { threads, store, carriers: Mutex::default(), spilling }
+        Self { threads, store: Some(store), carriers: Mutex::default(), spilling }
+    }
+
+    /// Those of a table in memory alone.
+    pub(crate) fn in_memory(threads: usize) -> Self {
+        let threads = (0..threads).map(|_| Mutex::default()).collect();
+        Self { threads, store: None, carriers: Mutex::default(), spilling: None }
     }
 
     /// What a thread has counted.
@@ -46,7 +53,7 @@ impl Gauges {
 
     /// Bytes that the log's index takes of memory.
     pub(crate) fn index_bytes(&self) -> u64 {
-        self.store.with_log(|engine| engine.index().bytes())
+        self.store.as_ref().map_or(0, |store| store.with_log(|engine| engine.index().bytes()))
     }
 
     fn sum(&self) -> Figures {
@@ -98,16 +105,20 @@ impl Gauges {
 impl TableReport for Gauges {
     fn lines(&self) -> Vec<(&'static str, String)> {
         let figures = self.sum();
-        let (held, stalled) = self.store.waiting();
+        let Some(store) = &self.store else {
+            let hits = figures.hits.to_string();
+            return vec![("table_kind", "volatile".to_owned()), ("table_hits_memory", hits)];
+        };
+        let (held, stalled) = store.waiting();
         let of_log = |engine: &mut Engine<Keyed>| {
             let index = (Keys::entries(engine.index()), engine.index().bytes());
             let state = (engine.mode(), engine.is_read_only(), engine.setbacks());
             (engine.counts(), engine.space(), index, state)
         };
-        let (counts, space, (entries, index_bytes), state) = self.store.with_log(of_log);
+        let (counts, space, (entries, index_bytes), state) = store.with_log(of_log);
         let (mode, read_only, (_, failures)) = state;
-        let (arriving, leaving) = self.store.large_values();
-        let (arriving_bytes, leaving_bytes) = self.store.large_bytes();
+        let (arriving, leaving) = store.large_values();
+        let (arriving_bytes, leaving_bytes) = store.large_bytes();
         let mode = if mode == Mode::Safe { "safe" } else { "async" };
         let carriers = lock(&self.carriers).join(";").replace(' ', "_");
         let numbers = [

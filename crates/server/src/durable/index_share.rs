@@ -18,21 +18,49 @@ const STEP_BYTES: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct IndexShare {
     gauges: Arc<Gauges>,
-    stats: Arc<ServerStats>,
+    memory: Memory,
     is_said: bool,
+}
+
+/// Whose memory it is.
+#[derive(Debug)]
+enum Memory {
+    /// The server's, which may be changed.
+    Server(Arc<ServerStats>),
+    /// That of a table beside the default one: what records have of it at first, the least that
+    /// they can do with, and what they have now.
+    Table { record_bytes: u64, least_bytes: u64, given_bytes: u64 },
 }
 
 impl IndexShare {
     pub(crate) fn new(gauges: Arc<Gauges>, stats: Arc<ServerStats>) -> Self {
-        Self { gauges, stats, is_said: false }
+        Self { gauges, memory: Memory::Server(stats), is_said: false }
+    }
+
+    /// Of a table whose records have so much of its memory at first, and at least.
+    pub(crate) fn of_table(gauges: Arc<Gauges>, record_bytes: u64, least_bytes: u64) -> Self {
+        let memory = Memory::Table { record_bytes, least_bytes, given_bytes: record_bytes };
+        Self { gauges, memory, is_said: false }
     }
 
     /// Looks how large the index is, and gives records what it leaves.
     pub(crate) fn fit(&mut self, cache: &Cache) {
         let index_bytes = self.gauges.index_bytes();
-        let fits = give_what_is_left(&self.stats, cache, index_bytes);
+        let (fits, least_bytes) = match &mut self.memory {
+            Memory::Server(stats) => {
+                let fits = give_what_is_left(stats, cache, index_bytes);
+                (fits, stats.settings().record_bytes_min)
+            }
+            Memory::Table { record_bytes, least_bytes, given_bytes } => {
+                let left_bytes = record_bytes.saturating_sub(taken(index_bytes));
+                let bytes = left_bytes.max(*least_bytes);
+                if bytes != *given_bytes && cache.set_memory(bytes).is_ok() {
+                    *given_bytes = bytes;
+                }
+                (left_bytes >= *least_bytes, *least_bytes)
+            }
+        };
         if !fits && !self.is_said {
-            let least_bytes = self.stats.settings().record_bytes_min;
             let (index, least) = (ByteSize(index_bytes), ByteSize(least_bytes));
             tracing::warn!(
                 %index,

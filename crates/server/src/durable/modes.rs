@@ -2,10 +2,11 @@
 
 use std::{thread, time::Duration};
 
+use base::sync::Arc;
 use log::engine::{Mode, Settled};
 
 use super::{Durable, peers::Peers};
-use crate::config::WriteMode;
+use crate::config::{Config, DEFAULT_TABLE, WriteMode};
 
 /// The name of the thread that waits until what `async` has acknowledged is on the disk.
 const CONFIRMING: &str = "confirming";
@@ -18,48 +19,83 @@ const CONFIRM_REST: Duration = Duration::from_millis(5);
 /// Looks for each of which the threads are called: what they have begun ends without that.
 const CONFIRM_LOOKS_A_CALL: usize = 20;
 
-/// The write mode of a server that runs.
+/// The write modes of the tables of a server that runs.
 #[derive(Clone, Debug)]
 pub struct WriteModes {
+    tables: Arc<[(String, Durable)]>,
+    peers: Peers,
+}
+
+/// That of one table.
+#[derive(Clone, Debug)]
+struct OneMode {
+    table: String,
     durable: Durable,
     peers: Peers,
 }
 
 impl WriteModes {
-    pub(crate) fn new(durable: Durable, peers: Peers) -> Self {
-        Self { durable, peers }
+    /// Those of tables for which it matters, by their names.
+    pub(crate) fn new(
+        tables: impl IntoIterator<Item = (String, Durable)>,
+        peers: Peers,
+    ) -> Option<Self> {
+        let tables: Arc<[_]> = tables.into_iter().collect();
+        (!tables.is_empty()).then_some(Self { tables, peers })
     }
 
-    /// Sets the mode, if it is another one, and says so in the server's log. Behind a change to
-    /// `safe` a thread says there when what `async` has acknowledged is on the disk.
-    pub fn set(&self, wanted: WriteMode) {
-        let store = &self.durable.store;
-        let mode = mode_of(wanted);
+    /// Sets the modes that are others than `config` says, and says so in the server's log. Behind a
+    /// change to `safe` a thread says there when what `async` has acknowledged is on the disk.
+    pub fn set(&self, config: &Config) {
+        for (name, durable) in &*self.tables {
+            let Some(mode) = mode_in(config, name) else {
+                tracing::warn!(table = name, "the file has no such table any more");
+                continue;
+            };
+            let (table, durable) = (name.clone(), durable.clone());
+            OneMode { table, durable, peers: self.peers.clone() }.set(mode_of(mode));
+        }
+    }
+}
+
+/// What a configuration says of the table of this name.
+fn mode_in(config: &Config, name: &str) -> Option<WriteMode> {
+    if name == DEFAULT_TABLE {
+        return Some(config.write_mode);
+    }
+    config.tables.iter().find(|table| table.name == name).map(|table| table.write_mode)
+}
+
+impl OneMode {
+    fn set(self, mode: Mode) {
+        let (store, table) = (&self.durable.store, &self.table);
         if store.with_log(|engine| engine.mode()) == mode {
             return;
         }
         let workers = store.set_mode(mode);
         workers.for_each(|number| self.peers.call(number));
         if mode == Mode::Async {
-            tracing::info!("writes are answered before they are on the disk from now on");
+            tracing::info!(table, "writes are answered before they are on the disk from now on");
             return;
         }
-        tracing::info!("writes are answered when they are on the disk from now on");
-        let modes = self.clone();
+        tracing::info!(table, "writes are answered when they are on the disk from now on");
         let confirming = thread::Builder::new().name(CONFIRMING.to_owned());
         // It ends by itself, or with the process.
-        if let Err(error) = confirming.spawn(move || modes.confirm()) {
+        if let Err(error) = confirming.spawn(move || self.confirm()) {
             tracing::error!(%error, "nobody says when what was answered before is on the disk");
         }
     }
 
     fn confirm(&self) {
+        let table = &self.table;
         match self.drained() {
-            Settled::Done => tracing::info!("what was answered before is on the disk"),
+            Settled::Done => tracing::info!(table, "what was answered before is on the disk"),
             Settled::Pending => {
-                tracing::warn!("what was answered a minute ago is not on the disk yet");
+                tracing::warn!(table, "what was answered a minute ago is not on the disk yet");
             }
-            Settled::Failed => tracing::error!("what was answered before may not be on the disk"),
+            Settled::Failed => {
+                tracing::error!(table, "what was answered before may not be on the disk")
+            }
         }
     }
 

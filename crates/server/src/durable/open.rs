@@ -7,7 +7,7 @@
 //! A ring that is not to be served any more, or cannot be, is removed first, and made anew.
 
 use std::{
-    cell::Cell,
+    cell::RefCell,
     fs::{self, File},
     io, mem,
     path::Path,
@@ -21,7 +21,7 @@ use base::{
 };
 use log::{
     Files, Options,
-    engine::{Engine, Progress, Report},
+    engine::{Engine, Progress, Report, Settled},
     error::Error as LogError,
     format::{
         LogId,
@@ -29,12 +29,15 @@ use log::{
     },
     index::{IndexLimits, Keyed},
     keys::{IndexFull, MakeKeys},
-    plan::Disk,
+    plan::{Disk, Plan},
     random,
 };
 
 use super::ring::{self, Run};
-use crate::{Error, config::Budget};
+use crate::{
+    Error,
+    config::{Budget, IntegerKeys, KeyRange, PositionBytes},
+};
 
 /// Keys that a log may have. Its index takes memory for those that it has, and 7 MB.
 const KEYS_MAX: u64 = 1 << 30;
@@ -57,26 +60,52 @@ const LOCK_NAP: Duration = Duration::from_millis(20);
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Makes the index of a log of strings, and none of another log: before anything of that is
-/// changed.
-struct Strings<'a> {
+/// Actions until a log takes more keys: some for its manifest, and those that were due before.
+const GROWTH_ACTIONS_MAX: usize = 256;
+
+/// Makes the index of a log that has the keys which are wanted, and none of another log: before
+/// anything of that is changed.
+struct Wanted<'a> {
+    keys: Option<IntegerKeys>,
     limits: IndexLimits,
-    is_foreign: &'a Cell<bool>,
+    /// What another log has for keys.
+    foreign: &'a RefCell<Option<String>>,
 }
 
-impl Strings<'_> {
+impl Wanted<'_> {
     fn admit(&self, manifest: &Manifest) -> Result<(), IndexFull> {
-        match manifest.shape.index {
-            IndexKind::Hash { .. } => Ok(()),
-            IndexKind::Flat { .. } => {
-                self.is_foreign.set(true);
-                Err(IndexFull)
+        let has = (manifest.shape.index, manifest.shape.entry_bytes);
+        let is_wanted = match (has, self.keys) {
+            ((IndexKind::Hash { .. }, _), None) => true,
+            ((IndexKind::Flat { kmin, kmax }, entry_bytes), Some(wanted)) => {
+                let IntegerKeys { range, position_bytes } = wanted;
+                // It may be made longer, and not shorter: the keys behind may have records.
+                kmin == range.first && kmax <= range.end && entry_bytes == position_bytes.0
             }
+            _ => false,
+        };
+        if is_wanted || base::mutant!("server_any_keys_served") {
+            return Ok(());
         }
+        *self.foreign.borrow_mut() = Some(match has {
+            (IndexKind::Hash { .. }, _) => in_words(None),
+            (IndexKind::Flat { kmin, kmax }, entry_bytes) => {
+                let range = KeyRange { first: kmin, end: kmax };
+                in_words(Some(IntegerKeys { range, position_bytes: PositionBytes(entry_bytes) }))
+            }
+        });
+        Err(IndexFull)
     }
 }
 
-impl MakeKeys<Keyed> for Strings<'_> {
+/// What is for keys, in words.
+fn in_words(keys: Option<IntegerKeys>) -> String {
+    let Some(IntegerKeys { range, position_bytes }) = keys else { return "strings".to_owned() };
+    let KeyRange { first, end } = range;
+    format!("integers from {first} to below {end} (positions of {} bytes)", position_bytes.0)
+}
+
+impl MakeKeys<Keyed> for Wanted<'_> {
     fn empty(&mut self, manifest: &Manifest) -> Result<Keyed, IndexFull> {
         self.admit(manifest)?;
         self.limits.empty(manifest)
@@ -104,7 +133,13 @@ pub(crate) fn open(
     let no_random = |_| failed(LogError::Settings { what: "the system gives no random bytes" });
     let seeds = random().map_err(no_random)?;
     let id = LogId(u128::from_le_bytes(random().map_err(no_random)?));
-    let mut options = Options::new(directory, IndexKind::Hash { seeds }, 0);
+    let (index, entry_bytes) = match run.keys {
+        None => (IndexKind::Hash { seeds }, 0),
+        Some(IntegerKeys { range, position_bytes }) => {
+            (IndexKind::Flat { kmin: range.first, kmax: range.end }, position_bytes.0)
+        }
+    };
+    let mut options = Options::new(directory, index, entry_bytes);
     options.clock = clock.clone();
     options.settings.mode = run.mode;
     options.settings.ring = run.ring;
@@ -112,7 +147,7 @@ pub(crate) fn open(
     if let Some(ring) = run.ring {
         options.shape.segment_bytes = ring::segment_bytes(ring);
     }
-    let is_foreign = Cell::new(false);
+    let foreign = RefCell::new(None);
     let watch = Stopwatch::start();
     let mut next_ms = PROGRESS_GAP_MS;
     let mut show = |Progress { segments_done, segments, records }: Progress| {
@@ -128,8 +163,9 @@ pub(crate) fn open(
         {
             tracing::info!(directory = %directory.display(), "the ring begins empty");
         }
-        let limits = IndexLimits { kmax_limit: 0, entries_max: KEYS_MAX };
-        let make = Strings { limits, is_foreign: &is_foreign };
+        let kmax_limit = run.keys.map_or(0, |keys| keys.range.end);
+        let limits = IndexLimits { kmax_limit, entries_max: KEYS_MAX };
+        let make = Wanted { keys: run.keys, limits, foreign: &foreign };
         log::open_locked(files, &options, id, make, &mut show)
     };
     let mut opened = open(false);
@@ -141,15 +177,30 @@ pub(crate) fn open(
         drop(opened);
         opened = open(true);
     }
-    if is_foreign.get() {
-        return Err(Error::LogOfIntegers { path });
+    if let Some(has) = foreign.take() {
+        return Err(Error::LogOfOtherKeys { path, has, wants: in_words(run.keys) });
     }
     let (mut engine, files, report) = opened.map_err(failed)?;
+    if let Some(keys) = run.keys {
+        grow(&mut engine, &files, keys.range.end, clock.now_ms()).map_err(failed)?;
+    }
     if run.ring.is_some() {
         ring::begin(&mut engine, &files, clock.now_ms());
     }
     tell(directory, &engine, &files, &report, Duration::from_nanos(watch.elapsed_ns()));
     Ok((engine, files))
+}
+
+/// Has a log take integers up to what its table has now.
+fn grow(engine: &mut Engine<Keyed>, files: &Files, end: u64, now_ms: u64) -> Result<(), LogError> {
+    for _ in 0..GROWTH_ACTIONS_MAX {
+        if engine.grow(end)? == Settled::Done {
+            return Ok(());
+        }
+        let Some(Plan { token, action }) = engine.poll(now_ms) else { break };
+        engine.complete(token, files.perform(action));
+    }
+    Err(LogError::Settings { what: "the log does not take more keys" })
 }
 
 /// Why a ring is not served as it is, if so it is.

@@ -21,7 +21,7 @@ use log::{
 };
 use store::Admission;
 
-use crate::config::{self, Config};
+use crate::config::{self, Config, IntegerKeys};
 
 use super::{carriage::failure_of, modes::mode_of};
 
@@ -35,11 +35,13 @@ pub(crate) struct Run {
     /// Of a table that spills.
     pub(crate) ring: Option<Ring>,
     pub(crate) admission: Admission,
+    /// Integers that are keys; `None` where keys are bytes.
+    pub(crate) keys: Option<IntegerKeys>,
 }
 
 impl Run {
-    /// As the configuration has it.
-    pub(crate) fn of(config: &Config) -> Self {
+    /// As the configuration of the table has it.
+    pub(crate) fn of(config: &Config, keys: Option<IntegerKeys>) -> Self {
         let recovers = config.spill_recover;
         let ring = Ring { bytes_max: config.spill_size.0, recovers };
         // Nobody waits for what a ring has that begins empty.
@@ -51,7 +53,7 @@ impl Run {
             config::Admission::All => Admission::All,
             config::Admission::Seen => Admission::Seen,
         };
-        Self { mode, ring: config.spills().then_some(ring), admission }
+        Self { mode, ring: config.spills().then_some(ring), admission, keys }
     }
 
     /// Whether the write mode is of use.

@@ -1,4 +1,4 @@
-//! The handler of a data thread's loop that serves a durable table.
+//! The handler of a data thread's loop that serves tables with logs, or several tables.
 //!
 //! A turn: what has ended is reported to the store; sessions are served; what the store wants is
 //! started; answers go to their connections. Both ends of that are here: whatever asks the store
@@ -15,15 +15,15 @@ use log::plan::{Plan, Token};
 use reactor::{Burst, CloseReason, Connection, Control, Handler, Next};
 
 use super::{
-    Durable,
     carriage::{Carriage, Started},
     keeper::{Errand, Errands},
     peers::Peers,
+    tables::Served,
 };
 use crate::{
     memcached::{
         LargeValue,
-        durable::{Session, Table},
+        durable::{FlushTime, Session, Table},
     },
     stats::BufferGauges,
     thread::{Load, Order},
@@ -36,13 +36,16 @@ const LATE_MS: u64 = 1;
 /// How long a thread that is cut off waits for a descriptor.
 const CUT_WAIT_MS: u64 = 10_000;
 
-/// What a data thread is given that serves a durable table.
+/// What a data thread is given that serves tables with logs, or several tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Seat {
     pub(crate) number: usize,
-    pub(crate) durable: Durable,
+    /// The default one first.
+    pub(crate) tables: Arc<[Served]>,
+    /// Where errands of each are handed over, if it has a log.
+    pub(crate) errands: Vec<Option<Errands>>,
+    pub(crate) flush_time: Arc<FlushTime>,
     pub(crate) peers: Peers,
-    pub(crate) errands: Errands,
 }
 
 /// The handler.
@@ -50,6 +53,10 @@ pub(crate) struct Seat {
 pub(crate) struct TableServer {
     table: Table,
     carriage: Carriage,
+    /// The table of each log, as the carriage numbers them.
+    of_log: Vec<usize>,
+    /// The table that has its turn first the next time.
+    first: usize,
     seat: Seat,
     load: Arc<Load>,
     buffers: Arc<BufferGauges>,
@@ -83,8 +90,25 @@ impl TableServer {
         load: Arc<Load>,
         buffers: Arc<BufferGauges>,
     ) -> Self {
+        let tables = seat.tables.iter().enumerate();
+        let of_log =
+            tables.filter(|(_, served)| served.log().is_some()).map(|(at, _)| at).collect();
         let (end, cut_ms, looked_ms, wake_at_ms, goes_on) = (End::Open, 0, 0, None, false);
-        Self { table, carriage, seat, load, buffers, end, cut_ms, looked_ms, wake_at_ms, goes_on }
+        let first = 0;
+        Self {
+            table,
+            carriage,
+            of_log,
+            first,
+            seat,
+            load,
+            buffers,
+            end,
+            cut_ms,
+            looked_ms,
+            wake_at_ms,
+            goes_on,
+        }
     }
 
     /// Goes on if anything was asked or reported.
@@ -100,11 +124,13 @@ impl TableServer {
         self.start_all();
         self.table.deliver();
         let peers = &self.seat.peers;
-        self.table.take_wakes().for_each(|number| peers.call(number));
+        for table in &self.of_log {
+            self.table.take_wakes(*table).for_each(|number| peers.call(number));
+        }
         self.looked_ms = self.table.desk().now_ms();
         self.wake_at_ms = self.table.wake_at_ms();
-        let goes_on = self.table.goes_on() && !base::mutant!("server_moves_wait");
-        self.goes_on = goes_on && self.may_poll_log();
+        let goes_on = |table: &usize| self.table.goes_on(*table) && self.may_poll_log(*table);
+        self.goes_on = self.of_log.iter().any(goes_on) && !base::mutant!("server_moves_wait");
         // What was asked meanwhile has been looked at.
         self.table.take_stirred();
     }
@@ -114,57 +140,70 @@ impl TableServer {
             // A lack of descriptors may last. Something is left then, and is told as that.
             self.carriage.leave_aside();
         }
-        while let Some(plan) = self.carriage.take_aside() {
-            if !self.start(plan) {
+        // Where not all can be begun, each log has its turn to be the first.
+        let logs = self.of_log.len();
+        self.first = (self.first + 1) % logs.max(1);
+        for turn in 0..logs {
+            self.start_all_of((self.first + turn) % logs);
+        }
+    }
+
+    fn start_all_of(&mut self, log: usize) {
+        while let Some(plan) = self.carriage.take_aside(log) {
+            if !self.start(log, plan) {
                 // There is still no descriptor.
                 break;
             }
         }
-        while self.carriage.has_room()
-            && let Some(plan) = self.next_plan()
+        while self.carriage.has_room(log)
+            && let Some(plan) = self.next_plan(log)
         {
-            self.start(plan);
+            self.start(log, plan);
         }
     }
 
     /// What is to be done next. A log always finds something; a server that ends does what somebody
     /// waits for, and what is due.
-    fn next_plan(&mut self) -> Option<Plan> {
+    fn next_plan(&mut self, log: usize) -> Option<Plan> {
+        let table = self.of_log[log];
         match self.end {
             End::Cut => None,
-            _ if self.may_poll_log() => self.table.poll(),
-            _ => self.table.poll_reads(),
+            _ if self.may_poll_log(table) => self.table.poll(table),
+            _ => self.table.poll_reads(table),
         }
     }
 
-    fn may_poll_log(&self) -> bool {
-        self.end == End::Open || self.end == End::Drain && self.is_log_wanted()
+    fn may_poll_log(&self, table: usize) -> bool {
+        self.end == End::Open || self.end == End::Drain && self.is_log_wanted(table)
     }
 
-    fn is_log_wanted(&self) -> bool {
+    fn is_log_wanted(&self, table: usize) -> bool {
         let is_due = || {
             let now_ms = self.table.desk().now_ms();
-            let is_due = self.table.wake_at_ms().is_some_and(|at_ms| at_ms <= now_ms);
+            let is_due = self.table.due_at_ms(table).is_some_and(|at_ms| at_ms <= now_ms);
             is_due && !base::mutant!("drain_leaves_what_is_due")
         };
-        self.table.is_waited_for() || self.seat.durable.store.waiting() != (0, 0) || is_due()
+        let waits = || self.seat.tables[table].log().is_some_and(|it| it.store.waiting() != (0, 0));
+        self.table.is_waited_for() || waits() || is_due()
     }
 
     /// Starts an action. False if it was put aside.
-    fn start(&mut self, plan: Plan) -> bool {
-        match self.carriage.start(plan) {
+    fn start(&mut self, log: usize, plan: Plan) -> bool {
+        let table = self.of_log[log];
+        match self.carriage.start(log, plan) {
             Started::Yes => {}
-            Started::Failed(token, outcome) => self.table.complete(token, outcome),
-            Started::Foreign(plan) => self.hand_over(plan),
+            Started::Failed(token, outcome) => self.table.complete(table, token, outcome),
+            Started::Foreign(plan) => self.hand_over(table, plan),
             Started::Aside => return false,
         }
         true
     }
 
-    fn hand_over(&mut self, plan: Plan) {
+    fn hand_over(&mut self, table: usize, plan: Plan) {
         let Token(number) = plan.token;
         let errand = Errand { from: self.seat.number, plan };
-        let errands = self.seat.errands.clone();
+        let errands = self.seat.errands[table].clone();
+        let errands = errands.expect("invariant: a log has a thread");
         // It waits only when the log is full of errands, and nobody must wait for this thread then.
         let sent = self.table.offline(|| errands.send(errand));
         if sent.is_err() {
@@ -226,8 +265,8 @@ impl Handler for TableServer {
 
     fn files_done(&mut self, control: &mut Control<Session>) {
         self.table.begin();
-        while let Some((token, outcome)) = self.carriage.take_done() {
-            self.table.complete(token, outcome);
+        while let Some((log, token, outcome)) = self.carriage.take_done() {
+            self.table.complete(self.of_log[log], token, outcome);
         }
         self.go_on();
         self.rouse(control);
@@ -272,7 +311,9 @@ impl Handler for TableServer {
         self.buffers.show(&control.pool());
         self.carriage.close_stale();
         self.woken(control);
-        self.seat.durable.gauges.show(self.seat.number, self.table.figures());
+        for (table, served) in self.seat.tables.iter().enumerate() {
+            served.gauges().show(self.seat.number, self.table.figures(table));
+        }
     }
 
     fn while_waiting<R>(&mut self, wait: impl FnOnce() -> R) -> R {

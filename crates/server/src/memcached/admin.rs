@@ -222,7 +222,7 @@ fn report(context: &Context, stats: Stats, replies: &mut Replies) -> Then {
     let report = match stats {
         Stats::General => &reports::general(server, cache),
         Stats::Settings => &reports::settings(server),
-        Stats::Items => &reports::items(cache),
+        Stats::Items => &reports::items(server, cache),
         Stats::Slabs => &reports::slabs(server, cache),
         Stats::Sizes if server.tracks_sizes() => match Dump::of_sizes(&context.worker) {
             Ok(dump) => return Then::Dump(Box::new(dump)),
@@ -231,6 +231,7 @@ fn report(context: &Context, stats: Stats, replies: &mut Replies) -> Then {
         Stats::Sizes => &reports::sizes(),
         Stats::Extstore => &reports::extstore(),
         Stats::Connections => return Then::List(List::connections(context.client)),
+        Stats::Tables => return Then::List(List::tables()),
         Stats::DetailDump => return Then::List(List::prefixes()),
         Stats::DetailEnable { on } => {
             server.prefixes().enable(on);

@@ -1,4 +1,5 @@
-//! The memcached protocols over a durable table: requests in, replies out, the store between.
+//! The memcached protocols over tables that have a log, or over several: requests in, replies out,
+//! the store between.
 //!
 //! A [`Session`] is the state of one connection, a [`Table`] what one data thread has for all of
 //! its connections. Neither performs I/O: what the store wants to be done is [polled](Table::poll)
@@ -33,7 +34,10 @@ mod deed;
 mod desk;
 mod flush;
 mod keyed;
+mod keys;
+mod member;
 mod retrieval;
+mod router;
 mod session;
 mod table;
 mod transfer;
@@ -47,6 +51,7 @@ mod tests;
 pub(crate) use deed::Deed;
 pub(crate) use desk::Desk;
 pub(crate) use flush::FlushTime;
+pub(crate) use member::{Hands, Member};
 pub(crate) use session::Session;
 pub(crate) use table::Table;
 pub(super) use transfer::SentPart;

@@ -56,9 +56,15 @@ impl Report {
     }
 }
 
-/// `stats items`: what the cache holds, as one class.
-pub(super) fn items(cache: &Cache) -> Vec<u8> {
-    let stats = cache.stats();
+/// What all tables have in memory, `cache` being the default one's.
+fn stats_of_all(server: &ServerStats, cache: &Cache) -> cache::Stats {
+    let tables = server.tables();
+    tables.iter().skip(1).fold(cache.stats(), |all, table| all.and(&table.cache.stats()))
+}
+
+/// `stats items`: what caches hold, as one class.
+pub(super) fn items(server: &ServerStats, cache: &Cache) -> Vec<u8> {
+    let stats = stats_of_all(server, cache);
     let mut report = Report::default();
     if stats.records > 0 {
         let mut item = |name: &str, value: u64| {
@@ -112,7 +118,7 @@ pub(super) fn class_pages(stats: &cache::Stats) -> u64 {
 /// `stats slabs`: the arena, as one class whose pages are its blocks and whose chunks are its
 /// records, all of their mean size.
 pub(super) fn slabs(server: &ServerStats, cache: &Cache) -> Vec<u8> {
-    let stats = cache.stats();
+    let stats = stats_of_all(server, cache);
     let totals = server.totals();
     let mut report = Report::default();
     let used = class_pages(&stats);

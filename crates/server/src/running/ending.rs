@@ -53,11 +53,11 @@ impl Running {
         for (_, handle) in self.data.drain(..) {
             outcome = outcome.and(join(handle));
         }
-        if let Some((stop, handle)) = self.housekeeping.take() {
+        for (stop, handle) in self.housekeeping.drain(..) {
             drop(stop);
             outcome = outcome.and(join(handle));
         }
-        outcome = outcome.and(self.close_table());
+        outcome = outcome.and(self.close_tables());
         if let Some(((path, cache), claim)) = keeps.zip(claim) {
             let saved = claim.and_then(|claim| restart::save(&path, &cache, claim));
             outcome = outcome.and(saved);

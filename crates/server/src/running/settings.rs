@@ -14,14 +14,17 @@ pub(super) fn settings(
     threads: usize,
 ) -> Settings {
     // What is in memory is not all, and not for all commands.
-    let has_log = config.data_dir.is_some();
+    let is_more = config.has_log() || !config.tables.is_empty();
     // Of a table that spills, what a flush has made dead would come back after a restart; and of a
-    // durable one it empties the disk.
-    let is_kept = has_log
-        && match config.spills() {
-            true => config.spill_recover,
-            false => !config.flush_durable,
-        };
+    // durable one it empties the disk. All tables are flushed, or none is.
+    let keeps = |table: &Config| {
+        table.has_log()
+            && match table.spills() {
+                true => table.spill_recover,
+                false => !table.flush_durable,
+            }
+    };
+    let is_kept = keeps(config) || config.tables.iter().any(|it| keeps(&config.of_table(it)));
     let first = listeners.iter().find_map(Listener::address);
     Settings {
         memory_bytes: config.memory.0,
@@ -46,13 +49,13 @@ pub(super) fn settings(
         users_path: config.users.as_ref().map(|path| path.display().to_string()),
         idle_timeout_s: config.idle_timeout.0.div_ceil(1000),
         shutdown_enabled: config.shutdown_command,
-        dumps_allowed: config.dump_commands && !has_log,
+        dumps_allowed: config.dump_commands && !is_more,
         prefix_delimiter: config.prefix_delimiter.0,
         keeps_all: !config.evictions,
         connections_wait: config.connections_wait,
         turn_commands_max: Some(config.turn_commands_max),
         flush_refused: !config.flush_command || is_kept,
         tokens_off: !config.cas_tokens,
-        watch_allowed: config.watch_command && !has_log,
+        watch_allowed: config.watch_command && !is_more,
     }
 }

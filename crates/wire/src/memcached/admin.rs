@@ -229,6 +229,7 @@ fn stats(args: &[&[u8]]) -> Result<Stats, Refusal> {
             b"items" => Ok(Stats::Items),
             b"slabs" => Ok(Stats::Slabs),
             b"sizes" => Ok(Stats::Sizes),
+            b"tables" => Ok(Stats::Tables),
             _ => Err(lines::ERROR),
         }
     };

@@ -216,6 +216,8 @@ pub enum Stats {
     Slabs,
     /// `sizes`.
     Sizes,
+    /// `tables`, which memcached has not.
+    Tables,
     /// `conns`.
     Connections,
     /// `extstore`.

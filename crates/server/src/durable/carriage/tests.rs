@@ -32,7 +32,7 @@ impl Stage {
         let (_, inbox) = mailbox::<()>(1).expect("an eventfd");
         let mut driver = Epoll::new(Pool::new(1 << 20), inbox.waker()).expect("an epoll");
         driver.carry_files(&files).expect("threads");
-        let carriage = Carriage::new(files, Arc::clone(&log_files), FILES_KEPT_MAX);
+        let carriage = Carriage::new(files, [(Arc::clone(&log_files), FILES_KEPT_MAX)]);
         Self { driver, carriage, log_files, next: 0, _scratch: scratch }
     }
 
@@ -45,12 +45,12 @@ impl Stage {
 
     fn start(&mut self, action: Action) -> Started {
         self.next += 1;
-        self.carriage.start(Plan { token: Token(self.next), action })
+        self.carriage.start(0, Plan { token: Token(self.next), action })
     }
 
     fn await_done(&mut self) -> Outcome {
         loop {
-            if let Some((token, outcome)) = self.carriage.take_done() {
+            if let Some((0, token, outcome)) = self.carriage.take_done() {
                 assert_eq!(token, Token(self.next));
                 return outcome;
             }
@@ -106,15 +106,53 @@ fn files_that_are_gone_are_closed() {
     assert_eq!(Arc::strong_count(&old), 1, "its blocks are taken as long as it is open");
 }
 
+/// Of two logs none takes the place of the other, however much it has to do.
+#[test]
+fn each_log_has_a_share_of_the_operations() {
+    let (one, other) = (Scratch::new(), Scratch::new());
+    let file = segment(1);
+    let logs = [&one, &other].map(|scratch| {
+        let locked = LogFiles::lock(std::slice::from_ref(&scratch.0), true).expect("nobody has it");
+        for action in [Action::Create { file }, Action::Allocate { file, bytes: 1 << 16 }] {
+            assert_eq!(format!("{:?}", locked.perform(action)), "Done");
+        }
+        (Arc::new(locked), FILES_KEPT_MAX)
+    });
+    let files = Files::new(8);
+    let (_, inbox) = mailbox::<()>(1).expect("an eventfd");
+    let mut driver = Epoll::<LargeValue>::new(Pool::new(1 << 20), inbox.waker()).expect("an epoll");
+    driver.carry_files(&files).expect("threads");
+    let mut carriage = Carriage::new(files, logs);
+    // The same tokens: each log has its own.
+    for (log, token) in [(0, 1), (0, 2), (0, 3), (0, 4), (1, 1), (1, 2), (1, 3), (1, 4)] {
+        assert!(carriage.has_room(log), "another log has taken its place");
+        let started =
+            carriage.start(log, Plan { token: Token(token), action: Action::Flush { file } });
+        assert!(matches!(started, Started::Yes), "{started:?}");
+        assert_eq!(carriage.has_room(0), token < 4 && log == 0, "it has more than its share");
+    }
+    let mut done = Vec::new();
+    while done.len() < 8 {
+        driver.wait(Duration::from_secs(1), &mut Vec::new()).expect("an epoll");
+        while let Some((log, Token(token), outcome)) = carriage.take_done() {
+            assert!(matches!(outcome, Outcome::Done));
+            done.push((log, token));
+        }
+    }
+    done.sort_unstable();
+    assert!(done.iter().copied().eq((0..2).flat_map(|log| (1..5).map(move |token| (log, token)))));
+    assert!(carriage.has_room(0) && carriage.has_room(1));
+}
+
 #[test]
 fn a_flush_is_an_operation_of_the_driver() {
     let (mut stage, file) = (Stage::new(), segment(1));
     stage.make(file);
     let started = stage.start(Action::Flush { file });
     assert!(matches!(started, Started::Yes), "a flush was not begun: {started:?}");
-    assert!(!stage.carriage.has_room(), "it has no place among the operations");
+    assert!(!stage.carriage.has_room(0), "it has no place among the operations");
     assert!(matches!(stage.await_done(), Outcome::Done));
-    assert!(stage.carriage.has_room());
+    assert!(stage.carriage.has_room(0));
     let foreign = stage.start(Action::FlushDirectory { directory: DirectoryId(0) });
     assert!(matches!(foreign, Started::Foreign(_)), "{foreign:?}");
 }
@@ -122,12 +160,12 @@ fn a_flush_is_an_operation_of_the_driver() {
 #[test]
 fn more_files_than_may_be_kept_are_used_in_turn() {
     let mut stage = Stage::new();
-    stage.carriage.kept_max = 2;
+    stage.carriage.logs[0].kept_max = 2;
     for number in 0..5 {
         stage.make(segment(number));
         stage.write(segment(number), number as u8);
     }
-    assert_eq!(stage.carriage.kept.count(), 2);
+    assert_eq!(stage.carriage.logs[0].kept.count(), 2);
     (0..5).for_each(|number| assert_eq!(stage.first_byte(segment(number)), number as u8));
 }
 
@@ -170,22 +208,22 @@ fn lack_descriptors() {
     let manifest = File { name: FileName::Manifest, ..segment(1) };
     let started = stage.start(Action::Flush { file: manifest });
     assert!(matches!(started, Started::Aside), "the log is told of it: {started:?}");
-    assert!(stage.carriage.has_aside() && !stage.carriage.has_room(), "its place is taken");
+    assert!(stage.carriage.has_aside() && !stage.carriage.has_room(0), "its place is taken");
     let other = File { name: FileName::ManifestNew, ..segment(1) };
     assert!(matches!(stage.start(Action::Flush { file: other }), Started::Aside));
     // Each has its turn.
     for waits in [manifest, other] {
-        let plan = stage.carriage.take_aside().expect("it waits");
+        let plan = stage.carriage.take_aside(0).expect("it waits");
         assert!(matches!(plan.action, Action::Flush { file } if file == waits), "{plan:?}");
-        assert!(matches!(stage.carriage.start(plan), Started::Aside), "there still is none");
+        assert!(matches!(stage.carriage.start(0, plan), Started::Aside), "there still is none");
     }
     set(limit.current.unwrap_or(1024));
     for waits in [manifest, other] {
         stage.make(waits);
-        let plan = stage.carriage.take_aside().expect("it waits");
+        let plan = stage.carriage.take_aside(0).expect("it waits");
         assert!(matches!(plan.action, Action::Flush { file } if file == waits), "{plan:?}");
         stage.next = plan.token.0;
-        assert!(matches!(stage.carriage.start(plan), Started::Yes), "there is one again");
+        assert!(matches!(stage.carriage.start(0, plan), Started::Yes), "there is one again");
         assert!(matches!(stage.await_done(), Outcome::Done));
     }
     assert!(!stage.carriage.has_aside());

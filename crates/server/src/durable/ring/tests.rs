@@ -16,7 +16,7 @@ const RECOVERS: Ring = Ring { bytes_max: 16 << 20, recovers: true };
 const FORGETS: Ring = Ring { bytes_max: 16 << 20, recovers: false };
 
 fn run(ring: Option<Ring>) -> Run {
-    Run { mode: Mode::Safe, ring, admission: Admission::All }
+    Run { mode: Mode::Safe, ring, admission: Admission::All, keys: None }
 }
 
 /// Opens a log, and stops it in order with a record in it. Says how many it had.

@@ -1,8 +1,8 @@
 //! A thread without a loop: the test says when it has its turn.
 
-use std::{sync::mpsc, thread, time::Duration};
+use std::{iter, sync::mpsc, thread, time::Duration};
 
-use base::clock::Clock;
+use base::{clock::Clock, size::ByteSize};
 use cache::{Cache, CacheConfig};
 use log::{
     Options,
@@ -16,8 +16,9 @@ use store::Admission;
 use super::*;
 use crate::{
     Error,
+    config::Config,
     descriptors::Shares,
-    durable::{ring::Run, scratch::Scratch},
+    durable::{Durable, ring::Run, scratch::Scratch, tables::Backing},
     memcached::{Control, durable::Desk},
     stats::{ServerStats, Settings},
 };
@@ -55,7 +56,7 @@ impl Stage {
         let cache = Cache::new(config, clock.clone()).expect("a small cache");
         let stats = ServerStats::new(Settings::default(), clock.clone());
         let shares = Shares { connections: 1, log_files: 16, kept: 16 };
-        let run = Run { mode, ring: None, admission: Admission::All };
+        let run = Run { mode, ring: None, admission: Admission::All, keys: None };
         let place = (scratch.0.clone(), run);
         let durable = Durable::new((engine, log_files), place, &cache, 1, shares);
         let durable = durable.expect("a durable table");
@@ -63,16 +64,24 @@ impl Stage {
         let mut driver = Epoll::new(Pool::new(1 << 20), inbox.waker()).expect("an epoll");
         let files = Files::new(64);
         driver.carry_files(&files).expect("threads");
-        let desk = Desk::new(cache, &stats, Arc::new(Nobody), Default::default(), 1000);
-        let table = Table::new(durable.store.worker(0).expect("a place"), desk);
-        let carriage = Carriage::new(files.clone(), Arc::clone(&durable.files), 16);
+        let desk = Desk::new(cache.clone(), &stats, Arc::new(Nobody), Default::default());
+        let carriage = Carriage::new(files.clone(), [(Arc::clone(&durable.files), 16)]);
+        let config = Config { value_size_max: ByteSize(1000), ..Config::default() };
+        let served = Served::default(&config, &cache, Backing::Log(durable), 2);
+        let member = served.member(0, iter::empty()).expect("a place");
+        let table = Table::new(member, [], desk);
         let (sender, errands) = mpsc::sync_channel(64);
         let peers = Peers::new([orders]);
-        let seat = Seat { number: 0, durable, peers, errands: sender };
+        let (tables, senders) = (Arc::new([served]), vec![Some(sender)]);
+        let seat = Seat { number: 0, tables, errands: senders, flush_time: Arc::default(), peers };
         let (load, buffers) = (Arc::default(), stats.thread_buffers());
         let server = TableServer::new(table, carriage, seat, load, buffers);
         let pool = Pool::new(1 << 20);
         Self { server, driver, files, errands, clock, stats, pool, _inbox: inbox }
+    }
+
+    fn durable(&self) -> &Durable {
+        self.server.seat.tables[0].log().expect("it has a log")
     }
 
     fn client(&self) -> Connection<Session, LargeValue> {
@@ -106,16 +115,16 @@ impl Stage {
         self.server.go_on();
         let mut has_done = false;
         while let Ok(Errand { plan, .. }) = self.errands.try_recv() {
-            let outcome = self.server.seat.durable.files.perform(plan.action);
-            self.server.table.complete(plan.token, outcome);
+            let outcome = self.durable().files.perform(plan.action);
+            self.server.table.complete(0, plan.token, outcome);
             has_done = true;
         }
         if !has_done && self.is_idle() {
             return self.server.goes_on;
         }
         self.driver.wait(Duration::from_millis(10), &mut Vec::new()).expect("an epoll");
-        while let Some((token, outcome)) = self.server.carriage.take_done() {
-            self.server.table.complete(token, outcome);
+        while let Some((0, token, outcome)) = self.server.carriage.take_done() {
+            self.server.table.complete(0, token, outcome);
         }
         true
     }
@@ -128,8 +137,7 @@ fn a_thread_that_drains_flushes_what_is_due() {
     stage.settle();
     let mut client = stage.client();
     assert_eq!(stage.ask(&mut client, b"set k 0 0 1\r\nx\r\n"), "STORED\r\n");
-    let flushes =
-        |stage: &Stage| stage.server.seat.durable.store.with_log(|it| it.counts().flushes);
+    let flushes = |stage: &Stage| stage.durable().store.with_log(|it| it.counts().flushes);
     let before = flushes(&stage);
     stage.server.end = End::Drain;
     stage.settle();
@@ -158,7 +166,7 @@ fn a_thread_does_not_end_with_reads_that_are_not_handed_out() {
     stage.settle();
     assert!(!stage.server.has_work());
     assert_eq!(stage.ask(&mut client, b""), "VALUE k 0 1\r\nx\r\nEND\r\n");
-    let figures = stage.server.table.figures();
+    let figures = stage.server.table.figures(0);
     assert_eq!((figures.hits, figures.hits_disk, figures.reads), (0, 1, 1));
 }
 
@@ -170,7 +178,7 @@ fn a_thread_that_is_cut_off_begins_nothing_and_hears_of_what_is_under_way() {
     let mut client = stage.client();
     stage.ask(&mut client, b"set k 0 0 1\r\nx\r\n");
     stage.server.go_on();
-    let out = |stage: &Stage| stage.server.seat.durable.store.with_log(|engine| engine.out());
+    let out = |stage: &Stage| stage.durable().store.with_log(|engine| engine.out());
     assert!(out(&stage) > 0 && !stage.is_idle(), "a write is under way");
     stage.server.cut_off();
     stage.settle();
@@ -189,15 +197,15 @@ fn a_thread_that_is_cut_off_does_not_wait_for_descriptors_for_ever() {
     let mut client = stage.client();
     stage.ask(&mut client, b"set k 0 0 1\r\nx\r\n");
     // As if there were none for its file, then or later.
-    let plan = stage.server.next_plan().expect("a write");
-    stage.server.carriage.put_aside(plan);
+    let plan = stage.server.next_plan(0).expect("a write");
+    stage.server.carriage.put_aside(0, plan);
     stage.server.cut_off();
     assert!(stage.server.has_work(), "it is begun, and nobody hears of it");
     stage.clock.advance_ms(CUT_WAIT_MS);
     stage.server.table.begin();
     stage.server.go_on();
     assert!(!stage.server.has_work() && stage.is_idle(), "the thread does not end");
-    let durable = stage.server.seat.durable.clone();
+    let durable = stage.durable().clone();
     let closed = durable.close();
     assert!(matches!(closed, Err(Error::LogLeft { .. })), "nobody is told: {closed:?}");
 }
@@ -232,7 +240,7 @@ fn a_turn_of_hits_asks_the_store_nothing() {
     assert!(!stage.server.table.take_stirred(), "it takes the log's lock");
     assert_eq!(client.input.feed(b"get k\r\n", &stage.pool), 7);
     let mut burst = [Box::new(client)];
-    let durable = stage.server.seat.durable.clone();
+    let durable = stage.durable().clone();
     // It would be awake for these already.
     stage.server.table.take_roused();
     let turn = without_the_lock(&durable, || {
@@ -254,7 +262,7 @@ fn a_thread_goes_on_with_moves_in_the_next_turn_of_its_loop() {
     let mut client = stage.client();
     let value = "v".repeat(1000);
     let mut number = 0;
-    while !stage.server.goes_on || stage.server.is_log_wanted() {
+    while !stage.server.goes_on || stage.server.is_log_wanted(0) {
         let request = format!("set {} 0 0 1000 noreply\r\n{value}\r\n", number % 2000);
         stage.ask(&mut client, request.as_bytes());
         stage.turn();

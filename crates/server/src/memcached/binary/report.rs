@@ -22,7 +22,7 @@ pub(super) fn report(context: &Context, frame: Frame, name: &[u8], replies: &mut
     let detail = name.strip_prefix(b"detail").filter(|_| may_detail);
     let report = match name {
         b"" => reports::general(server, cache),
-        b"items" => reports::items(cache),
+        b"items" => reports::items(server, cache),
         b"slabs" => reports::slabs(server, cache),
         b"sizes" if server.tracks_sizes() => match Dump::of_sizes(&context.worker) {
             Ok(dump) => return Then::Dump(Box::new(dump)),
@@ -33,6 +33,7 @@ pub(super) fn report(context: &Context, frame: Frame, name: &[u8], replies: &mut
             }
         },
         b"sizes" => reports::sizes(),
+        b"tables" => return Then::List(List::tables()),
         _ if name.starts_with(b"settings") => reports::settings(server),
         _ if name.starts_with(b"reset") => {
             server.reset();

@@ -76,11 +76,12 @@ fn report(desk: &Desk, client: u64, stats: Stats) -> Order {
     Order::Reply(match stats {
         Stats::General => reports::general(server, cache),
         Stats::Settings => reports::settings(server),
-        Stats::Items => reports::items(cache),
+        Stats::Items => reports::items(server, cache),
         Stats::Slabs => reports::slabs(server, cache),
         Stats::Sizes => reports::sizes(),
         Stats::Extstore => reports::extstore(),
         Stats::Connections => return Order::List(List::connections(client)),
+        Stats::Tables => return Order::List(List::tables()),
         Stats::DetailDump => return Order::List(List::prefixes()),
         Stats::DetailEnable { on } => {
             server.prefixes().enable(on);
@@ -116,9 +117,10 @@ fn statistics(desk: &Desk, frame: Frame, name: &[u8]) -> Order {
     let detail = name.strip_prefix(b"detail");
     let report = match name {
         b"" => reports::general(server, cache),
-        b"items" => reports::items(cache),
+        b"items" => reports::items(server, cache),
         b"slabs" => reports::slabs(server, cache),
         b"sizes" => reports::sizes(),
+        b"tables" => return Order::List(List::tables()),
         _ if name.starts_with(b"settings") => reports::settings(server),
         _ if name.starts_with(b"reset") => {
             server.reset();

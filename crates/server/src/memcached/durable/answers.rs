@@ -47,7 +47,10 @@ pub(super) fn form(desk: &mut Desk, what: &What<'_>, answer: Answer<Verdict>) ->
 /// Tells the operator what clients are told in fewer words.
 fn complain(desk: &mut Desk, error: &Error) {
     if desk.now_ms >= desk.complained_ms + COMPLAINT_GAP_MS
-        && !matches!(error, Error::ValueBytes { .. } | Error::KeyBytes { .. } | Error::NoFlush)
+        && !matches!(
+            error,
+            Error::ValueBytes { .. } | Error::KeyBytes { .. } | Error::ForeignKey | Error::NoFlush
+        )
     {
         desk.complained_ms = desk.now_ms;
         tracing::warn!(%error, "a client is refused");
@@ -86,7 +89,7 @@ fn value(desk: &Desk, key: &[u8], style: Style, answer: Answer<Verdict>) -> Repl
     let token = style.with_token.then_some(found.meta.token);
     head.put_line(|writer| writer.value_header(key, client_flags, value_len, token));
     let tail: &'static [u8] = if style.is_only { LAST_VALUE_END } else { LINE_END };
-    Reply { head, value: Some(found.into()), tail, is_last: false }
+    Reply { head, value: Some(found.into()), tail, ..Reply::default() }
 }
 
 /// What a request that brings a value has come to.
@@ -266,7 +269,7 @@ fn meta_get(desk: &Desk, command: &MetaCommand<'_>, answer: Answer<Verdict>) -> 
     if !with_value {
         return head.into();
     }
-    Reply { head, value, tail: LINE_END, is_last: false }
+    Reply { head, value, tail: LINE_END, ..Reply::default() }
 }
 
 /// What `mg` tells of a record that it does not change.

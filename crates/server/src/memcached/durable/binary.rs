@@ -117,7 +117,7 @@ fn retrieved(desk: &Desk, request: &Request<'_>, found: Option<Found>) -> Reply 
         return head.into();
     };
     put_head(request.frame, key, &found.meta, &mut head);
-    Reply { head, value: Some(found.into()), tail: &[], is_last: false }
+    Reply { head, value: Some(found.into()), tail: &[], ..Reply::default() }
 }
 
 /// A miss: nothing if the client is quiet, the key if it asked for it, else words.

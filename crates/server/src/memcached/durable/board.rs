@@ -22,6 +22,15 @@ pub(super) struct Reply {
     pub(super) tail: &'static [u8],
     /// The connection ends behind it: the client cannot tell where the next reply begins.
     pub(super) is_last: bool,
+    /// The number of the table that it comes from.
+    pub(super) table: usize,
+}
+
+/// Where a value in parts is.
+#[derive(Debug)]
+pub(super) struct LargeBody {
+    pub(super) table: usize,
+    pub(super) large: Large,
 }
 
 /// A value that is sent from where it is.
@@ -184,8 +193,10 @@ impl Board {
     }
 
     /// The value of the next reply, if it lies in parts.
-    pub(super) fn next_large(&self) -> Option<Large> {
-        self.slots.borrow().peek()?.large().cloned()
+    pub(super) fn next_large(&self) -> Option<LargeBody> {
+        let slots = self.slots.borrow();
+        let reply = slots.peek()?;
+        Some(LargeBody { table: reply.table, large: reply.large()?.clone() })
     }
 
     /// Whether replies wait that keep places in the log.

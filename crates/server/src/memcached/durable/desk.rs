@@ -8,8 +8,7 @@ use wire::memcached::{Expiry, Limits};
 
 use crate::{
     memcached::{
-        TURN_COMMANDS_MAX, command::StoreCommand, context::Control, deadline::deadline_ms,
-        dialect::Access, tokens::Tokens,
+        TURN_COMMANDS_MAX, context::Control, deadline::deadline_ms, dialect::Access, tokens::Tokens,
     },
     stats::{Counters, ServerStats},
     users::Login,
@@ -23,14 +22,11 @@ pub(crate) struct Desk {
     pub(super) cache: Cache,
     pub(super) access: Access,
     pub(super) limits: Limits,
-    /// Longest value that is taken, and longest that lies in one record.
-    pub(super) large_bytes_max: u64,
-    pub(super) value_bytes_max: usize,
     /// Most commands of a connection before others have their turn.
     pub(super) turn_commands_max: usize,
     /// The time on the cache's clock.
     pub(super) now_ms: u64,
-    /// When it was last logged that the log refuses something.
+    /// When it was last logged that a log refuses something.
     pub(super) complained_ms: u64,
 }
 
@@ -44,21 +40,18 @@ impl fmt::Debug for Desk {
 }
 
 impl Desk {
-    /// That of the calling thread. Longer values than `value_bytes_max` are refused.
+    /// That of the calling thread; `cache` is the default table's.
     #[must_use]
     pub(crate) fn new(
         cache: Cache,
         server: &Arc<ServerStats>,
         control: Arc<dyn Control>,
         access: Access,
-        value_bytes_max: usize,
     ) -> Self {
         Self {
             counters: server.thread(),
-            large_bytes_max: server.settings().value_size_max,
             server: Arc::clone(server),
             control,
-            value_bytes_max: value_bytes_max.min(cache.value_size_max()),
             now_ms: cache.clock().now_ms(),
             cache,
             access,
@@ -66,12 +59,6 @@ impl Desk {
             turn_commands_max: server.settings().turn_commands_max.unwrap_or(TURN_COMMANDS_MAX),
             complained_ms: 0,
         }
-    }
-
-    /// Whether the value of a command is to lie in parts. What is joined with another one never is.
-    pub(super) fn takes_in_parts(&self, command: &StoreCommand<'_>) -> bool {
-        let len = command.value_len() as usize;
-        len > self.value_bytes_max && len as u64 <= self.large_bytes_max && !command.joins()
     }
 
     /// The thread's counters.

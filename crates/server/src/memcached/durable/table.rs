@@ -1,30 +1,35 @@
-//! The table as a data thread sees it: who asks, and who waits for which answer.
+//! Tables as a data thread sees them: who asks, and who waits for which answer.
+//!
+//! Of several tables the thread uses one at a time, and rests in the caches of all others: who has
+//! a key's lock in one may wait there for memory that is free when all threads have been quiescent,
+//! and must not wait for a thread that waits in another one.
 
-use std::{cell::Cell, collections::BTreeSet, rc::Rc};
+mod flushes;
+mod transfers;
+
+use std::{cell::Cell, mem, rc::Rc};
 
 use base::{hash::Numbered, sync::Arc};
-use log::{
-    index::Keyed,
-    plan::{Outcome, Plan, Token},
-};
+use log::plan::{Outcome, Plan, Token};
 use reactor::ConnId;
-use store::{
-    Answer, Answered, Asked, Error, Figures, Got, Large, Notice, SlotId, Took, What as Heard,
-    Worker,
-};
-use wire::memcached::Expiry;
+use store::{Answer, Answered, Asked, Error, Figures, Got, Notice, SlotId};
 
+use self::flushes::Flushing;
 use super::{
     answers,
-    asking::{Asking, Saved},
+    asking::{Asking, Saved, What},
     board::{Board, Reply},
     deed::{Deed, Verdict},
     desk::Desk,
     flush::FlushTime,
-    transfer::{Home, Intake, Outgoing, Said},
+    keys::{KEY_ROOM, Place},
+    member::Member,
+    router::Router,
+    transfer::Said,
     unsent::{Total, Unsent},
     upload::Upload,
 };
+use crate::memcached::command::StoreCommand;
 
 /// Bytes of replies that wait for others before them, and of values from the disk that wait for
 /// their clients to take them, of all connections of a thread: with more, a connection gets one at
@@ -32,10 +37,14 @@ use super::{
 /// (`PENDING_BYTES_MAX`), and one value a connection.
 pub(super) const UNSENT_BYTES_MAX: usize = 64 << 20;
 
-/// A thread's access to a durable table, and who waits for it.
+/// A thread's access to the tables of a server, and who waits for them.
 #[derive(Debug)]
 pub(crate) struct Table {
-    worker: Worker<Keyed, Deed<'static>>,
+    /// The default one first.
+    members: Vec<Member>,
+    /// The one that is not at rest.
+    current: usize,
+    router: Router,
     pub(super) desk: Desk,
     callers: Numbered<u64, Caller>,
     /// The number of the next one.
@@ -46,7 +55,6 @@ pub(crate) struct Table {
     upload_bytes: Rc<Cell<usize>>,
     /// Large values that come and go, by the numbers of their callers.
     transfers: Numbered<u64, Rc<Said>>,
-    home: Rc<Home>,
     /// Connections that are to be served at a time: each once at most.
     watched: Vec<(u64, Rc<Unsent>)>,
     /// Something was asked of it itself.
@@ -54,7 +62,7 @@ pub(crate) struct Table {
     /// When all is to be flushed, which all threads have in common.
     flush_time: Arc<FlushTime>,
     /// Under which numbers one was begun because its time had come.
-    flushing: BTreeSet<u64>,
+    flushing: Numbered<u64, Flushing>,
 }
 
 /// Somebody who waits for an answer.
@@ -77,11 +85,21 @@ pub(super) enum Told {
 }
 
 impl Table {
-    /// The access of the calling thread.
+    /// The access of the calling thread: to the default table, and to those of which it has the
+    /// prefixes.
     #[must_use]
-    pub(crate) fn new(worker: Worker<Keyed, Deed<'static>>, desk: Desk) -> Self {
+    pub(crate) fn new<'p>(
+        default: Member,
+        others: impl IntoIterator<Item = (&'p [u8], Member)>,
+        desk: Desk,
+    ) -> Self {
+        let (prefixes, mut others): (Vec<_>, Vec<_>) = others.into_iter().unzip();
+        others.iter_mut().for_each(Member::rest);
+        others.insert(0, default);
         Self {
-            worker,
+            members: others,
+            current: 0,
+            router: Router::new(prefixes),
             desk,
             callers: Numbered::default(),
             next: 0,
@@ -89,11 +107,10 @@ impl Table {
             unsent_bytes_max: UNSENT_BYTES_MAX,
             upload_bytes: Rc::default(),
             transfers: Numbered::default(),
-            home: Rc::default(),
             watched: Vec::new(),
             is_stirred: false,
             flush_time: Arc::default(),
-            flushing: BTreeSet::new(),
+            flushing: Numbered::default(),
         }
     }
 
@@ -120,101 +137,106 @@ impl Table {
         Rc::new(Board::new(Rc::clone(&self.unsent)))
     }
 
-    /// Announces that the thread holds nothing of the cache, and takes the time anew. To be called
+    /// One of the tables, which alone is not at rest from now on.
+    fn at(&mut self, table: usize) -> &mut Member {
+        if table != self.current {
+            self.members[self.current].rest();
+            self.current = table;
+            self.members[table].resume_at(self.desk.now_ms);
+        }
+        &mut self.members[table]
+    }
+
+    /// The table of a key, and the key as that has it.
+    fn place<'k>(&self, key: &'k [u8], room: &'k mut [u8; KEY_ROOM]) -> Place<'k> {
+        if self.members.len() == 1 {
+            return Place { table: 0, key: Some(key) };
+        }
+        let (table, prefix_len) = self.router.table_of(key);
+        Place { table, key: self.members[table].own_key(key, prefix_len, room) }
+    }
+
+    /// The table of a command that brings a value.
+    pub(super) fn member_of(&self, command: &StoreCommand<'_>) -> &Member {
+        if self.members.len() == 1 {
+            return &self.members[0];
+        }
+        let mut room = [0; wire::memcached::limits::KEY_LEN_MAX];
+        let key = command.key();
+        let (table, _) = self.router.table_of(key.bytes(&mut room));
+        &self.members[table]
+    }
+
+    /// Announces that the thread holds nothing of a cache, and takes the time anew. To be called
     /// whenever it begins to do something.
     pub(crate) fn begin(&mut self) {
-        self.worker.quiesce();
+        self.members[self.current].quiesce();
         self.desk.now_ms = self.desk.cache.clock().now_ms();
-        self.tell_store();
+        for table in 0..self.members.len() {
+            self.tell_store(table);
+        }
         if self.flush_time.is_due(self.desk.now_ms) {
             self.flush_as_asked();
         }
     }
 
-    /// Makes all records dead, now or later.
-    pub(super) fn flush_all(&mut self, board: &Rc<Board>, asking: &Asking<'_>, at: Expiry) -> Told {
-        let asked = match at {
-            _ if self.desk.server.settings().flush_refused => {
-                Asked::Now(Answer::Failed(Error::NoFlush))
-            }
-            Expiry::Never | Expiry::Past => self.worker.flush(self.next),
-            later => {
-                self.flush_time.set(self.desk.deadline_ms(later));
-                return self.told(board, asking, Asked::Now(Answer::Flushed));
-            }
-        };
-        if matches!(asked, Asked::Later | Asked::Now(Answer::Flushed)) {
-            // One that was asked for before is done with it.
-            self.flush_time.set(0);
-        }
-        self.told(board, asking, asked)
-    }
-
-    /// Makes all records dead, because the time has come.
-    #[cold]
-    fn flush_as_asked(&mut self) {
-        let (worker, now_ms) = (&mut self.worker, self.desk.now_ms);
-        let (caller, flushing) = (self.next, &mut self.flushing);
-        self.flush_time.carry_out(now_ms, || match worker.flush(caller) {
-            Asked::Now(answer) => {
-                tell_of_flush(&answer);
-                true
-            }
-            Asked::Later => flushing.insert(caller),
-            // Then it is still due.
-            Asked::Busy => false,
-        });
-        self.next += 1;
-    }
-
     /// The same between two requests; the time stays.
     pub(super) fn quiesce(&mut self) {
-        self.worker.quiesce();
+        self.members[self.current].quiesce();
     }
 
     /// Runs what blocks while no other thread waits for this one.
     pub(crate) fn offline<R>(&mut self, blocking: impl FnOnce() -> R) -> R {
-        self.worker.offline(blocking)
+        self.members[self.current].offline(blocking)
     }
 
-    /// The next thing that the store wants to be done.
-    pub(crate) fn poll(&mut self) -> Option<Plan> {
-        self.worker.poll()
+    /// The next thing that a table wants to be done.
+    pub(crate) fn poll(&mut self, table: usize) -> Option<Plan> {
+        self.at(table).poll()
     }
 
-    /// Whether the last poll gave nothing though there is more to do: see [`Worker::goes_on`].
+    /// Whether the last poll of a table gave nothing though there is more to do: see
+    /// [`store::Worker::goes_on`].
     #[must_use]
-    pub(crate) fn goes_on(&self) -> bool {
-        self.worker.goes_on()
+    pub(crate) fn goes_on(&self, table: usize) -> bool {
+        self.members[table].goes_on()
     }
 
-    /// The next read for those who wait for records.
-    pub(crate) fn poll_reads(&mut self) -> Option<Plan> {
-        self.worker.poll_reads()
+    /// The next read for those who wait for records of a table.
+    pub(crate) fn poll_reads(&mut self, table: usize) -> Option<Plan> {
+        self.at(table).poll_reads()
     }
 
     /// Whether reads are to be handed out, of whoever waits for them.
     #[must_use]
     pub(crate) fn has_reads(&self) -> bool {
-        self.worker.has_reads()
+        self.members.iter().any(Member::has_reads)
     }
 
     /// Whether anything was asked or reported since the last call.
     pub(crate) fn take_stirred(&mut self) -> bool {
-        self.worker.take_stirred() | std::mem::take(&mut self.is_stirred)
+        let stirred = self.members.iter_mut().fold(false, |any, it| it.take_stirred() | any);
+        stirred | mem::take(&mut self.is_stirred)
     }
 
     /// Takes what came of it.
-    pub(crate) fn complete(&mut self, token: Token, outcome: Outcome) {
-        self.worker.complete(token, outcome);
+    pub(crate) fn complete(&mut self, table: usize, token: Token, outcome: Outcome) {
+        self.at(table).complete(token, outcome);
     }
 
     /// When it is to be polled at the latest.
     #[must_use]
     pub(crate) fn wake_at_ms(&self) -> Option<u64> {
         let watched_ms = self.watched.iter().map(|(at_ms, _)| *at_ms);
-        let others_ms = self.worker.wake_at_ms().into_iter().chain(self.flush_time.due_ms());
-        watched_ms.chain(others_ms).min()
+        let others_ms = self.members.iter().filter_map(Member::wake_at_ms);
+        watched_ms.chain(others_ms).chain(self.flush_time.due_ms()).min()
+    }
+
+    /// When a table is to be polled at the latest.
+    #[must_use]
+    pub(crate) fn due_at_ms(&self, table: usize) -> Option<u64> {
+        let due_ms = self.members[table].wake_at_ms();
+        due_ms.into_iter().chain(self.flush_time.due_ms()).min()
     }
 
     /// Has a connection be served at a time.
@@ -246,21 +268,27 @@ impl Table {
         self.unsent.bytes()
     }
 
+    /// Has the default table take values of so many bytes.
+    #[cfg(test)]
+    pub(super) fn take_values_of(&mut self, bytes_max: u64) {
+        self.members[0].take_values_of(bytes_max);
+    }
+
     /// Bytes of parts of large values that are in memory: those that arrive, and those that leave.
     #[cfg(test)]
     pub(super) fn parts_bytes(&self) -> (usize, usize) {
-        self.worker.large_bytes()
+        self.members[0].large_bytes()
     }
 
-    /// Which other threads have got answers.
-    pub(crate) fn take_wakes(&mut self) -> impl Iterator<Item = usize> + use<> {
-        self.worker.take_wakes()
+    /// Which other threads have got answers of a table.
+    pub(crate) fn take_wakes(&mut self, table: usize) -> impl Iterator<Item = usize> + use<> {
+        self.members[table].take_wakes()
     }
 
     /// Whether connections are to be served.
     #[must_use]
     pub(crate) fn has_roused(&self) -> bool {
-        self.unsent.has_roused() || !self.home.is_empty()
+        self.unsent.has_roused() || self.members.iter().any(|it| !it.home.is_empty())
     }
 
     /// Connections that are to be served, since they have got replies or sent what they had.
@@ -268,10 +296,10 @@ impl Table {
         self.unsent.take_roused()
     }
 
-    /// What the thread's part of the store has counted.
+    /// What the thread's part of a table has counted.
     #[must_use]
-    pub(crate) fn figures(&self) -> Figures {
-        self.worker.figures()
+    pub(crate) fn figures(&self, table: usize) -> Figures {
+        self.members[table].figures()
     }
 
     /// Whether so much waits to be sent that a connection has to take one reply after the other.
@@ -282,128 +310,28 @@ impl Table {
     /// Puts answers where their connections find them.
     pub(crate) fn deliver(&mut self) {
         self.rouse_watched();
-        for Answered { caller, answer } in self.worker.take_answers() {
-            if self.flushing.remove(&caller) {
-                tell_of_flush(&answer);
-                continue;
-            }
+        for table in 0..self.members.len() {
+            self.deliver_of(table);
+        }
+    }
+
+    fn deliver_of(&mut self, table: usize) {
+        for Answered { caller, answer } in self.members[table].take_answers() {
+            let Some((caller, answer)) = self.flushed(caller, answer) else { continue };
             let Some(Caller { board, slot, saved }) = self.callers.remove(&caller) else {
                 unreachable!("invariant: each caller is answered once")
             };
-            let reply = answers::form(&mut self.desk, &saved.asking().what, answer);
+            let reply = self.form(table, &saved.asking().what, answer);
             board.fill(slot, reply);
         }
-        for Notice { caller, what } in self.worker.take_notices() {
-            self.hear(caller, what);
+        for Notice { caller, what } in self.members[table].take_notices() {
+            self.hear(table, caller, what);
         }
     }
 
-    /// What the store says of a large value.
-    fn hear(&mut self, caller: u64, what: Heard) {
-        let Some(said) = self.transfers.get(&caller) else {
-            if let Heard::Part(part) = what {
-                self.worker.give_back(part);
-            }
-            return;
-        };
-        match what {
-            Heard::Room => {}
-            Heard::Part(part) => said.parts.borrow_mut().push_back(part),
-            Heard::Failed(error) => *said.error.borrow_mut() = Some(error),
-        }
-        said.unsent.rouse();
-    }
-
-    /// Tells the store what sessions and outputs have left to be said.
-    fn tell_store(&mut self) {
-        for part in self.home.parts.take() {
-            self.worker.give_back(part);
-        }
-        for (caller, reader) in self.home.readers.take() {
-            if let Some(said) = self.transfers.remove(&caller) {
-                said.parts.take().into_iter().for_each(|part| self.worker.give_back(part));
-            }
-            self.worker.end_reading(reader);
-        }
-        for caller in self.home.taken.take() {
-            // Its connection may end with that.
-            if let Some(said) = self.transfers.remove(&caller) {
-                said.unsent.rouse();
-            }
-        }
-        for (caller, upload) in self.home.uploads.take() {
-            self.transfers.remove(&caller);
-            self.worker.abort_upload(upload);
-        }
-    }
-
-    fn begin_transfer(&mut self, unsent: &Rc<Unsent>) -> (u64, Rc<Said>) {
-        let (caller, said) = (self.next, Said::new(unsent));
-        self.transfers.insert(caller, Rc::clone(&said));
-        self.next += 1;
-        (caller, said)
-    }
-
-    /// Whether a reader more may begin.
-    pub(super) fn may_begin_reading(&self, large: &Large) -> bool {
-        self.worker.may_begin_reading(large)
-    }
-
-    /// Begins to read a large value for the connection of `unsent`.
-    pub(super) fn begin_reading(
-        &mut self,
-        large: &Large,
-        unsent: &Rc<Unsent>,
-        tail: &'static [u8],
-    ) -> Result<Outgoing, Error> {
-        let reader = self.worker.begin_reading(large, self.next)?;
-        let (caller, said) = self.begin_transfer(unsent);
-        let (home, left) = (Rc::clone(&self.home), Cell::new(large.len()));
-        Ok(Outgoing { caller, reader, said, home, left, tail })
-    }
-
-    /// Begins to take a large value.
-    pub(super) fn begin_upload(
-        &mut self,
-        key: &[u8],
-        value_bytes: u64,
-        unsent: &Rc<Unsent>,
-    ) -> Result<Intake, Error> {
-        let upload = self.worker.begin_upload(key, value_bytes, self.next)?;
-        let (caller, said) = self.begin_transfer(unsent);
-        let (home, upload) = (Rc::clone(&self.home), Cell::new(Some(upload)));
-        Ok(Intake { caller, upload, said, home })
-    }
-
-    /// Takes more of one.
-    pub(super) fn push(&mut self, intake: &Intake, bytes: &[u8]) -> Result<Took, Error> {
-        let upload = intake.upload.get().ok_or(Error::Ended)?;
-        self.worker.push(upload, bytes)
-    }
-
-    /// Carries out the deed that a large value came for.
-    pub(super) fn finish_upload(
-        &mut self,
-        board: &Rc<Board>,
-        asking: &Asking<'_>,
-        intake: &Intake,
-        deed: &Deed<'_>,
-    ) -> Told {
-        self.transfers.remove(&intake.caller);
-        let asked = match intake.upload.take() {
-            Some(upload) => self.worker.finish_upload(upload, deed, || deed.to_owned()),
-            None => Asked::Now(Answer::Failed(Error::Ended)),
-        };
-        match asked {
-            Asked::Now(answer) => Told::Now(answers::form(&mut self.desk, &asking.what, answer)),
-            Asked::Later => {
-                let (board, slot) = (Rc::clone(board), board.take());
-                let caller = Caller { board, slot, saved: asking.save() };
-                self.callers.insert(intake.caller, caller);
-                Told::Later
-            }
-            Asked::Busy => Told::Busy,
-        }
+    /// What a table's answer is to its client.
+    fn form(&mut self, table: usize, what: &What<'_>, answer: Answer<Verdict>) -> Reply {
+        Reply { table, ..answers::form(&mut self.desk, what, answer) }
     }
 
     fn wait(&mut self, board: &Rc<Board>, asking: &Asking<'_>) {
@@ -420,14 +348,26 @@ impl Table {
         key: &[u8],
         deed: &Deed<'_>,
     ) -> Told {
-        let asked = self.worker.execute(key, self.next, deed, || deed.to_owned());
-        self.told(board, asking, asked)
+        let mut room = [0; KEY_ROOM];
+        let Place { table, key } = self.place(key, &mut room);
+        let next = self.next;
+        let asked = match key {
+            Some(key) => self.at(table).execute(key, next, deed),
+            None => Asked::Now(Answer::Failed(Error::ForeignKey)),
+        };
+        self.told(table, board, asking, asked)
     }
 
-    /// What was asked under the next number has come to this.
-    fn told(&mut self, board: &Rc<Board>, asking: &Asking<'_>, asked: Asked<Verdict>) -> Told {
+    /// What a table was asked under the next number has come to this.
+    fn told(
+        &mut self,
+        table: usize,
+        board: &Rc<Board>,
+        asking: &Asking<'_>,
+        asked: Asked<Verdict>,
+    ) -> Told {
         match asked {
-            Asked::Now(answer) => Told::Now(answers::form(&mut self.desk, &asking.what, answer)),
+            Asked::Now(answer) => Told::Now(self.form(table, &asking.what, answer)),
             Asked::Later => {
                 self.wait(board, asking);
                 Told::Later
@@ -444,7 +384,12 @@ impl Table {
         key: &[u8],
         out: &mut impl cache::Output,
     ) -> Got {
-        let got = self.worker.get(key, self.next, out);
+        let mut room = [0; KEY_ROOM];
+        let Place { table, key: Some(key) } = self.place(key, &mut room) else {
+            return Got::Failed(Error::ForeignKey);
+        };
+        let next = self.next;
+        let got = self.at(table).get(key, next, out);
         if let Got::Later = got {
             self.wait(board, asking);
         }
@@ -453,13 +398,10 @@ impl Table {
 
     /// Looks a value up in memory alone; `None` where that does not suffice.
     pub(super) fn get_at_once(&mut self, key: &[u8], out: &mut impl cache::Output) -> Option<Got> {
-        self.worker.get_at_once(key, out)
-    }
-}
-
-/// What a flush has come to that nobody waits for.
-fn tell_of_flush(answer: &Answer<Verdict>) {
-    if let Answer::Failed(error) = answer {
-        tracing::error!(%error, "a flush that was asked for is not done");
+        let mut room = [0; KEY_ROOM];
+        let Place { table, key: Some(key) } = self.place(key, &mut room) else {
+            return Some(Got::Failed(Error::ForeignKey));
+        };
+        self.at(table).get_at_once(key, out)
     }
 }

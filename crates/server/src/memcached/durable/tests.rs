@@ -32,7 +32,7 @@ use store::{
     limits::{PENDING_MAX, READ_BUFFERS_MAX, READ_BYTES_KEPT, SLOTS_MAX},
 };
 
-use super::{Desk, Session, Table, deed::Deed};
+use super::{Desk, Hands, Member, Session, Table, deed::Deed};
 use crate::{
     memcached::{Access, Control, LargeValue},
     stats::{ServerStats, Settings},
@@ -113,13 +113,15 @@ impl Stage {
             Some(_) => Store::spilling(engine, cache.clone(), 1, Admission::All).expect("a ring"),
         };
         let control = Arc::new(Nobody);
-        let desk = Desk::new(cache, &stats, control, access, VALUE_BYTES_MAX);
         let mut worker = store.worker(0).expect("a place");
         let frames = Frames::new(&[Shape { bytes: READ_BYTES_KEPT, count: READ_BUFFERS_MAX }]);
         while let Some(frame) = frames.take(READ_BYTES_KEPT) {
             worker.lend(frame.into_buffer());
         }
-        let table = Table::new(worker, desk);
+        let hands = Hands::Log(Box::new(worker));
+        let large_bytes_max = stats.settings().value_size_max;
+        let member = Member::new(hands, &cache, large_bytes_max, VALUE_BYTES_MAX);
+        let table = Table::new(member, [], Desk::new(cache, &stats, control, access));
         Self { clock, stats, table, store, files, pool: Pool::new(64 << 20) }
     }
 
@@ -196,10 +198,10 @@ impl Stage {
         self.table.begin();
         let mut held = Vec::new();
         loop {
-            match self.table.poll() {
+            match self.table.poll(0) {
                 Some(plan) if is_held(&plan.action) => held.push(plan),
                 Some(plan) => self.perform(plan),
-                None if !self.table.goes_on() => break,
+                None if !self.table.goes_on(0) => break,
                 None => {}
             }
         }
@@ -209,7 +211,7 @@ impl Stage {
 
     fn perform(&mut self, plan: Plan) {
         let outcome = self.files.perform(plan.action);
-        self.table.complete(plan.token, outcome);
+        self.table.complete(0, plan.token, outcome);
     }
 
     /// Does what was not done. Says whether connections are to be served.

@@ -131,6 +131,8 @@ impl Drop for SentPart {
 /// A large value that a client sends.
 #[derive(Debug)]
 pub(super) struct Intake {
+    /// The number of its table.
+    pub(super) table: usize,
     pub(super) caller: u64,
     /// `None` when its command is carried out.
     pub(super) upload: Cell<Option<UploadId>>,

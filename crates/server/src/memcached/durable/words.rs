@@ -12,10 +12,14 @@ use crate::memcached::binary::replies::put_value;
 /// More waits for the disk than may.
 pub(super) const BUSY: &str = "too much waits for the disk";
 
+/// The key begins as those of a table of integers, and is none of them.
+const FOREIGN_KEY: &str = "the key is no integer of its table";
+
 /// What is said about an error. The log of the server has all of it.
 pub(super) fn of(error: &Error) -> &'static str {
     match error {
         Error::ValueBytes { .. } => "object too large for cache",
+        Error::ForeignKey => FOREIGN_KEY,
         Error::NoMemory => "out of memory storing object",
         Error::Log(LogError::NoRoom) => "the disk is full",
         Error::Log(LogError::ReadOnly) => "read-only, because writing to the disk has failed",
@@ -44,12 +48,17 @@ pub(super) fn of_flush(error: &Error) -> &'static str {
 
 /// A line of the text protocols.
 pub(super) fn line(words: &str) -> Vec<u8> {
-    [b"SERVER_ERROR ", words.as_bytes(), LINE_END].concat()
+    let whose: &[u8] = if words == FOREIGN_KEY { b"CLIENT_ERROR " } else { b"SERVER_ERROR " };
+    [whose, words.as_bytes(), LINE_END].concat()
 }
 
 /// A reply of the binary protocol.
 pub(super) fn frame(frame: Frame, words: &str) -> Vec<u8> {
-    let status = if words == BUSY { Status::Busy } else { Status::Internal };
+    let status = match words {
+        BUSY => Status::Busy,
+        FOREIGN_KEY => Status::InvalidArguments,
+        _ => Status::Internal,
+    };
     let mut reply = Vec::new();
     put_value(frame, status, words.as_bytes(), &mut reply);
     reply

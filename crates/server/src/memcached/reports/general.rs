@@ -2,7 +2,7 @@
 
 use cache::Cache;
 
-use super::{Report, SECOND_MS};
+use super::{Report, SECOND_MS, stats_of_all};
 use crate::{
     io::IoChoice,
     stats::{ServerStats, Totals},
@@ -28,7 +28,9 @@ pub(in crate::memcached) fn general(server: &ServerStats, cache: &Cache) -> Vec<
     process(&mut report, server);
     connections(&mut report, server);
     commands(&mut report, server, &totals);
-    report.stat("limit_maxbytes", server.memory_bytes());
+    let tables = server.tables();
+    let beside: u64 = tables.iter().skip(1).map(|table| table.memory_bytes).sum();
+    report.stat("limit_maxbytes", server.memory_bytes() + beside);
     limits(&mut report, server, &totals);
     memory(&mut report, server, cache, &totals);
     if server.shows_own_names() {
@@ -46,7 +48,7 @@ fn own(report: &mut Report, server: &ServerStats, cache: &Cache) {
     report.stat("memory_for_connections", settings.connection_bytes);
     io(report, server);
     report.stat("open_to_network", u32::from(settings.exposed));
-    let stats = cache.stats();
+    let stats = stats_of_all(server, cache);
     report.stat("arena_bytes", stats.arena_bytes);
     report.stat("arena_used_bytes", stats.arena_used_bytes);
     report.stat("index_bytes", stats.index_bytes);
@@ -132,7 +134,7 @@ fn limits(report: &mut Report, server: &ServerStats, totals: &Totals) {
 }
 
 fn memory(report: &mut Report, server: &ServerStats, cache: &Cache, totals: &Totals) {
-    let stats = cache.stats();
+    let stats = stats_of_all(server, cache);
     report.stat("hash_power_level", (stats.index_bytes / INDEX_SLOT_BYTES).max(1).ilog2());
     report.stat("hash_bytes", stats.index_bytes);
     report.zeros(&[
@@ -200,7 +202,7 @@ fn io(report: &mut Report, server: &ServerStats) {
     report.stat("io_driver_reason", joined(|choice| &choice.reason));
 }
 
-/// Of a durable table, if there is one.
+/// Of the default table, if it is not all there is, or has a log.
 fn table(report: &mut Report, server: &ServerStats) {
     // What the table tells is since the start.
     let (lines, totals) = (server.table(), server.sum());

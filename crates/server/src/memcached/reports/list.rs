@@ -6,7 +6,7 @@ use reactor::OUTPUT_UNIT_BYTES_MAX;
 use wire::memcached::limits::KEY_LEN_MAX;
 
 use super::{Report, SECOND_MS};
-use crate::stats::ServerStats;
+use crate::stats::{ServerStats, TableStats};
 
 /// Things that are written at a time.
 const PART_ENTRIES: usize = 12;
@@ -36,6 +36,11 @@ pub(in crate::memcached) enum List {
         /// The last one that was written.
         after: Option<Box<[u8]>>,
     },
+    /// `stats tables`: a table at a time.
+    Tables {
+        /// How many were written.
+        written: usize,
+    },
 }
 
 impl List {
@@ -49,10 +54,20 @@ impl List {
         Self::Prefixes { after: None }
     }
 
+    /// All tables.
+    pub(in crate::memcached) fn tables() -> Self {
+        Self::Tables { written: 0 }
+    }
+
     /// The next part, of at most [`OUTPUT_UNIT_BYTES_MAX`], and whether it is the last.
     pub(in crate::memcached) fn part(&mut self, server: &ServerStats) -> (Vec<u8>, bool) {
         let mut report = Report::default();
         let written = match self {
+            Self::Tables { written } => {
+                let is_last = !table(&mut report, server, *written);
+                *written += 1;
+                return if is_last { (report.end(), true) } else { (report.0, false) };
+            }
             Self::Connections { after, asker } => connections(&mut report, server, after, *asker),
             Self::Prefixes { after } => prefixes(&mut report, server, after),
         };
@@ -104,4 +119,33 @@ fn prefixes(report: &mut Report, server: &ServerStats, after: &mut Option<Box<[u
         *after = Some(prefix);
     }
     written
+}
+
+/// What a table has and has counted, by its number. False if there is no such table.
+fn table(report: &mut Report, server: &ServerStats, number: usize) -> bool {
+    let tables = server.tables();
+    let Some(TableStats { name, prefix, cache, memory_bytes, report: counted }) =
+        tables.get(number)
+    else {
+        return false;
+    };
+    let memory_bytes = if number == 0 { server.memory_bytes() } else { *memory_bytes };
+    if !prefix.is_empty() {
+        let prefix = String::from_utf8_lossy(prefix);
+        report.stat(format_args!("{name}:prefix"), prefix);
+    }
+    let stats = cache.stats();
+    for (what, value) in [
+        ("limit_maxbytes", memory_bytes),
+        ("curr_items", stats.records),
+        ("bytes", stats.record_bytes),
+        ("evictions", stats.evictions),
+        ("out_of_memory", stats.out_of_memory),
+    ] {
+        report.stat(format_args!("{name}:{what}"), value);
+    }
+    for (what, value) in counted.lines() {
+        report.stat(format_args!("{name}:{what}"), value);
+    }
+    true
 }

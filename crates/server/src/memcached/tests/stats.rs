@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cache::CacheConfig;
 
 use super::{Server, ask};
-use crate::stats::{Settings, TableReport};
+use crate::stats::{Settings, TableReport, TableStats};
 
 /// The names that memcached 1.6.45 sends, one a line; `idle_kicks` only with an idle timeout.
 const MEMCACHED_NAMES: &str = include_str!("stats_names.txt");
@@ -293,7 +293,13 @@ fn a_durable_table_tells_what_it_reads_and_writes_for_what_is_asked() {
     ask(&mut server, &["get a b c d"]);
     let without = table(&mut server, "stats");
     assert!(!without.keys().any(|name| name.starts_with("table_reads")));
-    server.stats.set_table(std::sync::Arc::new(Told));
+    server.stats.add_table(TableStats {
+        name: "default".to_owned(),
+        prefix: Vec::new(),
+        cache: server.cache.clone(),
+        memory_bytes: 0,
+        report: std::sync::Arc::new(Told),
+    });
     // What the table tells stays as it is, and so does what it is compared with.
     server.stats.reset();
     let general = table(&mut server, "stats");

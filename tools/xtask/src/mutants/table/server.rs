@@ -104,4 +104,32 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "a_stranger_hears_that_it_has_to_log_in",
         symptoms: &["a stranger stays"],
     },
+    Mutant {
+        name: "server_shortest_prefix",
+        suite: Suite::Test,
+        package: "server",
+        filter: "the_longest_prefix_has_the_key",
+        symptoms: &["is another table's"],
+    },
+    Mutant {
+        name: "server_integers_spelt_anyhow",
+        suite: Suite::Test,
+        package: "server",
+        filter: "an_integer_has_one_spelling",
+        symptoms: &["is taken for an integer"],
+    },
+    Mutant {
+        name: "server_any_keys_served",
+        suite: Suite::Test,
+        package: "server",
+        filter: "a_log_of_integers_is_refused_as_it_is",
+        symptoms: &["it is served"],
+    },
+    Mutant {
+        name: "carriage_without_shares",
+        suite: Suite::Test,
+        package: "server",
+        filter: "each_log_has_a_share_of_the_operations",
+        symptoms: &["it has more than its share"],
+    },
 ];

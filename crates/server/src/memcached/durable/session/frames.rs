@@ -75,10 +75,12 @@ impl Session {
         rest: &[u8],
     ) -> Advance {
         let len = command.value_len() as usize;
-        if turn.table.desk.takes_in_parts(&command) {
+        let table = turn.table.member_of(&command);
+        let value_bytes_max = table.value_bytes_max();
+        if table.takes_in_parts(&command) {
             return self.receive_large(turn, command, line);
         }
-        if len > turn.table.desk.value_bytes_max {
+        if len > value_bytes_max {
             let rest = len as u64;
             let flow = self.refuse_value(turn, (command, line), rest);
             return Advance::flow(line.len(), flow);

@@ -15,7 +15,7 @@ use crate::memcached::{
     durable::{
         answers,
         asking::{Asking, What, read},
-        board::{Body, Reply},
+        board::{Body, LargeBody, Reply},
         keyed,
         table::{Table, Told},
         transfer::{Outgoing, Sending},
@@ -187,6 +187,7 @@ impl Session {
             reply.write(turn.replies, self.board.unsent(), !self.board.is_due());
             return true;
         };
+        let large = LargeBody { table: reply.table, large };
         match turn.table.begin_reading(&large, self.board.unsent(), reply.tail) {
             Ok(outgoing) => {
                 self.outgoing = Some(outgoing);

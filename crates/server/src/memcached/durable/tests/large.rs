@@ -8,7 +8,7 @@ const LEN: usize = 3 * VALUE_BYTES_MAX + 1000;
 
 fn stage(directory: &Directory) -> Stage {
     let mut stage = Stage::new(directory);
-    stage.table.desk.large_bytes_max = 4 << 20;
+    stage.table.take_values_of(4 << 20);
     stage
 }
 
@@ -148,7 +148,7 @@ fn who_takes_nothing_of_a_value_and_ends_is_cut_off_as_well() {
 /// A table of cold values `c0` and so on, and a large one.
 fn with_cold(directory: &Directory, count: usize, value_bytes: usize) -> Stage {
     let mut stage = cold(directory, count, value_bytes);
-    stage.table.desk.large_bytes_max = 4 << 20;
+    stage.table.take_values_of(4 << 20);
     assert_eq!(stage.ask(&[&format!("set k 0 0 {LEN}"), &text("a")]), "STORED\n");
     stage
 }
