@@ -102,6 +102,7 @@ fn what_is_printed_has_the_same_effect() {
         ("connections-wait", "true"),
         ("turn-commands-max", "3"),
         ("flush-command", "false"),
+        ("flush-durable", "true"),
         ("cas-tokens", "false"),
         ("prefix-delimiter", "/"),
         ("restart-file", "/tmp/kept"),
