@@ -12,7 +12,8 @@ use super::{
     attempt::check_known,
 };
 use crate::{
-    Answer, Command, Error, Figures, Found, Got, Needs, Present, limits::KEY_LOCKS, queued::Queued,
+    Answer, Command, Error, Figures, Found, FoundValue, Got, Needs, Present, limits::KEY_LOCKS,
+    queued::Queued,
 };
 
 /// The lock of the keys whose hash names it, on a line of its own.
@@ -141,7 +142,11 @@ impl<V: Send> Own<V> {
         check_known(change, present.as_ref());
         let changed = self.change_in_memory(name, present.as_ref(), change, command.shows());
         let shown = present.filter(|_| command.shows());
-        let found = shown.map(|it| Found { meta: it.meta, value: it.value.into(), large: None });
+        let found = shown.map(|it| Found {
+            meta: it.meta,
+            value: FoundValue::Shared(it.value.into()),
+            large: None,
+        });
         self.value = value;
         self.let_go();
         match changed {
