@@ -93,6 +93,10 @@ pub enum Error {
     /// Flushes have failed, and the log takes no writes until it is opened anew.
     #[error("the log is read-only: flushes have failed")]
     ReadOnly,
+    /// Making everything dead has failed where nobody can tell whether it is: the next open will.
+    /// Until then all is there, and the log is read-only.
+    #[error("read-only, and everything may be gone when the log is opened anew: {0}")]
+    WipeUnsure(Box<Self>),
     /// The newest value of the key could not be flushed.
     #[error("the key's newest value could not be written to the disk")]
     Unflushed,

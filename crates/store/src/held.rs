@@ -191,6 +191,9 @@ impl<K: Keys, V> Core<K, V> {
     /// Flushes that have failed.
     pub(crate) fn take_unwiped(&mut self) -> Vec<Envelope<V>> {
         let mut failed = Vec::new();
+        if self.wiped.is_empty() {
+            return failed;
+        }
         for (wipe, mut envelope) in std::mem::take(&mut self.wiped) {
             match self.engine.wiped(wipe) {
                 Ok(_) => self.wiped.push((wipe, envelope)),
@@ -266,7 +269,10 @@ impl<K: Keys, V> Core<K, V> {
         let is_due = self.again || self.tried != (now_ms, self.changes());
         let tries = is_due && !self.is_trying && !self.stalled.is_empty();
         // What is written again after a failure, or cannot be, nobody reports.
-        let given = if self.has_failed { self.settle(unflushed) } else { Vec::new() };
+        let mut given = if self.has_failed { self.settle(unflushed) } else { Vec::new() };
+        if !base::mutant!("store_unwiped_unheard") {
+            given.append(&mut self.take_unwiped());
+        }
         Polled { plan, goes_on, has_moved, tries, given, due: self.take_parted() }
     }
 

@@ -56,11 +56,11 @@ impl<K: Keys> Engine<K> {
     /// Sees to it that records can be appended side by side.
     pub(super) fn make_room(&mut self, needed: Needed, purpose: Purpose) -> Result<Room, Error> {
         let is_rewrite = purpose == Purpose::Rewrite;
-        let may_draw = match is_rewrite {
-            true => base::mutant!("log_rewritten_while_wiping"),
-            false => base::mutant!("log_put_while_wiping"),
+        let waits = match is_rewrite {
+            true => self.is_wiping() && !base::mutant!("log_rewritten_while_wiping"),
+            false => self.is_wiping_soon() && !base::mutant!("log_put_while_wiping"),
         };
-        if self.is_wiping() && !may_draw {
+        if waits {
             return Ok(Room::Wait);
         }
         if self.next_sequence + needed.records as u64 > self.sequence_end() {

@@ -8,10 +8,20 @@
 //! 1. Until the manifest is durable nothing has happened: a failure, or a crash, leaves all.
 //! 2. From the moment at which the sequence is chosen until the index is empty no record gets one:
 //!    neither what is put or removed, nor a copy, nor what is written again after a failed flush.
-//!    It would be alive in a recovery, and in no index.
+//!    It would be alive in a recovery, and in no index. The number of a large value that begins to
+//!    arrive is none of a record that decides: its head gets one of its own.
+//! 3. What is put or removed waits from the moment at which a wipe is asked for, though it cannot
+//!    be begun while something else is prepared: it would be answered, and be dead.
+
+use std::collections::BTreeMap;
 
 use super::{Engine, Settled, chain::Chain, preparing::Preparing};
-use crate::{error::Error, keys::Keys, plan::SegmentId};
+use crate::{
+    error::Error,
+    keys::Keys,
+    plan::SegmentId,
+    position::{Position, SizeClass},
+};
 
 /// A wipe that was asked for: how many had been done, and how many had failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +37,8 @@ pub(super) struct Wiping<K> {
     is_asked: bool,
     /// What takes the place of the index when the manifest is durable.
     empty: Option<K>,
+    /// The index that was before, and the large values that it led to.
+    dead: Option<(K, BTreeMap<Position, Vec<(Position, SizeClass)>>)>,
     done: u64,
     failed: u64,
     /// Why the last one has failed that did.
@@ -35,13 +47,13 @@ pub(super) struct Wiping<K> {
 
 impl<K> Default for Wiping<K> {
     fn default() -> Self {
-        Self { is_asked: false, empty: None, done: 0, failed: 0, error: None }
+        Self { is_asked: false, empty: None, dead: None, done: 0, failed: 0, error: None }
     }
 }
 
 impl<K: Keys> Engine<K> {
     /// Has everything be dead that was stored before. One that is under way serves whoever asks
-    /// meanwhile: nothing is stored as long.
+    /// meanwhile: nothing is stored from now on until it is done.
     ///
     /// # Errors
     /// [`Error::ReadOnly`].
@@ -56,8 +68,8 @@ impl<K: Keys> Engine<K> {
     /// Whether everything is dead that was stored before a wipe was asked for, also after a crash.
     ///
     /// # Errors
-    /// When the manifest could not be written. All is there then, but if the log is read-only after
-    /// that, the next open may find that it is not.
+    /// When the manifest could not be written. All is there then, but after
+    /// [`Error::WipeUnsure`] the next open may find that it is not.
     pub fn wiped(&self, wipe: Wipe) -> Result<Settled, Error> {
         let wiping = &self.wiping;
         if wiping.done > wipe.done {
@@ -77,10 +89,23 @@ impl<K: Keys> Engine<K> {
         self.wiping.done
     }
 
+    /// What the last wipe has left in memory: nobody needs it, and to drop it takes long, so whoever
+    /// has a lock around the engine does that without.
+    pub fn take_wiped(&mut self) -> impl Sized + use<K> {
+        self.wiping.dead.take()
+    }
+
     /// Whether the sequence is chosen below which everything will be dead.
     #[inline]
     pub(super) fn is_wiping(&self) -> bool {
         self.wiping.empty.is_some()
+    }
+
+    /// The same, or one is asked for and will be begun.
+    #[inline]
+    pub(super) fn is_wiping_soon(&self) -> bool {
+        let is_asked = self.wiping.is_asked && !base::mutant!("log_put_before_wipe");
+        self.is_wiping() || is_asked && !self.is_read_only()
     }
 
     pub(super) fn wants_wipe(&self) -> bool {
@@ -105,11 +130,11 @@ impl<K: Keys> Engine<K> {
     pub(super) fn end_wipe(&mut self, dead_below: u64) {
         let Some(empty) = self.wiping.empty.take() else { return };
         self.manifest.dead_below = dead_below;
-        if !base::mutant!("log_index_outlives_wipe") {
-            self.index = empty;
-        }
         self.cancel_moves();
-        self.larges.clear();
+        if !base::mutant!("log_index_outlives_wipe") {
+            let index = std::mem::replace(&mut self.index, empty);
+            self.wiping.dead = Some((index, std::mem::take(&mut self.larges)));
+        }
         self.forget_all_unread();
         for segment in self.segments.iter_mut().flatten() {
             self.compaction.note_dead(segment.live_bytes);
@@ -125,7 +150,9 @@ impl<K: Keys> Engine<K> {
     pub(super) fn fail_wipe(&mut self, error: Error) {
         self.wiping.empty = None;
         self.wiping.failed += 1;
-        self.wiping.error = Some(error);
+        let is_unsure = self.is_manifest_unsure && !base::mutant!("log_unsure_wipe_denied");
+        self.wiping.error =
+            Some(if is_unsure { Error::WipeUnsure(Box::new(error)) } else { error });
         self.compaction.look_again();
     }
 }

@@ -99,6 +99,28 @@ fn a_flush_that_cannot_be_written_is_told_and_everything_is_there() {
 }
 
 #[test]
+fn a_flush_that_has_failed_is_told_by_whoever_polls() {
+    let mut table = filled();
+    begin(&mut table, 1, 7);
+    let plan = loop {
+        let plan = table.workers[1].poll().expect("a plan");
+        if matches!(plan.action, Action::Rename { .. }) {
+            break plan;
+        }
+        table.perform(1, plan);
+    };
+    // The log hears of it, and nobody looks who has to be told: as if it had found out by itself.
+    let failed = Outcome::Failed(Failure::NotFound, None);
+    table.store.shared.core().engine.complete(plan.token, failed);
+    assert_eq!(table.answers(1), []);
+    table.run();
+    let answers = table.answers(1);
+    let [(7, Some(text))] = &answers[..] else { panic!("it waits for ever: {answers:?}") };
+    assert!(String::from_utf8_lossy(text).contains("may be gone"), "{answers:?}");
+    assert_eq!(table.store.waiting(), (0, 0));
+}
+
+#[test]
 fn memory_begins_a_generation_though_nothing_was_stored_since_the_last_one() {
     let mut table = Table::new();
     let before = table.cache.flushes();

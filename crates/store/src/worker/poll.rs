@@ -87,10 +87,13 @@ impl<K: Keys, C: Command> Worker<K, C> {
         let due = core.take_parted();
         given.append(&mut core.take_unwiped());
         let wiped = core.begin_telling();
+        let dead = core.engine.take_wiped();
         drop(core);
         if let Some(wiped) = wiped {
             own.tell_memory(shared, wiped);
         }
+        // As large as the index was: not under the lock, and after those who wait for memory.
+        drop(dead);
         own.uploads.is_stirred = true;
         given.into_iter().for_each(|envelope| own.send(shared, envelope));
         own.work_off_parted(shared, due);

@@ -225,7 +225,9 @@ impl Run {
         self.count("refusals");
         let is_explained = match error {
             Error::NoRoom => self.scenario.class != Class::Honest,
-            Error::ReadOnly | Error::Unflushed | Error::Disk { .. } => self.may_fail(),
+            Error::ReadOnly | Error::Unflushed | Error::WipeUnsure(_) | Error::Disk { .. } => {
+                self.may_fail()
+            }
             _ => false,
         };
         if is_explained { Ok(()) } else { Err(format!("refused without a reason: {error}")) }

@@ -41,6 +41,9 @@ pub(super) fn of(error: &Error) -> &'static str {
 /// What is said about a flush that is not done.
 pub(super) fn of_flush(error: &Error) -> &'static str {
     match error {
+        Error::Log(LogError::WipeUnsure(_)) => {
+            "read-only, because writing to the disk has failed; all may be gone after a restart"
+        }
         Error::Log(LogError::Disk { .. }) => "not flushed, because writing to the disk has failed",
         error => of(error),
     }

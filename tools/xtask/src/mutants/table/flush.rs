@@ -34,6 +34,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["it has got a sequence"],
     },
     Mutant {
+        name: "log_put_before_wipe",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "wiping::what_is_put_when_a_wipe",
+        symptoms: &["it was answered behind the wipe"],
+    },
+    Mutant {
         name: "log_rewritten_while_wiping",
         suite: Suite::Test,
         package: "kelvin-log",
@@ -81,6 +88,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         package: "store",
         filter: "tests::flush::a_flush_is_answered",
         symptoms: &["what was flushed is there"],
+    },
+    Mutant {
+        name: "log_unsure_wipe_denied",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "wiping::a_wipe_that_fails",
+        symptoms: &["nobody knows whether it is wiped"],
+    },
+    Mutant {
+        name: "store_unwiped_unheard",
+        suite: Suite::Test,
+        package: "store",
+        filter: "tests::flush::a_flush_that_has_failed_is_told",
+        symptoms: &["it waits for ever"],
     },
     Mutant {
         name: "server_flush_overtaken",
