@@ -1,5 +1,5 @@
-//! `flush_all` at a later time, of a table in memory, of one that spills and of a durable one: their
-//! clients hear the same.
+//! `flush_all` at a later time, of a table in memory, of one that spills and of a durable one:
+//! their clients hear the same.
 
 use std::{thread, time::Duration};
 

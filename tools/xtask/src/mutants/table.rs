@@ -5,6 +5,7 @@ mod log;
 mod log_faults;
 mod log_room;
 mod server;
+mod spill;
 mod store;
 mod threads;
 
@@ -31,6 +32,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         log_faults::MUTANTS,
         log_room::MUTANTS,
         server::MUTANTS,
+        spill::MUTANTS,
         store::MUTANTS,
         threads::MUTANTS,
     ];
