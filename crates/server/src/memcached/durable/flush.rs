@@ -20,9 +20,19 @@ pub(crate) struct FlushTime {
 }
 
 impl FlushTime {
-    /// Asks for a flush; 0 takes a request back.
+    /// Asks for a flush, instead of the one that was to come; 0 is for none.
     pub(super) fn set(&self, at_ms: u64) {
         self.at_ms.store(at_ms, Ordering::Relaxed);
+    }
+
+    /// Takes back the one that was to come at this time, and no other.
+    pub(super) fn take_back(&self, at_ms: u64) {
+        let _ = self.at_ms.compare_exchange(at_ms, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Asks for a flush, if nobody has.
+    pub(super) fn set_if_none(&self, at_ms: u64) {
+        let _ = self.at_ms.compare_exchange(0, at_ms, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Whether it is to be done now.

@@ -104,6 +104,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["it waits for ever"],
     },
     Mutant {
+        name: "server_failed_flush_forgotten",
+        suite: Suite::Test,
+        package: "server",
+        filter: "flushed::a_flush_at_a_time_that_fails",
+        symptoms: &["it is forgotten"],
+    },
+    Mutant {
         name: "server_flush_overtaken",
         suite: Suite::Test,
         package: "server",

@@ -38,6 +38,11 @@ fn a_flush_at_a_time_is_begun_when_it_is_due() {
         "STORED\nOK\nVALUE a 0 1\n1\nEND\n"
     });
     assert_eq!(stage.table.wake_at_ms(), Some(START_MS + 5000), "nobody wakes for it");
+    stage.ask(&["get a"]);
+    while stage.table.take_stirred() {}
+    let mut client = stage.client();
+    stage.send(&mut client, &["flush_all 5"]);
+    assert!(stage.table.take_stirred(), "whoever waits does not look when it is");
     stage.clock.advance_ms(4999);
     stage.go_on();
     assert_eq!(stage.ask(&["get a"]), "VALUE a 0 1\n1\nEND\n");
@@ -52,6 +57,58 @@ fn a_flush_at_a_time_is_begun_when_it_is_due() {
     stage.clock.advance_ms(6000);
     stage.go_on();
     assert_eq!(stage.ask(&["get a"]), "VALUE a 0 1\n3\nEND\n");
+}
+
+#[test]
+fn a_flush_at_a_time_that_fails_is_tried_again() {
+    let directory = Directory::new();
+    let mut stage = Stage::new(&directory);
+    stage.ask(&["set a 0 0 1", "1", "flush_all 5"]);
+    // In the way of the next manifest.
+    fs::create_dir(directory.0.join("manifest.new")).expect("a directory");
+    stage.clock.advance_ms(5000);
+    stage.go_on();
+    assert_eq!(stage.ask(&["get a"]), "VALUE a 0 1\n1\nEND\n");
+    fs::remove_dir(directory.0.join("manifest.new")).expect("it is empty");
+    assert_eq!(stage.table.wake_at_ms(), Some(START_MS + 6000), "it is forgotten");
+    stage.clock.advance_ms(1000);
+    stage.go_on();
+    assert_eq!(stage.ask(&["get a"]), "END\n");
+    assert_eq!(stage.table.wake_at_ms(), None);
+}
+
+#[test]
+fn a_flush_at_once_that_fails_leaves_the_one_that_is_to_come() {
+    let directory = Directory::new();
+    let mut stage = Stage::new(&directory);
+    stage.ask(&["set a 0 0 1", "1", "flush_all 5"]);
+    fs::create_dir(directory.0.join("manifest.new")).expect("a directory");
+    assert!(stage.ask(&["flush_all"]).starts_with("SERVER_ERROR not flushed"));
+    fs::remove_dir(directory.0.join("manifest.new")).expect("it is empty");
+    assert_eq!(stage.table.wake_at_ms(), Some(START_MS + 5000), "it was taken back");
+    // One that is asked for while another one is done is not taken back by that.
+    let mut client = stage.client();
+    stage.send(&mut client, &["flush_all"]);
+    assert_eq!(stage.ask(&["flush_all 9"]), "OK\n");
+    while stage.go_on() {
+        stage.serve(&mut client);
+    }
+    assert_eq!(stage.table.wake_at_ms(), Some(START_MS + 9000));
+}
+
+#[test]
+fn where_nobody_knows_whether_it_is_flushed_nobody_says_that_it_is_not() {
+    let directory = Directory::new();
+    let mut stage = Stage::new(&directory);
+    stage.ask(&["set a 0 0 1", "1"]);
+    // In the way of its name.
+    let manifest = directory.0.join("manifest");
+    fs::remove_file(&manifest).expect("it is there");
+    fs::create_dir(&manifest).expect("a directory");
+    let told = "SERVER_ERROR read-only, because writing to the disk has failed; \
+                all may be gone after a restart\n";
+    let shown = "VALUE a 0 1\n1\nEND\n";
+    assert_eq!(stage.ask(&["flush_all", "get a"]), format!("{told}{shown}"));
 }
 
 #[test]
