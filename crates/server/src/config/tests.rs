@@ -122,8 +122,8 @@ fn what_is_printed_has_the_same_effect() {
     // Users cannot log in by UDP, and a durable table has not everything.
     let without =
         |names: &[&str]| all.into_iter().filter(|(of, _)| !names.contains(of)).collect::<Vec<_>>();
-    let udp = without(&["users", "data-dir", "table-kind"]);
-    let users = without(&["listen-udp", "data-dir", "table-kind"]);
+    let udp = without(&["users", "data-dir", "table-kind", "flush-durable"]);
+    let users = without(&["listen-udp", "data-dir", "table-kind", "flush-durable"]);
     let durable = without(&["listen-udp", "restart-file", "evictions", "cas-tokens"]);
     for given in [&udp[..], &users, &durable, &[]] {
         let first = effective([flags(given)]);
@@ -137,7 +137,7 @@ fn what_is_printed_has_the_same_effect() {
     for (name, _) in all {
         let given = match name {
             "listen-udp" => &udp,
-            "data-dir" | "table-kind" => &durable,
+            "data-dir" | "table-kind" | "flush-durable" => &durable,
             _ => &users,
         };
         let changed = effective([flags(given)]);
