@@ -89,8 +89,8 @@ impl<K: Keys> Engine<K> {
         self.wiping.done
     }
 
-    /// What the last wipe has left in memory: nobody needs it, and to drop it takes long, so whoever
-    /// has a lock around the engine does that without.
+    /// What the last wipe has left in memory: nobody needs it, and to drop it takes long, so
+    /// whoever has a lock around the engine does that without.
     pub fn take_wiped(&mut self) -> impl Sized + use<K> {
         self.wiping.dead.take()
     }

@@ -80,8 +80,8 @@ impl Effective {
     fn check_table(&self) -> Result<(), Error> {
         let config = self.config();
         if config.flush_durable && (config.data_dir.is_none() || config.spills()) {
-            let message = "is of a durable table: any other one is flushed without, but for one with \
-                           `spill_recover`, which cannot be";
+            let message = "is of a durable table: any other one is flushed without, but for one \
+                           with `spill_recover`, which cannot be";
             return Err(self.wrong("flush_durable", message));
         }
         match (config.table_kind, &config.data_dir) {
