@@ -207,6 +207,20 @@ pub enum Failure {
     },
 }
 
+/// The system's numbers of errors of a medium: `EIO`, and what a sector that cannot be read
+/// (`ENODATA`, `EREMOTEIO`), one whose checksum is wrong (`EILSEQ`, `EBADMSG`) and a file system
+/// that is damaged there (`EUCLEAN`) come as.
+const OF_MEDIUM: [i32; 6] = [5, 61, 74, 84, 117, 121];
+
+impl Failure {
+    /// Whether something is damaged, and not only that the system has no descriptor or memory to
+    /// spare.
+    #[must_use]
+    pub fn is_of_medium(&self) -> bool {
+        matches!(self, Self::Io { code, .. } if OF_MEDIUM.contains(code))
+    }
+}
+
 /// What came of an action.
 #[derive(Debug)]
 pub enum Outcome {

@@ -31,9 +31,13 @@ impl<K: Keys> Engine<K> {
                 break;
             }
         }
+        if self.has_lost() || self.durable_below() < self.next_ticket {
+            return Err(Error::Unflushed);
+        }
+        // Copies of what is durable, or records without a footer: the next open looks at all.
         let is_left = self.tails().any(|tail| !tail.listed.is_empty());
         if is_left || !self.stranded.is_empty() || self.failures > FAILURES_MAX {
-            return Err(Error::Unflushed);
+            return Ok(());
         }
         self.save(disk)
     }

@@ -20,11 +20,8 @@ use crate::{
         segment::{HEADER_COPIES, Header, HeaderFlaw, Trailer},
     },
     keys::Keys,
-    plan::{Action, DirectoryId, Failure, File, FileName, SegmentId},
+    plan::{Action, DirectoryId, File, FileName, SegmentId},
 };
-
-/// The system's number of an error of the medium.
-const EIO: i32 = 5;
 
 /// What the header of a segment says.
 enum Headed {
@@ -171,8 +168,7 @@ fn read_header(
     for copy in 0..HEADER_COPIES {
         let (decoded, bytes) = match source.read(file, copy * block, block as usize) {
             Ok(bytes) => (Header::decode(bytes), bytes.to_vec()),
-            // A medium that is damaged, and not a system that has no descriptor or memory to spare.
-            Err(Failure::Io { code: EIO, .. }) => (Err(HeaderFlaw::Damaged), Vec::new()),
+            Err(failure) if failure.is_of_medium() => (Err(HeaderFlaw::Damaged), Vec::new()),
             Err(failure) => return Err(Error::Disk { doing: "read", file, failure }),
         };
         let is_of = |header: &Header| {

@@ -236,6 +236,30 @@ fn what_the_system_could_not_open_is_no_damage() {
 }
 
 #[test]
+fn whatever_a_bad_sector_comes_as_it_is_named_and_the_rest_is_served() {
+    // EIO, ENODATA, EBADMSG, EILSEQ, EUCLEAN, EREMOTEIO
+    for code in [5, 61, 74, 84, 117, 121] {
+        for blocks in [1, 2, 32] {
+            let (mut disk, model) = sample();
+            let failure = Failure::Io { code, text: "bad sector".to_owned() };
+            disk.fault = Some(Box::new(move |action| match action {
+                Action::Read { file, offset, .. } if *file == segment(0) => {
+                    (*offset < blocks * 512).then(|| failure.clone())
+                }
+                _ => None,
+            }));
+            let mut log = open_disk(disk, Mode::Safe).expect("a sector keeps the log shut");
+            let named = log.report.damages.iter().filter(|it| it.file == segment(0)).count();
+            assert!(named > 0, "{code}: nothing is said of {blocks} blocks");
+            for (key, known) in &model {
+                let is_there = known.file != segment(0) || blocks == 1;
+                assert!(!is_there || log.value(key) == known.value, "{code}: {key:?} is lost");
+            }
+        }
+    }
+}
+
+#[test]
 fn segments_that_nothing_was_written_to_are_not_reported() {
     let mut log = Log::new(Mode::Safe);
     log.settle();

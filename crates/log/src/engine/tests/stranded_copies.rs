@@ -82,6 +82,15 @@ fn everything_is_read_and_nothing_waits_for_room_that_nobody_makes() {
 }
 
 #[test]
+fn a_log_is_stopped_in_order_as_nothing_is_lost() {
+    let (mut log, keys) = about_to_move();
+    strand(&mut log);
+    let stopped = log.engine.close(&mut log.disk, log.now_ms);
+    assert_eq!(stopped, Ok(()), "what the copies are of is durable");
+    check(&mut log.reopen(), keys, &[]);
+}
+
+#[test]
 fn what_was_durable_before_is_freed_and_used_for_them() {
     let (mut log, keys) = about_to_move();
     log.engine.settings.space_target_percent = 0;
