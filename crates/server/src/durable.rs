@@ -28,6 +28,7 @@ pub(crate) mod peers;
 pub(crate) mod ring;
 #[cfg(all(test, not(miri)))]
 pub(crate) mod scratch;
+mod spoilt;
 pub(crate) mod tables;
 pub(crate) mod thread;
 
@@ -39,7 +40,7 @@ use log::{Files, engine::Engine, index::Keyed};
 use store::Store;
 
 use crate::{Error, descriptors::Shares, memcached::durable::Deed};
-pub(crate) use figures::Gauges;
+pub(crate) use figures::{Gauges, Kept};
 pub(crate) use index_share::IndexShare;
 #[cfg(test)]
 pub(crate) use index_share::give_what_is_left;

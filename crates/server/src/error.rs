@@ -119,6 +119,20 @@ pub enum Error {
         /// What is wrong.
         source: store::Error,
     },
+    /// A ring that was made for more cannot be served within so little.
+    #[error(
+        "spill_size {size} is too small for the ring in {path}, which was made for more: at least \
+         {least} are needed; without `spill_recover`, or in another directory, a ring is made anew",
+        path = path.display()
+    )]
+    SpillSize {
+        /// Its directory.
+        path: PathBuf,
+        /// The setting.
+        size: ByteSize,
+        /// What it must be.
+        least: ByteSize,
+    },
     /// A thread has ended while the log had something under way.
     #[error(
         "the log in {path} was not stopped in order: what was acknowledged and not flushed by then \
@@ -138,6 +152,20 @@ pub enum Error {
         has: String,
         /// What it is to have.
         wants: String,
+    },
+    /// The segments of a log are too small for what a server puts into it.
+    #[error(
+        "the log in {path} has segments of {segment}, which have no room for the {value} that a \
+         value may have: load it into one with larger segments",
+        path = path.display()
+    )]
+    LogOfSmallSegments {
+        /// Its directory.
+        path: PathBuf,
+        /// Bytes of a segment.
+        segment: ByteSize,
+        /// Longest value of a record.
+        value: ByteSize,
     },
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {what}")]

@@ -1,9 +1,8 @@
 //! `kelvin log backup`: copies a log.
 
 use std::{
-    fs::{self, File},
-    io::{ErrorKind, Write as _, stdout},
-    path::{Path, PathBuf},
+    io::{Write as _, stdout},
+    path::PathBuf,
     slice,
 };
 
@@ -11,7 +10,7 @@ use ::log::{engine::Copying, error::Error as Failed};
 use anyhow::{Context as _, Result, anyhow};
 use clap::{ArgMatches, Command};
 
-use super::source::{Named, args, look, path, with_paths};
+use super::source::{Named, args, look, make, path, with_paths};
 use crate::{flags::value, progress::Progress};
 
 pub(super) const NAME: &str = "backup";
@@ -49,16 +48,4 @@ pub(super) fn run(matches: &ArgMatches) -> Result<bool> {
     let (segments, bytes) = (copied.segments_done, copied.bytes_done);
     writeln!(stdout(), "{segments} segments, {bytes} bytes").context("writing the summary")?;
     Ok(named.count() == 0)
-}
-
-/// The directory, durable, so that a copy in it is.
-fn make(to: &Path) -> std::io::Result<()> {
-    match fs::create_dir(to) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) => {
-            let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
-            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
-        }
-    }
 }

@@ -2,8 +2,9 @@
 
 use std::{
     collections::BTreeSet,
-    io::{Write as _, stderr},
-    path::PathBuf,
+    fs,
+    io::{self, Write as _, stderr},
+    path::{Path, PathBuf},
 };
 
 use ::log::{
@@ -107,7 +108,12 @@ pub(super) fn open(
     match (id, home.join("manifest").exists()) {
         (Some(_), true) => bail!("there is a log in {} already", home.display()),
         (None, false) => bail!("there is no log in {}; `load --create` makes one", home.display()),
-        (Some(_), false) | (None, true) => {}
+        (Some(_), false) => {
+            for path in &options.directories {
+                make(path).with_context(|| format!("cannot make {}", path.display()))?;
+            }
+        }
+        (None, true) => {}
     }
     let mut show = |opening| progress.show(&describe("opened", opening));
     let opened = Log::open(options, id.unwrap_or(LogId(0)), LIMITS, &mut show);
@@ -116,6 +122,18 @@ pub(super) fn open(
     let mut damaged = Named::default();
     damaged.warn(&log, &report);
     Ok((log, damaged.count() == 0))
+}
+
+/// Makes a directory, durable, so that a log in it is.
+pub(super) fn make(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+        }
+    }
 }
 
 /// Stops a log that was written to. What was done to it before is there, whatever this says.

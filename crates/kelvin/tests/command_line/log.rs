@@ -56,7 +56,8 @@ fn what_is_loaded_is_dumped_in_both_forms_and_looking_changes_nothing() {
         fs::create_dir(&path).expect("a directory");
         path
     };
-    let (log, again) = (make("log"), make("again"));
+    // A directory that is not there is made.
+    let (log, again) = (directory.path("log"), make("again"));
     let gone = "{\"key\":\"gone\",\"expiry_ms\":1,\"value\":\"\"}\n";
     let input = directory.file("input", &format!("{}\n\n{gone}", lines().join("\n")));
     let (out, _) =

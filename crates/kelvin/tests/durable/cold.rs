@@ -242,3 +242,21 @@ fn what_is_under_way_is_answered_after_the_last_request() {
         .collect();
     assert!(conn.read_to_close() == expected, "answers are missing");
 }
+
+/// What few keys take of memory is within the default, so the server does not say otherwise.
+#[test]
+fn the_index_of_few_keys_is_within_the_default_memory() {
+    let directory = Directory::with_log();
+    let path = directory.path().to_str().expect("text");
+    let arguments = ["--data-dir", path, "--net-threads", "2", "--write-mode", "async"];
+    let server = Server::kelvin_with_memory(IO, "64MiB", &arguments);
+    let mut conn = server.connect();
+    for key in 0..500 {
+        conn.ask(&set(&name(key), 0, b"v"), b"STORED\r\n");
+    }
+    // It is looked at once a second.
+    thread::sleep(Duration::from_millis(2500));
+    assert!(!server.log().contains("has grown beyond"), "{}", server.log());
+    let index_bytes = stat(&mut conn, "log_index_bytes");
+    assert!((4 << 20..8 << 20).contains(&index_bytes), "{index_bytes}");
+}

@@ -78,6 +78,8 @@ fn a_hangup_while_the_log_is_opened_is_not_forgotten() {
     fs::write(&file, "write_mode = \"async\"\n").expect("a file can be written");
     let first = directory.serve(IO, &[]);
     let server = directory.begin(IO, &["--config", file.to_str().expect("text")]);
+    // It has read its settings by then.
+    wait_until("it does not wait", || server.log().contains("somebody has the log"));
     fs::write(&file, "write_mode = \"safe\"\n").expect("a file can be written");
     server.signal("HUP");
     // Time to hear it: what comes later is heard in any case.

@@ -48,6 +48,9 @@ fn a_table_that_cannot_be_is_refused_in_words() {
         (&["--data-dir", path, "--evictions", "false"], "has not memory that keeps all"),
         (&["--flush-durable", "true"], "is of a durable table"),
         (&["--data-dir", path, "--cas-tokens", "false"], "has not records without tokens"),
+        (&["--data-dir", path, "--spill-size", "1GiB"], "a table that spills, as of `table_kind`"),
+        (&["--spill-recover", "false"], "a table that spills, as of `table_kind`"),
+        (&["--write-mode", "safe"], "a table that has a `data_dir`"),
         (&["--data-dir", "/proc/none"], "cannot make the directory /proc/none"),
     ] {
         let said = refusal(arguments);

@@ -67,6 +67,7 @@ pub use self::{
     read::{Fetched, Get, Reading, Stored},
     recovery::{Damage, New, Opening, Progress, Report, Torn, Verified, Wrong},
     settings::{Mode, Ring, Settings},
+    space::SEGMENTS_LEAST,
     spread::Spread,
     usage::Space,
     visit::Window,

@@ -16,6 +16,10 @@ pub(super) const RESERVE: usize = 2;
 /// that half full of copies.
 const COPY_RESERVE: usize = 2;
 
+/// Segments that a log with a space target, or a ring, reaches at least: beside those for
+/// compaction, two for puts.
+pub const SEGMENTS_LEAST: usize = RESERVE + COPY_RESERVE + 2;
+
 /// What a segment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -245,7 +249,7 @@ impl<K: Keys> Engine<K> {
     /// Whether what is kept for compaction leaves some segments for puts.
     pub(super) fn check_reach(&self) -> Result<(), Error> {
         let is_off = self.settings.space_target_percent == 0;
-        if is_off || self.segments_max() > RESERVE + COPY_RESERVE + 1 {
+        if is_off || self.segments_max() >= SEGMENTS_LEAST {
             return Ok(());
         }
         Err(Error::Settings { what: "a log with a space target reaches six segments at least" })

@@ -34,7 +34,8 @@ const RECORD_BYTES_MIN: u64 = 16 << 20;
 const COPY_BYTES_MIN: u64 = 8 << 20;
 
 /// Bytes that a log takes of memory from the start: its chunks and three more of moves are 23 MiB,
-/// what moves are read into 2 MiB, its index 7 MB.
+/// what moves are read into 2 MiB, its index 5 to
+/// 7 MB.
 const LOG_BYTES: u64 = 32 << 20;
 
 /// The part of the memory that parts of large values may take which arrive, and those which leave:

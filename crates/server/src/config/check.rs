@@ -84,6 +84,7 @@ impl Effective {
                            with `spill_recover`, which cannot be";
             return Err(self.wrong("flush_durable", message));
         }
+        self.check_of_no_use()?;
         match (config.table_kind, &config.data_dir) {
             (TableKind::Durable, None) => {
                 return Err(self.wrong("table_kind", "a durable table has a `data_dir`"));
@@ -121,6 +122,39 @@ impl Effective {
             Some((name, _, what)) => Err(self.wrong(name, format!("{table} has not {what}"))),
             None => Ok(()),
         }
+    }
+
+    /// Settings that mean nothing to the table that is asked for: who sets them expects another.
+    fn check_of_no_use(&self) -> Result<(), Error> {
+        let (config, default) = (self.config(), Config::default());
+        let of_spill = "means something to a table that spills, as of `table_kind`";
+        let of_disk = "means something to a table that has a `data_dir`";
+        let (spills, has_disk) = (config.spills(), config.data_dir.is_some());
+        let settings = [
+            ("spill_size", spills, config.spill_size == default.spill_size, of_spill),
+            ("spill_recover", spills, config.spill_recover == default.spill_recover, of_spill),
+            (
+                "spill_admission",
+                spills,
+                config.spill_admission == default.spill_admission,
+                of_spill,
+            ),
+            ("write_mode", has_disk, config.write_mode == default.write_mode, of_disk),
+        ];
+        // Of several tables each has them of its own, and from here what it does not say.
+        let has_several = !config.tables.is_empty();
+        for (name, has_use, is_default, what) in settings {
+            // A file may have all settings: that is what `kelvin config print` makes.
+            let is_told = match self.origin(name) {
+                Origin::Default => false,
+                Origin::File(_) => !is_default,
+                Origin::Environment | Origin::Flag | Origin::Memcached => true,
+            };
+            if is_told && !has_use && !has_several {
+                return Err(self.wrong(name, what));
+            }
+        }
+        Ok(())
     }
 
     fn check_spill(&self) -> Result<(), Error> {

@@ -157,7 +157,7 @@ settings! {
     /// by SASL PLAIN, or in the text protocol by a `set` of any key to `user password`.
     users: Option<PathBuf> = None, "PATH";
     /// Memory for everything: records, their index, buffers, connections, and the chunks and index
-    /// of a log.
+    /// of a log. That index, at 18 bytes a key, goes beyond it where it leaves records their least.
     memory: ByteSize = ByteSize(64 << 20), "SIZE";
     /// What `memory` is for: `everything`; or `records`, as in memcached, with buffers and
     /// connections beside it.

@@ -77,55 +77,64 @@ fn a_later_source_overrides_an_earlier_one_and_each_value_knows_its_own() {
     assert_eq!(text.lines().count(), SETTINGS.len());
 }
 
+/// Each setting, with another value than its default.
+const ALL: [(&str, &str); 37] = [
+    ("listen", "[::1]:1,localhost"),
+    ("listen-udp", "[::1]:2"),
+    ("unix", "/tmp/a \"quoted\"\n# socket"),
+    ("unix-mode", "7"),
+    ("protocol", "binary"),
+    ("users", "/tmp/users"),
+    ("memory", "3GiB"),
+    ("memory-use", "records"),
+    ("memory-max", "4GiB"),
+    ("policy", "paper:hits=3,shares=fixed"),
+    ("value-size-max", "2MiB"),
+    ("net-threads", "3"),
+    ("cpus", "0,2-4"),
+    ("io", "epoll"),
+    ("spin", "25"),
+    ("max-connections", "77"),
+    ("backlog", "9"),
+    ("idle-timeout", "90s"),
+    ("evictions", "false"),
+    ("connections-wait", "true"),
+    ("turn-commands-max", "3"),
+    ("flush-command", "false"),
+    ("cas-tokens", "false"),
+    ("prefix-delimiter", "/"),
+    ("restart-file", "/tmp/kept"),
+    ("data-dir", "/tmp/\"table\""),
+    ("table-kind", "durable"),
+    ("spill-size", "64MiB"),
+    ("spill-admission", "seen"),
+    ("spill-recover", "true"),
+    ("write-mode", "async"),
+    ("flush-durable", "true"),
+    ("drain-timeout", "1500ms"),
+    ("shutdown-command", "true"),
+    ("dump-commands", "false"),
+    ("watch-command", "false"),
+    ("log", "debug"),
+];
+
 #[test]
 fn what_is_printed_has_the_same_effect() {
-    let all = [
-        ("listen", "[::1]:1,localhost"),
-        ("listen-udp", "[::1]:2"),
-        ("unix", "/tmp/a \"quoted\"\n# socket"),
-        ("unix-mode", "7"),
-        ("protocol", "binary"),
-        ("users", "/tmp/users"),
-        ("memory", "3GiB"),
-        ("memory-use", "records"),
-        ("memory-max", "4GiB"),
-        ("policy", "paper:hits=3,shares=fixed"),
-        ("value-size-max", "2MiB"),
-        ("net-threads", "3"),
-        ("cpus", "0,2-4"),
-        ("io", "epoll"),
-        ("spin", "25"),
-        ("max-connections", "77"),
-        ("backlog", "9"),
-        ("idle-timeout", "90s"),
-        ("evictions", "false"),
-        ("connections-wait", "true"),
-        ("turn-commands-max", "3"),
-        ("flush-command", "false"),
-        ("flush-durable", "true"),
-        ("cas-tokens", "false"),
-        ("prefix-delimiter", "/"),
-        ("restart-file", "/tmp/kept"),
-        ("data-dir", "/tmp/\"table\""),
-        ("table-kind", "durable"),
-        ("spill-size", "64MiB"),
-        ("spill-admission", "seen"),
-        ("spill-recover", "true"),
-        ("write-mode", "async"),
-        ("drain-timeout", "1500ms"),
-        ("shutdown-command", "true"),
-        ("dump-commands", "false"),
-        ("watch-command", "false"),
-        ("log", "debug"),
-    ];
-    assert_eq!(all.len(), SETTINGS.len(), "every setting is in the test");
-    // Users cannot log in by UDP, and a durable table has not everything.
-    let without =
-        |names: &[&str]| all.into_iter().filter(|(of, _)| !names.contains(of)).collect::<Vec<_>>();
-    let udp = without(&["users", "data-dir", "table-kind", "flush-durable"]);
-    let users = without(&["listen-udp", "data-dir", "table-kind", "flush-durable"]);
-    let durable = without(&["listen-udp", "restart-file", "evictions", "cas-tokens"]);
-    for given in [&udp[..], &users, &durable, &[]] {
+    assert_eq!(ALL.len(), SETTINGS.len(), "every setting is in the test");
+    // Users cannot log in by UDP, and each kind of table has not everything.
+    let of_disk = ["data-dir", "table-kind", "write-mode", "flush-durable"];
+    let of_spill = ["spill-size", "spill-admission", "spill-recover"];
+    let of_memory = ["listen-udp", "restart-file", "evictions", "cas-tokens"];
+    let without = |names: &[&[&str]]| {
+        let names = names.concat();
+        ALL.into_iter().filter(|(of, _)| !names.contains(of)).collect::<Vec<_>>()
+    };
+    let udp = without(&[&["users"], &of_disk, &of_spill]);
+    let users = without(&[&["listen-udp"], &of_disk, &of_spill]);
+    let durable = without(&[&of_memory, &of_spill]);
+    let mut spill = without(&[&of_memory, &["table-kind", "flush-durable"]]);
+    spill.push(("table-kind", "spill"));
+    for given in [&udp[..], &users, &durable, &spill, &[]] {
         let first = effective([flags(given)]);
         let second = effective([file(&first.to_string())]);
         assert_eq!(first.config(), second.config());
@@ -134,10 +143,11 @@ fn what_is_printed_has_the_same_effect() {
         }
     }
     let default = effective([]);
-    for (name, _) in all {
+    for (name, _) in ALL {
         let given = match name {
             "listen-udp" => &udp,
-            "data-dir" | "table-kind" | "flush-durable" => &durable,
+            name if of_disk.contains(&name) => &durable,
+            name if of_spill.contains(&name) => &spill,
             _ => &users,
         };
         let changed = effective([flags(given)]);

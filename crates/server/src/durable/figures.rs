@@ -14,10 +14,19 @@ use store::Figures;
 use super::Table;
 use crate::stats::TableReport;
 
+/// Bytes of memory that a thread's sessions keep beside what the store counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kept {
+    /// Of values that are arriving.
+    pub(crate) arriving_bytes: u64,
+    /// Of replies and values that clients have yet to take.
+    pub(crate) untaken_bytes: u64,
+}
+
 /// The figures of all threads, as of when each has shown them.
 #[derive(Debug)]
 pub(crate) struct Gauges {
-    threads: Box<[Mutex<Figures>]>,
+    threads: Box<[Mutex<(Figures, Kept)>]>,
     /// Of a table with a log.
     store: Option<Table>,
     carriers: Mutex<Vec<String>>,
@@ -39,8 +48,8 @@ impl Gauges {
     }
 
     /// What a thread has counted.
-    pub(crate) fn show(&self, number: usize, figures: Figures) {
-        *lock(&self.threads[number]) = figures;
+    pub(crate) fn show(&self, number: usize, figures: Figures, kept: Kept) {
+        *lock(&self.threads[number]) = (figures, kept);
     }
 
     /// How a thread's files are carried, in words.
@@ -56,10 +65,12 @@ impl Gauges {
         self.store.as_ref().map_or(0, |store| store.with_log(|engine| engine.index().bytes()))
     }
 
-    fn sum(&self) -> Figures {
-        let mut sum = Figures::default();
+    fn sum(&self) -> (Figures, Kept) {
+        let (mut sum, mut all) = (Figures::default(), Kept::default());
         for thread in &self.threads {
-            let figures = *lock(thread);
+            let (figures, kept) = *lock(thread);
+            all.arriving_bytes += kept.arriving_bytes;
+            all.untaken_bytes += kept.untaken_bytes;
             sum.hits += figures.hits;
             sum.hits_log += figures.hits_log;
             sum.hits_disk += figures.hits_disk;
@@ -78,7 +89,7 @@ impl Gauges {
             sum.spills_refused += figures.spills_refused;
             sum.spills_failed += figures.spills_failed;
         }
-        sum
+        (sum, all)
     }
 
     /// What became of records for which memory had no room, of a table that spills.
@@ -104,7 +115,7 @@ impl Gauges {
 
 impl TableReport for Gauges {
     fn lines(&self) -> Vec<(&'static str, String)> {
-        let figures = self.sum();
+        let (figures, kept) = self.sum();
         let Some(store) = &self.store else {
             let hits = figures.hits.to_string();
             return vec![("table_kind", "volatile".to_owned()), ("table_hits_memory", hits)];
@@ -135,6 +146,8 @@ impl TableReport for Gauges {
             ("table_busy", figures.busy),
             ("table_answers_waiting", held as u64),
             ("table_keys_stalled", stalled as u64),
+            ("table_arriving_bytes", kept.arriving_bytes),
+            ("table_untaken_bytes", kept.untaken_bytes),
             ("table_large_arriving", arriving as u64),
             ("table_large_arriving_bytes", arriving_bytes as u64),
             ("table_large_leaving", leaving as u64),

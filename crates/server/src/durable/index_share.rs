@@ -93,7 +93,19 @@ fn taken(index_bytes: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use log::index::HashIndex;
+
     use super::{COUNTED_BYTES, taken};
+    use crate::durable::ring::keys_max;
+
+    /// Few keys are in many blocks: 2^15 buckets of 128 bytes, which do for 200,000 of them.
+    #[test]
+    fn the_budget_has_the_index_of_a_small_log_where_memory_is_little() {
+        const FIRST_BYTES: u64 = 4 << 20;
+        let directory = |memory: u64| HashIndex::new(keys_max(memory)).expect("an index").bytes();
+        assert!(directory(64 << 20) + FIRST_BYTES <= COUNTED_BYTES, "a few keys are too many");
+        assert_eq!(keys_max(1 << 30), 1 << 30);
+    }
 
     #[test]
     fn an_index_takes_what_it_has_beyond_the_budget() {

@@ -28,7 +28,7 @@ use log::{
     plan::{Action, Failure, File, Outcome, Plan},
 };
 
-use super::{Durable, carriage::buffer, peers::Peers};
+use super::{Durable, Kept, carriage::buffer, peers::Peers};
 use crate::{Error, ready::Ready};
 
 /// The thread's name.
@@ -119,7 +119,7 @@ pub(crate) fn run(
         let answers = worker.take_answers();
         debug_assert!(answers.is_empty(), "nobody asks the keeper");
         worker.take_wakes().for_each(|number| peers.call(number));
-        durable.gauges.show(number, worker.figures());
+        durable.gauges.show(number, worker.figures(), Kept::default());
         // It may have waited for just this.
         from.into_iter().for_each(|number| peers.call(number));
     }

@@ -4,13 +4,14 @@
 //! with. So each ring holds the directory's lock ([`reactor::Files::guard`]), which is there until
 //! the last of them has ended, and whoever opens the log waits for it.
 //!
-//! A ring that is not to be served any more, or cannot be, is removed first, and made anew.
+//! A ring that is not to be served any more, or is damaged, is removed first, and made anew. What a
+//! setting, another version or a passing lack keeps from being opened is left as it is.
 
 use std::{
     cell::RefCell,
     fs::{self, File},
     io, mem,
-    path::Path,
+    path::{Path, PathBuf},
     thread,
     time::Duration,
 };
@@ -25,7 +26,7 @@ use log::{
     error::Error as LogError,
     format::{
         LogId,
-        manifest::{IndexKind, Manifest},
+        manifest::{IndexKind, Manifest, Shape},
     },
     index::{IndexLimits, Keyed},
     keys::{IndexFull, MakeKeys},
@@ -33,14 +34,14 @@ use log::{
     random,
 };
 
-use super::ring::{self, Run};
+use super::{
+    ring::{self, Run},
+    spoilt,
+};
 use crate::{
     Error,
     config::{Budget, IntegerKeys, KeyRange, PositionBytes},
 };
-
-/// Keys that a log may have. Its index takes memory for those that it has, and 7 MB.
-const KEYS_MAX: u64 = 1 << 30;
 
 /// Milliseconds between two lines about how far opening is.
 const PROGRESS_GAP_MS: u64 = 2000;
@@ -60,6 +61,21 @@ const LOCK_NAP: Duration = Duration::from_millis(20);
 
 const NS_PER_MS: u64 = 1_000_000;
 
+/// Bytes of a record beside its value, at most: its header and fields, a key of 250 bytes.
+const RECORD_BYTES_BESIDE: u64 = 1 << 10;
+
+/// Blocks of a segment that no record has: two of header, the end of the records, the trailer.
+const BLOCKS_BESIDE: u64 = 4;
+
+/// Why a log is not one that can be served.
+#[derive(Clone, Debug)]
+enum Foreign {
+    /// What it has for keys.
+    Keys(String),
+    /// Bytes of its segments, and of the longest value that is one record.
+    SmallSegments(u64, u32),
+}
+
 /// Actions until a log takes more keys: some for its manifest, and those that were due before.
 const GROWTH_ACTIONS_MAX: usize = 256;
 
@@ -68,12 +84,15 @@ const GROWTH_ACTIONS_MAX: usize = 256;
 struct Wanted<'a> {
     keys: Option<IntegerKeys>,
     limits: IndexLimits,
-    /// What another log has for keys.
-    foreign: &'a RefCell<Option<String>>,
+    foreign: &'a RefCell<Option<Foreign>>,
 }
 
 impl Wanted<'_> {
     fn admit(&self, manifest: &Manifest) -> Result<(), IndexFull> {
+        let Shape { segment_bytes, block_bytes, part_bytes, .. } = manifest.shape;
+        let beside = BLOCKS_BESIDE * u64::from(block_bytes) + RECORD_BYTES_BESIDE;
+        // Sets would be refused by what their values are long, one by one.
+        let has_room = segment_bytes >= u64::from(part_bytes) + beside;
         let has = (manifest.shape.index, manifest.shape.entry_bytes);
         let is_wanted = match (has, self.keys) {
             ((IndexKind::Hash { .. }, _), None) => true,
@@ -84,17 +103,34 @@ impl Wanted<'_> {
             }
             _ => false,
         };
+        if is_wanted && !has_room {
+            *self.foreign.borrow_mut() = Some(Foreign::SmallSegments(segment_bytes, part_bytes));
+            return Err(IndexFull);
+        }
         if is_wanted || base::mutant!("server_any_keys_served") {
             return Ok(());
         }
-        *self.foreign.borrow_mut() = Some(match has {
+        *self.foreign.borrow_mut() = Some(Foreign::Keys(match has {
             (IndexKind::Hash { .. }, _) => in_words(None),
             (IndexKind::Flat { kmin, kmax }, entry_bytes) => {
                 let range = KeyRange { first: kmin, end: kmax };
                 in_words(Some(IntegerKeys { range, position_bytes: PositionBytes(entry_bytes) }))
             }
-        });
+        }));
         Err(IndexFull)
+    }
+}
+
+impl Foreign {
+    fn error(self, path: PathBuf, wanted: Option<IntegerKeys>) -> Error {
+        match self {
+            Self::Keys(has) => Error::LogOfOtherKeys { path, has, wants: in_words(wanted) },
+            Self::SmallSegments(segment, value) => Error::LogOfSmallSegments {
+                path,
+                segment: ByteSize(segment),
+                value: ByteSize(value.into()),
+            },
+        }
     }
 }
 
@@ -164,21 +200,21 @@ pub(crate) fn open(
             tracing::info!(directory = %directory.display(), "the ring begins empty");
         }
         let kmax_limit = run.keys.map_or(0, |keys| keys.range.end);
-        let limits = IndexLimits { kmax_limit, entries_max: KEYS_MAX };
+        let limits = IndexLimits { kmax_limit, entries_max: run.keys_max };
         let make = Wanted { keys: run.keys, limits, foreign: &foreign };
         log::open_locked(files, &options, id, make, &mut show)
     };
     let mut opened = open(false);
-    if run.ring.is_some()
-        && let Some(why) = why_spoilt(&opened)
+    if let Some(ring) = run.ring
+        && let Some(why) = spoilt::why(&opened, ring, directory)?
     {
         // A tombstone may be what is lost, and a cache may lose the rest.
         tracing::error!(directory = %directory.display(), why, "the ring is not served");
         drop(opened);
         opened = open(true);
     }
-    if let Some(has) = foreign.take() {
-        return Err(Error::LogOfOtherKeys { path, has, wants: in_words(run.keys) });
+    if let Some(foreign) = foreign.take() {
+        return Err(foreign.error(path, run.keys));
     }
     let (mut engine, files, report) = opened.map_err(failed)?;
     if let Some(keys) = run.keys {
@@ -201,16 +237,6 @@ fn grow(engine: &mut Engine<Keyed>, files: &Files, end: u64, now_ms: u64) -> Res
         engine.complete(token, files.perform(action));
     }
     Err(LogError::Settings { what: "the log does not take more keys" })
-}
-
-/// Why a ring is not served as it is, if so it is.
-fn why_spoilt(opened: &Result<(Engine<Keyed>, Files, Report), LogError>) -> Option<String> {
-    match opened {
-        Ok((engine, _, _)) if engine.is_whole() => None,
-        Ok(_) => Some("it is damaged".to_owned()),
-        Err(LogError::InUse { .. }) => None,
-        Err(error) => Some(error.to_string()),
-    }
 }
 
 /// Opens a log that somebody may have for a while.

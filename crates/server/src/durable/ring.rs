@@ -9,11 +9,11 @@
 //! 1. Nothing is removed but files of a log whose manifest says that it is a ring.
 //! 2. The manifest goes last, so that a removal which did not end is gone on with.
 
-use std::{fs, io, path::Path};
+use std::{fs, io, ops::RangeInclusive, path::Path};
 
 use log::{
     Files,
-    engine::{Engine, Mode, Ring},
+    engine::{Engine, Mode, Ring, SEGMENTS_LEAST},
     error::Error as LogError,
     format::manifest::{Manifest, Purpose},
     index::Keyed,
@@ -37,6 +37,21 @@ pub(crate) struct Run {
     pub(crate) admission: Admission,
     /// Integers that are keys; `None` where keys are bytes.
     pub(crate) keys: Option<IntegerKeys>,
+    /// Keys that the log may have.
+    pub(crate) keys_max: u64,
+}
+
+/// Keys that a log may have: its index takes 18 bytes of memory for each that it has, and for its
+/// directory 1.7 MB for each 2^28 that there may be, however few there are.
+const KEYS: RangeInclusive<u64> = 1 << 27..=1 << 30;
+
+/// So many keys for each byte of `memory`: an index of all of them has 36 times that, so that what
+/// ends a log that has so many is not this limit.
+const KEYS_PER_BYTE: u64 = 2;
+
+/// The most keys that a log may have in a server with so much memory.
+pub(super) fn keys_max(memory_bytes: u64) -> u64 {
+    memory_bytes.saturating_mul(KEYS_PER_BYTE).clamp(*KEYS.start(), *KEYS.end())
 }
 
 impl Run {
@@ -53,7 +68,9 @@ impl Run {
             config::Admission::All => Admission::All,
             config::Admission::Seen => Admission::Seen,
         };
-        Self { mode, ring: config.spills().then_some(ring), admission, keys }
+        let keys_max = keys_max(config.memory.0);
+        let ring = config.spills().then_some(ring);
+        Self { mode, ring, admission, keys, keys_max }
     }
 
     /// Whether the write mode is of use.
@@ -108,12 +125,22 @@ pub(super) fn make_ready(
 /// Whether the ring in a directory recovers; `None` if there is none. What cannot be read is left
 /// to who opens it.
 fn ring_of(directory: &Path) -> Result<Option<bool>, LogError> {
+    Ok(manifest_of(directory)?.and_then(|manifest| recovers(&manifest)))
+}
+
+/// The least bytes that the log in a directory can be served as a ring with.
+pub(super) fn least_bytes(directory: &Path) -> Option<u64> {
+    let manifest = manifest_of(directory).ok().flatten()?;
+    Some(SEGMENTS_LEAST as u64 * manifest.shape.segment_bytes)
+}
+
+fn manifest_of(directory: &Path) -> Result<Option<Manifest>, LogError> {
     let bytes = match fs::read(directory.join(FileName::Manifest.to_string())) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(manifest_failed(&error)),
     };
-    Ok(Manifest::decode(&bytes).ok().and_then(|manifest| recovers(&manifest)))
+    Ok(Manifest::decode(&bytes).ok())
 }
 
 /// Whether the log with this manifest is a ring, and one that recovers.

@@ -15,6 +15,7 @@ use log::plan::{Plan, Token};
 use reactor::{Burst, CloseReason, Connection, Control, Handler, Next};
 
 use super::{
+    Kept,
     carriage::{Carriage, Started},
     keeper::{Errand, Errands},
     peers::Peers,
@@ -312,7 +313,9 @@ impl Handler for TableServer {
         self.carriage.close_stale();
         self.woken(control);
         for (table, served) in self.seat.tables.iter().enumerate() {
-            served.gauges().show(self.seat.number, self.table.figures(table));
+            // What sessions keep is of all tables; the default one tells of it.
+            let kept = if table == 0 { self.table.kept() } else { Kept::default() };
+            served.gauges().show(self.seat.number, self.table.figures(table), kept);
         }
     }
 

@@ -134,7 +134,7 @@ fn that_a_value_would_be_too_long_is_told_when_what_it_was_found_by_is_durable()
     assert_eq!(table.ask(1, 2, b"k", Ask::Append(&LARGE)), Asked::Later, "it saw the first");
     table.run();
     assert_eq!(table.answers(0), [done(1)]);
-    let error = Error::ValueBytes { got: 200_000, max: 1 << 17 }.to_string();
+    let error = Error::ValueBytes { got: 200_000, max: 50_000 }.to_string();
     assert_eq!(table.answers(1), [(2, Some(error.into_bytes()))]);
 }
 

@@ -62,7 +62,14 @@ impl<V: Send> Own<V> {
             Change::Put(put) => {
                 let mut joined = std::mem::take(&mut self.joined);
                 let value = assemble(&put.value, present, &mut joined);
-                let applied = self.store(shared, name, &value, &put);
+                let is_joined = matches!(put.value, Value::Append(_) | Value::Prepend(_));
+                let (got, max) = (value.len(), shared.cache.value_size_max());
+                let is_too_long = is_joined && got > max && !base::mutant!("store_joins_any");
+                let applied = match is_too_long {
+                    // What clients may not store at once they may not put together either.
+                    true => Applied::Failed(Error::ValueBytes { got, max }),
+                    false => self.store(shared, name, &value, &put),
+                };
                 drop(value);
                 self.joined = joined;
                 applied

@@ -81,6 +81,25 @@ impl<K: Keys, C: Command> Worker<K, C> {
 }
 
 impl<V: Send> Own<V> {
+    /// Whether a value of so many bytes may be shown, which may be a little less.
+    pub(super) fn may_show(&mut self, bytes: usize) -> bool {
+        let may = bytes <= self.shown_bytes_max || base::mutant!("store_shows_any");
+        self.figures.busy += u64::from(!may);
+        may
+    }
+
+    /// The same of the value that memory has of a key, if it has one: before it is copied.
+    fn may_show_copy(&mut self, name: Key<'_>) -> bool {
+        if self.shown_bytes_max == usize::MAX {
+            return true;
+        }
+        let bytes = match self.look_at_fields(name) {
+            Some(Some(meta)) => meta.value_len as usize,
+            Some(None) | None => 0,
+        };
+        self.may_show(bytes)
+    }
+
     fn get_slowly<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
@@ -97,10 +116,15 @@ impl<V: Send> Own<V> {
         let mut place = self.lock(shared.key_lock(at));
         if let Some(pending) = place.ordered(key) {
             let value_bytes = pending.value_bytes();
-            let may_wait = self.queue(shared, (at, pending), waiter, value_bytes);
+            let may_wait = self.may_show(value_bytes)
+                && self.queue(shared, (at, pending), waiter, value_bytes);
             return if may_wait { Got::Later } else { Got::Busy };
         }
+        if !self.may_show_copy(name) {
+            return Got::Busy;
+        }
         let (answer, wait) = match self.look(shared, name, Needs::Value) {
+            Look::Present(..) if !self.may_show(self.value.len()) => return Got::Busy,
             Look::Present(meta, wait) => {
                 let value = FoundValue::Shared(self.value.as_slice().into());
                 let large = self.large.clone();
@@ -108,7 +132,8 @@ impl<V: Send> Own<V> {
             }
             Look::Absent(wait) => (Answer::Miss, wait),
             Look::Read(reading) => {
-                let may_wait = self.wait_for_read(shared, &mut place, name, *reading, waiter);
+                let may_wait = self.may_show(reading.bytes())
+                    && self.wait_for_read(shared, &mut place, name, *reading, waiter);
                 return if may_wait { Got::Later } else { Got::Busy };
             }
             Look::Stalled => {
@@ -152,17 +177,23 @@ impl<V: Send> Own<V> {
         if let Some(pending) = place.ordered(key).filter(|_| !overtakes) {
             let value_bytes = if command.shows() { pending.value_bytes() } else { 0 };
             let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
-            let may_wait = self.queue(shared, (at, pending), waiter, value_bytes);
+            let may_wait = self.may_show(value_bytes)
+                && self.queue(shared, (at, pending), waiter, value_bytes);
             return if may_wait { Asked::Later } else { Asked::Busy };
         }
+        if command.shows() && !self.may_show_copy(name) {
+            return Asked::Busy;
+        }
         match self.attempt(shared, name, command, None, upload.as_deref()) {
+            Attempt::TooLong => Asked::Busy,
             Attempt::Done { answer, wait, .. } => {
                 drop(place);
                 self.hold(shared, caller, answer, wait).map_or(Asked::Later, Asked::Now)
             }
             Attempt::Read(reading) => {
                 let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
-                let may_wait = self.wait_for_read(shared, &mut place, name, *reading, waiter);
+                let may_wait = (!command.shows() || self.may_show(reading.bytes()))
+                    && self.wait_for_read(shared, &mut place, name, *reading, waiter);
                 if may_wait { Asked::Later } else { Asked::Busy }
             }
             Attempt::Parts(last) => {

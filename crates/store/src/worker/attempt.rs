@@ -39,6 +39,8 @@ pub(super) enum Attempt<V> {
     Read(Box<Reading>),
     /// Room, or a rewrite, comes first.
     Stalled,
+    /// It shows a value that is longer than may be shown now. Nothing has happened.
+    TooLong,
     /// The flush of the parts of the value comes first, which this is the last of.
     Parts(Mark),
 }
@@ -155,6 +157,9 @@ impl<V: Send> Own<V> {
             Look::Stalled => return Attempt::Stalled,
             Look::Failed(error) => return failed(error),
         };
+        if command.shows() && meta.is_some() && !self.may_show(self.value.len()) {
+            return Attempt::TooLong;
+        }
         let value = std::mem::take(&mut self.value);
         let large = self.large.take();
         let present = meta.map(|meta| Present { meta, value: &value, large: large.as_ref() });

@@ -53,7 +53,7 @@ pub struct Figures {
     pub waits: u64,
     /// Times that commands of a key had to wait for room in the log, or for a rewrite.
     pub stalled: u64,
-    /// Commands that were refused because too much waits.
+    /// Times that a command was refused because too much waits, each try of it.
     pub busy: u64,
     /// Of a table that spills: records that were written because memory has had no room for them.
     pub spills: u64,
@@ -103,6 +103,8 @@ struct Own<V> {
     joined: Vec<u8>,
     /// It has asked the log something, or told it.
     is_stirred: bool,
+    /// Bytes of the longest value that who asks from now on may be shown in memory of its own.
+    shown_bytes_max: usize,
     /// Turns of moves that it may take before it is the turn of what else its thread has to do.
     turns_left: u32,
     /// None was left, and there was more to be moved.
@@ -129,6 +131,14 @@ impl<K: Keys, C: Command> Worker<K, C> {
     /// Those that it lacks it makes: this is for who has some that can be read into at less cost.
     pub fn lend(&mut self, buffer: Buffer) {
         self.own.reads.shelf().give_back(buffer);
+    }
+
+    /// Bounds the values that are shown from now on in memory of their own: those from the disk, and
+    /// those that a command shows. Who asks for a longer one hears [`Got::Busy`](crate::Got::Busy), or
+    /// [`Asked::Busy`](crate::Asked::Busy), and nothing has happened. For a caller who has as much
+    /// as may be of those that were shown before.
+    pub fn limit_shown(&mut self, bytes: usize) {
+        self.own.shown_bytes_max = bytes;
     }
 
     /// What it has counted.
@@ -222,6 +232,7 @@ impl<V> Own<V> {
             notices: Vec::new(),
             joined: Vec::new(),
             is_stirred: false,
+            shown_bytes_max: usize::MAX,
             turns_left: TURNS_MAX,
             goes_on: false,
             spilled: Default::default(),

@@ -259,8 +259,12 @@ impl<V: Send> Own<V> {
             let shown_before = shown.clone();
             let needs_nothing =
                 matches!(&waiter.task, Task::Command(it) if it.needs() == Needs::Nothing);
+            // What it shows was counted when it came.
+            let shown_bytes_max = std::mem::replace(&mut self.shown_bytes_max, usize::MAX);
             let attempt = self.attempt_task(shared, name, &waiter, &mut known, &mut shown);
+            self.shown_bytes_max = shown_bytes_max;
             match attempt {
+                Attempt::TooLong => unreachable!("invariant: any value may be shown here"),
                 Attempt::Done { answer, wait, has_changed } => {
                     // Another look may have been taken, after a flush.
                     if has_changed || needs_nothing {

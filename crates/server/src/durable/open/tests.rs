@@ -8,7 +8,8 @@ use store::Admission;
 use super::*;
 use crate::durable::scratch::Scratch;
 
-const DURABLE: Run = Run { mode: Mode::Safe, ring: None, admission: Admission::All, keys: None };
+const DURABLE: Run =
+    Run { mode: Mode::Safe, ring: None, admission: Admission::All, keys: None, keys_max: 1 << 20 };
 
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(directory).expect("it is there");
@@ -56,6 +57,22 @@ fn a_log_of_integers_is_refused_as_it_is() {
     let is_refused = matches!(opened, Err(Error::LogOfOtherKeys { .. }));
     assert!(is_refused, "it is served: {opened:?}");
     assert!(files(&scratch.0) == before, "its stop in order is used up");
+}
+
+/// A set would be refused by how long its value is.
+#[test]
+fn a_log_whose_segments_take_no_long_value_is_refused_as_it_is() {
+    let scratch = Scratch::new();
+    let mut options = Options::new(&scratch.0, IndexKind::Hash { seeds: [7; 128] }, 0);
+    options.shape.segment_bytes = 256 << 10;
+    options.settings.space_target_percent = 0;
+    let limits = IndexLimits { kmax_limit: 0, entries_max: 100 };
+    let made = log::open::<Keyed>(&options, LogId(1), limits, &mut |_| ());
+    drop(made.expect("a log"));
+    let before = files(&scratch.0);
+    let opened = open(&scratch.0, DURABLE, &Clock::system());
+    assert!(matches!(opened, Err(Error::LogOfSmallSegments { .. })), "{opened:?}");
+    assert!(files(&scratch.0) == before, "it was changed");
 }
 
 #[test]

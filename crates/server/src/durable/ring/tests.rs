@@ -16,7 +16,7 @@ const RECOVERS: Ring = Ring { bytes_max: 16 << 20, recovers: true };
 const FORGETS: Ring = Ring { bytes_max: 16 << 20, recovers: false };
 
 fn run(ring: Option<Ring>) -> Run {
-    Run { mode: Mode::Safe, ring, admission: Admission::All, keys: None }
+    Run { mode: Mode::Safe, ring, admission: Admission::All, keys: None, keys_max: 1 << 20 }
 }
 
 /// Opens a log, and stops it in order with a record in it. Says how many it had.
@@ -119,6 +119,23 @@ fn a_ring_begins_empty_unless_this_run_and_the_last_one_recover() {
     assert_eq!(had(FORGETS), 0);
     assert_eq!(had(RECOVERS), 0, "what may be out of date is there");
     assert!(names(&scratch.0).contains("notes.txt"), "it was none of the log's");
+}
+
+/// What a setting keeps from being opened has lost nothing.
+#[test]
+fn a_ring_that_does_not_fit_its_setting_is_left_as_it_is() {
+    let scratch = Scratch::new();
+    serve(&scratch.0, Some(RECOVERS)).expect("a new ring");
+    let before = names(&scratch.0);
+    let least = SEGMENTS_LEAST as u64 * segment_bytes(RECOVERS);
+    let smaller = |bytes_max| Some(Ring { bytes_max, recovers: true });
+    match serve(&scratch.0, smaller(least - 1)) {
+        Err(Error::SpillSize { least: said, .. }) => assert_eq!(said.0, least),
+        other => panic!("{other:?}"),
+    }
+    assert!(names(&scratch.0) == before, "something was removed");
+    assert_eq!(serve(&scratch.0, smaller(least)).expect("it fits"), 1, "its record is lost");
+    assert_eq!(serve(&scratch.0, Some(RECOVERS)).expect("it fits"), 2, "a record is lost");
 }
 
 #[test]

@@ -56,7 +56,8 @@ impl Stage {
         let cache = Cache::new(config, clock.clone()).expect("a small cache");
         let stats = ServerStats::new(Settings::default(), clock.clone());
         let shares = Shares { connections: 1, log_files: 16, kept: 16 };
-        let run = Run { mode, ring: None, admission: Admission::All, keys: None };
+        let (ring, keys) = (None, None);
+        let run = Run { mode, ring, admission: Admission::All, keys, keys_max: 1 << 20 };
         let place = (scratch.0.clone(), run);
         let durable = Durable::new((engine, log_files), place, &cache, 1, shares);
         let durable = durable.expect("a durable table");

@@ -1,6 +1,7 @@
 //! Replies, made of what was asked and what came of it.
 
 use cache::Meta;
+use log::error::Error as LogError;
 use store::{Answer, Error, FoundValue};
 use wire::memcached::{
     Meta as MetaCommand, Request,
@@ -36,6 +37,13 @@ pub(super) fn form(desk: &mut Desk, what: &What<'_>, answer: Answer<Verdict>) ->
     match what {
         What::Value(key, style) => value(desk, key, *style, answer),
         What::Store(command) => stored(desk, command, answer),
+        // What was to go has stayed.
+        What::Refused(command)
+            if let Answer::Failed(error) = &answer
+                && !base::mutant!("server_refusal_hides_failure") =>
+        {
+            failed_store(command, words::of(error))
+        }
         What::Refused(command) => put_outcome(desk, command, Outcome::TooLarge),
         What::Binary(request) => binary::form(desk, request, answer),
         What::Text(Request::FlushAll { noreply, .. }) => flushed(desk, *noreply, &answer),
@@ -44,13 +52,16 @@ pub(super) fn form(desk: &mut Desk, what: &What<'_>, answer: Answer<Verdict>) ->
     }
 }
 
+/// Whether the value has more bytes than a record may have.
+fn is_too_large(error: &Error) -> bool {
+    matches!(error, Error::ValueBytes { .. } | Error::Log(LogError::ValueBytes { .. }))
+}
+
 /// Tells the operator what clients are told in fewer words.
 fn complain(desk: &mut Desk, error: &Error) {
     if desk.now_ms >= desk.complained_ms + COMPLAINT_GAP_MS
-        && !matches!(
-            error,
-            Error::ValueBytes { .. } | Error::KeyBytes { .. } | Error::ForeignKey | Error::NoFlush
-        )
+        && !matches!(error, Error::KeyBytes { .. } | Error::ForeignKey | Error::NoFlush)
+        && !is_too_large(error)
     {
         desk.complained_ms = desk.now_ms;
         tracing::warn!(%error, "a client is refused");
@@ -58,13 +69,13 @@ fn complain(desk: &mut Desk, error: &Error) {
 }
 
 /// What is said when too much waits.
-pub(super) fn busy(desk: &Desk, what: &What<'_>) -> Reply {
+pub(super) fn busy(what: &What<'_>) -> Reply {
     match what {
         What::Value(_, style) => {
             Reply { is_last: !style.is_only, ..Reply::from(words::line(words::BUSY)) }
         }
         What::Text(request) => failed(request, words::BUSY),
-        What::Store(command) | What::Refused(command) => failed_store(desk, command, words::BUSY),
+        What::Store(command) | What::Refused(command) => failed_store(command, words::BUSY),
         What::Binary(request) => words::frame(request.frame, words::BUSY).into(),
     }
 }
@@ -73,6 +84,7 @@ pub(super) fn busy(desk: &Desk, what: &What<'_>) -> Reply {
 fn value(desk: &Desk, key: &[u8], style: Style, answer: Answer<Verdict>) -> Reply {
     let found = match answer {
         Answer::Value(found) | Answer::Done { found: Some(found), .. } => Some(found),
+        Answer::Failed(Error::NoMemory) => None,
         Answer::Failed(error) => {
             // Among several records an error is no end that clients know.
             let head = words::line(words::of(&error));
@@ -101,10 +113,10 @@ fn stored(desk: &Desk, command: &StoreCommand<'_>, answer: Answer<Verdict>) -> R
             }
             outcome => outcome,
         },
-        Answer::Failed(Error::ValueBytes { .. }) if command.joins() => Outcome::NotStored,
-        Answer::Failed(Error::ValueBytes { .. }) => Outcome::TooLarge,
+        Answer::Failed(error) if is_too_large(&error) && command.joins() => Outcome::NotStored,
+        Answer::Failed(error) if is_too_large(&error) => Outcome::TooLarge,
         Answer::Failed(Error::NoMemory) => Outcome::NoMemory,
-        Answer::Failed(error) => return failed_store(desk, command, words::of(&error)),
+        Answer::Failed(error) => return failed_store(command, words::of(&error)),
         answer => unreachable!("invariant: a store is answered as one, not {answer:?}"),
     };
     put_outcome(desk, command, outcome)
@@ -119,8 +131,7 @@ pub(super) fn put_outcome(desk: &Desk, command: &StoreCommand<'_>, outcome: Outc
 }
 
 /// A store that was not carried out.
-fn failed_store(desk: &Desk, command: &StoreCommand<'_>, words: &str) -> Reply {
-    desk.counters.store_no_memory.add(1);
+fn failed_store(command: &StoreCommand<'_>, words: &str) -> Reply {
     match command {
         StoreCommand::Binary(command) => words::frame(command.frame, words).into(),
         StoreCommand::Text(command) if command.noreply => Reply::default(),
@@ -252,9 +263,15 @@ fn meta_get(desk: &Desk, command: &MetaCommand<'_>, answer: Answer<Verdict>) -> 
             let nothing = Body::Found(FoundValue::default());
             (creation.facts(token.unwrap_or(0), desk.now_ms), renewal, Some(nothing))
         }
-        Answer::Failed(error) => return words::line(words::of(&error)).into(),
+        Answer::Failed(error) if error != Error::NoMemory => {
+            return words::line(words::of(&error)).into();
+        }
         // Under the key's lock, nothing is answered as a value.
-        Answer::Value(_) | Answer::Miss | Answer::Flushed | Answer::Done { .. } => {
+        Answer::Value(_)
+        | Answer::Miss
+        | Answer::Flushed
+        | Answer::Done { .. }
+        | Answer::Failed(_) => {
             desk.counters.cmd_get.add(1);
             desk.counters.get_misses.add(1);
             let mut head = Vec::new();

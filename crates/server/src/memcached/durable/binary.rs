@@ -53,6 +53,15 @@ pub(super) fn form(desk: &Desk, request: &Request<'_>, answer: Answer<Verdict>) 
     let (verdict, token, was_there, found) = match answer {
         Answer::Value(found) => return retrieved(desk, request, Some(found)),
         Answer::Miss => return retrieved(desk, request, None),
+        // As where memory is all that there is.
+        Answer::Failed(Error::NoMemory) if let Command::Get(_) = request.command => {
+            return retrieved(desk, request, None);
+        }
+        Answer::Failed(Error::NoMemory) => {
+            let mut head = Vec::new();
+            put_status(frame, Status::OutOfMemory, false, &mut head);
+            return head.into();
+        }
         Answer::Failed(error) => return words::frame(frame, words::of(&error)).into(),
         Answer::Flushed => unreachable!("invariant: a flush is answered as one"),
         Answer::Done { verdict, token, was_there, found } => (verdict, token, was_there, found),

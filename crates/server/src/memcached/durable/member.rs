@@ -114,6 +114,14 @@ impl Member {
         }
     }
 
+    /// Bounds what is shown from now on in memory of its own: see [`Worker::limit_shown`]. A table
+    /// in memory alone copies what a command shows, and counts it afterwards.
+    pub(super) fn limit_shown(&mut self, bytes: usize) {
+        if let Some(worker) = self.log_mut() {
+            worker.limit_shown(bytes);
+        }
+    }
+
     pub(super) fn execute(&mut self, key: &[u8], caller: u64, deed: &Deed<'_>) -> Asked<Verdict> {
         match &mut self.hands {
             Hands::Log(worker) => worker.execute(key, caller, deed, || deed.to_owned()),

@@ -226,7 +226,7 @@ impl Session {
 
     /// Sends what is there, in order. Says why that is all for now, if so it is.
     fn send_due(&mut self, turn: &mut Turn<'_>) -> Option<Next> {
-        if self.has_stuck(turn) {
+        if self.has_stuck(turn) || self.keeps_untaken(turn) {
             return Some(Next::Abort);
         }
         if let Some(next) = self.stream(turn) {
@@ -372,12 +372,17 @@ impl Session {
         match told {
             Told::Later => {}
             Told::Now(reply) => self.answer(turn, reply),
+            // Its own client may be who takes too little.
+            Told::Busy if self.is_clear() && self.board.unsent().waits_for_client() => {
+                self.busy_since_ms = None;
+                return Flow::Stop(Next::Wait);
+            }
             Told::Busy => {
                 if self.may_wait(turn, BUSY_MS_MAX) {
                     let is_alone = self.is_clear();
                     return Flow::Stop(if is_alone { Next::Retry } else { Next::Wait });
                 }
-                let reply = answers::busy(&turn.table.desk, &asking.what);
+                let reply = answers::busy(&asking.what);
                 self.answer(turn, reply);
             }
         }

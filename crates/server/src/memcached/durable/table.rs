@@ -7,12 +7,15 @@
 mod flushes;
 mod transfers;
 
-use std::{cell::Cell, mem, rc::Rc};
+use std::{mem, rc::Rc};
 
 use base::{hash::Numbered, sync::Arc};
 use log::plan::{Outcome, Plan, Token};
 use reactor::ConnId;
-use store::{Answer, Answered, Asked, Error, Figures, Got, Notice, SlotId};
+use store::{
+    Answer, Answered, Asked, Error, Figures, Got, Notice, SlotId,
+    limits::{LARGE_WANTED_MS, READ_BYTES_KEPT},
+};
 
 use self::flushes::Flushing;
 use super::{
@@ -27,15 +30,33 @@ use super::{
     router::Router,
     transfer::Said,
     unsent::{Total, Unsent},
-    upload::Upload,
+    upload::{Upload, Uploads},
 };
-use crate::memcached::command::StoreCommand;
+use crate::{durable::Kept, memcached::command::StoreCommand};
 
-/// Bytes of replies that wait for others before them, and of values from the disk that wait for
-/// their clients to take them, of all connections of a thread: with more, a connection gets one at
-/// a time. Those of requests that are under way come on top, which the store bounds
-/// (`PENDING_BYTES_MAX`), and one value a connection.
+/// Bytes of replies that wait for others before them, and of values in memory of their own that
+/// wait for their clients to take them, of all connections of a thread: a value for which there is
+/// no room waits a second, and is refused then. With more, a connection gets one at a time of those
+/// that are short. Those of requests that are under way come on top, which the store bounds
+/// (`PENDING_BYTES_MAX`).
 pub(super) const UNSENT_BYTES_MAX: usize = 64 << 20;
+
+/// The same in little memory: all threads have an eighth of it, but each this.
+const UNSENT_BYTES_MIN: usize = 8 << 20;
+const UNSENT_DIVISOR: u64 = 8;
+
+/// Values of so many bytes are shown whatever waits: each connection may have one.
+const SHOWN_BYTES_LEAST: usize = READ_BYTES_KEPT;
+
+/// How many bytes may wait to be taken, of the clients of one of the threads.
+fn unsent_bytes_max(desk: &Desk, members: &[Member]) -> usize {
+    let threads = desk.server.settings().threads.max(1) as u64;
+    let part = desk.server.memory_bytes() / UNSENT_DIVISOR / threads;
+    let part = usize::try_from(part).unwrap_or(usize::MAX);
+    // The longest value does not have to wait until nothing else does.
+    let longest = members.iter().map(Member::value_bytes_max).max().unwrap_or(0);
+    part.clamp(UNSENT_BYTES_MIN, UNSENT_BYTES_MAX).max(2 * longest)
+}
 
 /// A thread's access to the tables of a server, and who waits for them.
 #[derive(Debug)]
@@ -50,9 +71,11 @@ pub(crate) struct Table {
     /// The number of the next one.
     next: u64,
     unsent: Rc<Total>,
-    /// [`UNSENT_BYTES_MAX`].
+    /// At most [`UNSENT_BYTES_MAX`], or two of the longest values.
     pub(super) unsent_bytes_max: usize,
-    upload_bytes: Rc<Cell<usize>>,
+    /// Until when somebody counts as waiting for what others do not take.
+    wanted_ms: u64,
+    uploads: Rc<Uploads>,
     /// Large values that come and go, by the numbers of their callers.
     transfers: Numbered<u64, Rc<Said>>,
     /// Connections that are to be served at a time: each once at most.
@@ -97,6 +120,7 @@ impl Table {
         others.iter_mut().for_each(Member::rest);
         others.insert(0, default);
         Self {
+            unsent_bytes_max: unsent_bytes_max(&desk, &others),
             members: others,
             current: 0,
             router: Router::new(prefixes),
@@ -104,8 +128,8 @@ impl Table {
             callers: Numbered::default(),
             next: 0,
             unsent: Rc::default(),
-            unsent_bytes_max: UNSENT_BYTES_MAX,
-            upload_bytes: Rc::default(),
+            wanted_ms: 0,
+            uploads: Rc::default(),
             transfers: Numbered::default(),
             watched: Vec::new(),
             is_stirred: false,
@@ -129,7 +153,7 @@ impl Table {
 
     /// Room for a value of `len` bytes that arrives bit by bit.
     pub(super) fn upload(&self, len: usize) -> Upload {
-        Upload::new(len, Rc::clone(&self.upload_bytes))
+        Upload::new(len, &self.uploads)
     }
 
     /// Slots for a connection.
@@ -172,6 +196,8 @@ impl Table {
     pub(crate) fn begin(&mut self) {
         self.members[self.current].quiesce();
         self.desk.now_ms = self.desk.cache.clock().now_ms();
+        self.unsent.set_now(self.desk.now_ms);
+        self.uploads.set_now(self.desk.now_ms);
         for table in 0..self.members.len() {
             self.tell_store(table);
         }
@@ -302,9 +328,37 @@ impl Table {
         self.members[table].figures()
     }
 
+    /// Memory that its sessions keep.
+    #[must_use]
+    pub(crate) fn kept(&self) -> Kept {
+        let (arriving, untaken) = (self.uploads.bytes(), self.unsent.bytes());
+        Kept { arriving_bytes: arriving as u64, untaken_bytes: untaken as u64 }
+    }
+
     /// Whether so much waits to be sent that a connection has to take one reply after the other.
     pub(super) fn is_laden(&self) -> bool {
         self.unsent.bytes() >= self.unsent_bytes_max
+    }
+
+    /// Whether somebody waits for memory that clients keep who take nothing.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.desk.now_ms < self.wanted_ms
+    }
+
+    /// Bytes of the longest value that there is room for until it is taken.
+    fn shown_bytes_max(&self) -> usize {
+        match self.unsent.bytes() {
+            0 => usize::MAX,
+            unsent => self.unsent_bytes_max.saturating_sub(unsent).max(SHOWN_BYTES_LEAST),
+        }
+    }
+
+    /// Somebody was refused who may be shown a value of so many bytes.
+    fn note_busy(&mut self, shown_bytes_max: usize) {
+        if shown_bytes_max < usize::MAX {
+            self.wanted_ms = self.desk.now_ms + LARGE_WANTED_MS;
+            self.unsent.rouse_idle();
+        }
     }
 
     /// Puts answers where their connections find them.
@@ -350,11 +404,18 @@ impl Table {
     ) -> Told {
         let mut room = [0; KEY_ROOM];
         let Place { table, key } = self.place(key, &mut room);
-        let next = self.next;
+        let (next, shown_bytes_max) = (self.next, self.shown_bytes_max());
         let asked = match key {
-            Some(key) => self.at(table).execute(key, next, deed),
+            Some(key) => {
+                let member = self.at(table);
+                member.limit_shown(shown_bytes_max);
+                member.execute(key, next, deed)
+            }
             None => Asked::Now(Answer::Failed(Error::ForeignKey)),
         };
+        if let Asked::Busy = asked {
+            self.note_busy(shown_bytes_max);
+        }
         self.told(table, board, asking, asked)
     }
 
@@ -388,10 +449,14 @@ impl Table {
         let Place { table, key: Some(key) } = self.place(key, &mut room) else {
             return Got::Failed(Error::ForeignKey);
         };
-        let next = self.next;
-        let got = self.at(table).get(key, next, out);
-        if let Got::Later = got {
-            self.wait(board, asking);
+        let (next, shown_bytes_max) = (self.next, self.shown_bytes_max());
+        let member = self.at(table);
+        member.limit_shown(shown_bytes_max);
+        let got = member.get(key, next, out);
+        match got {
+            Got::Later => self.wait(board, asking),
+            Got::Busy => self.note_busy(shown_bytes_max),
+            _ => {}
         }
         got
     }

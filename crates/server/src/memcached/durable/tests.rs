@@ -92,7 +92,22 @@ impl Stage {
         Self::made(directory, memory_bytes, access, None)
     }
 
+    /// With values of so many bytes at most.
+    fn limited(directory: &Directory, value_bytes_max: usize) -> Self {
+        Self::built(directory, MEMORY_BYTES, Access::default(), None, value_bytes_max)
+    }
+
     fn made(directory: &Directory, memory_bytes: u64, access: Access, ring: Option<Ring>) -> Self {
+        Self::built(directory, memory_bytes, access, ring, VALUE_BYTES_MAX)
+    }
+
+    fn built(
+        directory: &Directory,
+        memory_bytes: u64,
+        access: Access,
+        ring: Option<Ring>,
+        value_bytes_max: usize,
+    ) -> Self {
         let clock = Clock::manual(START_MS);
         let seeds = std::array::from_fn(|at| ((at as u64 * SEED) >> 8) as u8);
         let mut options = Options::new(&directory.0, IndexKind::Hash { seeds }, 0);
@@ -103,7 +118,7 @@ impl Stage {
         let opened = log::open(&options, LogId(1), limits, &mut |_| ());
         let (engine, files, _): (Engine<Keyed>, _, _) = opened.expect("a log");
         let config = CacheConfig { hash_seed: 7, writers: 1, ..CacheConfig::new(memory_bytes) };
-        let config = CacheConfig { value_size_max: VALUE_BYTES_MAX as u64, ..config };
+        let config = CacheConfig { value_size_max: value_bytes_max as u64, ..config };
         let victim_bytes = if ring.is_some() { 1 << 20 } else { 0 };
         let config = CacheConfig { victim_bytes, ..config };
         let cache = Cache::new(config, clock.clone()).expect("a small cache");

@@ -6,28 +6,61 @@
 
 use std::{
     cell::{Cell, RefCell},
-    rc::Rc,
+    rc::{Rc, Weak},
 };
 
 use reactor::ConnId;
-use store::FoundValue;
+use store::{FoundValue, limits::LARGE_IDLE_MS};
 
 /// Values of a connection that may lie in the buffers that they were read into, in its slots and
 /// in its output: eight clients that take nothing have all that values are sent from
 /// ([`store::limits::READS_ANSWERED_MAX`]). With more, values are copied.
 const READS_HELD_MAX: usize = 4;
 
+/// How often it is looked whose clients take nothing.
+const IDLE_LOOK_MS: u64 = 100;
+
 /// Of all connections of a thread.
 #[derive(Debug, Default)]
 pub(super) struct Total {
     bytes: Cell<usize>,
+    /// The time.
+    now_ms: Cell<u64>,
     /// Connections that are to be served, since they have got replies or sent values.
     roused: RefCell<Vec<ConnId>>,
+    /// Connections that have had values to send; some have none any more.
+    senders: RefCell<Vec<Weak<Unsent>>>,
+    /// When they are to be looked at again.
+    look_ms: Cell<u64>,
 }
 
 impl Total {
     pub(super) fn bytes(&self) -> usize {
         self.bytes.get()
+    }
+
+    pub(super) fn set_now(&self, now_ms: u64) {
+        self.now_ms.set(now_ms);
+    }
+
+    /// Has those be served, now and then, whose clients take nothing.
+    pub(super) fn rouse_idle(&self) {
+        let (senders, now_ms) = (self.senders.borrow(), self.now_ms.get());
+        if now_ms < self.look_ms.get() {
+            return;
+        }
+        self.look_ms.set(now_ms + IDLE_LOOK_MS);
+        let idle = senders.iter().filter_map(Weak::upgrade).filter(|it| it.is_idle(now_ms));
+        idle.for_each(|it| it.rouse());
+    }
+
+    fn enlist(&self, unsent: &Rc<Unsent>) {
+        let mut senders = self.senders.borrow_mut();
+        // Half of them may be gone.
+        if senders.len() == senders.capacity() {
+            senders.retain(|it| it.strong_count() > 0);
+        }
+        senders.push(Rc::downgrade(unsent));
     }
 
     pub(super) fn rouse(&self, connection: Option<ConnId>) {
@@ -63,6 +96,9 @@ pub(super) struct Unsent {
     values: Cell<usize>,
     /// Values in its slots and in its output that lie in buffers of reads.
     pub(super) reads: Cell<usize>,
+    /// When its client took one of them last, or could begin to.
+    taken_ms: Cell<u64>,
+    is_enlisted: Cell<bool>,
     /// It is to be roused when there are none.
     waits: Cell<bool>,
     /// It will be roused at a time.
@@ -77,6 +113,8 @@ impl Unsent {
             kept_bytes: Cell::new(0),
             values: Cell::new(0),
             reads: Cell::new(0),
+            taken_ms: Cell::new(0),
+            is_enlisted: Cell::new(false),
             waits: Cell::new(false),
             is_watched: Cell::new(false),
         }
@@ -113,6 +151,11 @@ impl Unsent {
         self.total.give_back(self.kept_bytes.take());
     }
 
+    /// Whether its client has taken none of the values that are on their way to it for long.
+    pub(super) fn is_idle(&self, now_ms: u64) -> bool {
+        self.values.get() > 0 && now_ms >= self.taken_ms.get() + LARGE_IDLE_MS
+    }
+
     /// Whether a value is on its way to the client. If so, the connection is roused when none is.
     pub(super) fn waits_for_client(&self) -> bool {
         self.waits.set(self.values.get() > 0);
@@ -131,6 +174,12 @@ pub(in crate::memcached) struct UnsentValue {
 
 impl UnsentValue {
     pub(super) fn new(value: FoundValue, unsent: Rc<Unsent>) -> Self {
+        if unsent.values.get() == 0 {
+            unsent.taken_ms.set(unsent.total.now_ms.get());
+        }
+        if !unsent.is_enlisted.replace(true) {
+            unsent.total.enlist(&unsent);
+        }
         unsent.values.set(unsent.values.get() + 1);
         unsent.reads.set(unsent.reads.get() + Self::reads_of(&value));
         if !base::mutant!("server_unsent_uncounted") {
@@ -156,6 +205,7 @@ impl Drop for UnsentValue {
         let unsent = &self.unsent;
         unsent.values.set(unsent.values.get() - 1);
         unsent.reads.set(unsent.reads.get() - Self::reads_of(&self.value));
+        unsent.taken_ms.set(unsent.total.now_ms.get());
         if !base::mutant!("server_unsent_uncounted") {
             unsent.total.give_back(self.value.memory_bytes());
         }

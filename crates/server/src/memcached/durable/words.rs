@@ -18,9 +18,11 @@ const FOREIGN_KEY: &str = "the key is no integer of its table";
 /// What is said about an error. The log of the server has all of it.
 pub(super) fn of(error: &Error) -> &'static str {
     match error {
-        Error::ValueBytes { .. } => "object too large for cache",
+        Error::ValueBytes { .. } | Error::Log(LogError::ValueBytes { .. }) => {
+            "object too large for cache"
+        }
         Error::ForeignKey => FOREIGN_KEY,
-        Error::NoMemory => "out of memory storing object",
+        Error::NoMemory => "out of memory",
         Error::Log(LogError::NoRoom) => "the disk is full",
         Error::Log(LogError::ReadOnly) => "read-only, because writing to the disk has failed",
         Error::Log(LogError::Unflushed) => "not kept, because writing to the disk has failed",
@@ -34,7 +36,10 @@ pub(super) fn of(error: &Error) -> &'static str {
         Error::PartsLost => "not kept, because writing to the disk has failed",
         Error::Slow => "too slow for a value of this length",
         Error::Moved { .. } | Error::TooMany { .. } => BUSY,
-        _ => "the record cannot be read from the disk",
+        Error::Log(LogError::Disk { .. } | LogError::Unreadable { .. }) => {
+            "the record cannot be read from the disk"
+        }
+        _ => "the store cannot do this",
     }
 }
 

@@ -211,7 +211,7 @@ fn table(report: &mut Report, server: &ServerStats) {
         line.and_then(|(_, value)| value.parse().ok()).unwrap_or(0_u64)
     };
     let ratios = [
-        ("table_reads_per_get", of("table_reads"), totals.cmd_get),
+        ("table_reads_per_get", of("table_reads"), totals.cmd_get + totals.cmd_touch),
         ("log_written_per_record_byte", of("log_written_bytes"), of("log_record_bytes")),
         ("log_written_per_served_byte", of("log_written_bytes"), totals.bytes_written),
     ];

@@ -130,7 +130,7 @@ impl Session {
             Told::Now(reply) => self.answer(turn, reply),
             // It is not asked again: its parts are gone.
             Told::Busy => {
-                let reply = answers::busy(&turn.table.desk, &asking.what);
+                let reply = answers::busy(&asking.what);
                 self.answer(turn, reply);
             }
         }
@@ -177,6 +177,13 @@ impl Session {
         if !base::mutant!("server_stuck_for_ever") {
             table.watch(self.board.unsent(), since_ms + LARGE_IDLE_MS);
         }
+    }
+
+    /// Whether the connection is to end: its client takes nothing of values that are in memory of
+    /// their own, which another one waits for.
+    pub(super) fn keeps_untaken(&self, turn: &Turn<'_>) -> bool {
+        let is_idle = self.board.unsent().is_idle(turn.table.desk.now_ms);
+        is_idle && turn.table.is_wanted() && !base::mutant!("server_untaken_for_ever")
     }
 
     /// Sends a reply whose turn has come; of one with a value in parts what comes before that. Says

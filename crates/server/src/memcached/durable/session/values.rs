@@ -139,7 +139,7 @@ impl Session {
                 self.lack_memory(turn, (command, &receiving.line), rest);
                 return Advance::on(consumed);
             }
-            Progress::Complete => self.store(turn, command, &receiving.line, receiving.value()),
+            Progress::Complete => self.store(turn, command, &receiving.line, &receiving.value()),
         };
         if flow != Flow::On {
             self.phase = Phase::Value(receiving);

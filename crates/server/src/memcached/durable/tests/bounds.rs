@@ -1,5 +1,7 @@
 //! How much may wait, and what then.
 
+use store::limits::{LARGE_IDLE_MS, LARGE_WANTED_MS};
+
 use super::*;
 use crate::memcached::durable::upload::UPLOAD_BYTES_MAX;
 
@@ -63,7 +65,7 @@ fn a_line_of_keys_that_turns_out_to_be_wrong_waits_for_its_turn() {
 }
 
 /// Values from the disk count until they are taken: with too many of them, a client that has some
-/// gets no more, and another one gets one at a time.
+/// gets no more, and another one waits for what it wants.
 #[test]
 fn what_clients_do_not_take_is_bounded() {
     const LEN: usize = 50_000;
@@ -71,20 +73,24 @@ fn what_clients_do_not_take_is_bounded() {
     let mut stage = cold(&directory, 8, LEN);
     stage.table.unsent_bytes_max = 3 * LEN;
     let (mut one, mut other) = (stage.client(), stage.client());
-    for key in 0..3 {
-        stage.feed(&mut one, format!("get c{key}\r\n").as_bytes());
-        assert_eq!(stage.turn(&mut one), Next::Read, "it has {key}");
-        assert!(stage.go_on());
-        assert_eq!(stage.turn(&mut one), Next::Read);
-    }
+    stage.feed(&mut one, b"get c0\r\nget c1\r\nget c2\r\n");
+    assert_eq!(stage.turn(&mut one), Next::Read);
+    assert!(stage.go_on());
+    assert_eq!(stage.turn(&mut one), Next::Read);
     assert!(stage.table.is_laden(), "what is not taken is not counted");
     stage.feed(&mut one, b"get c3\r\n");
     assert_eq!(stage.turn(&mut one), Next::Wait);
-    stage.feed(&mut other, b"get c4\r\nget c5\r\n");
-    assert_eq!(stage.turn(&mut other), Next::Wait, "the second has to wait");
-    assert!(stage.go_on());
-    assert_eq!(stage.turn(&mut other), Next::Wait);
-    assert!(!stage.table.is_waited_for());
+    for request in ["get c4", "gat 0 c4", "mg c4 v T0"] {
+        let mut other = stage.client();
+        stage.feed(&mut other, format!("{request}\r\n").as_bytes());
+        assert_eq!(stage.turn(&mut other), Next::Retry, "{request} adds to it");
+        assert!(!stage.table.is_waited_for());
+        stage.clock.advance_ms(1000);
+        let words = "SERVER_ERROR too much waits for the disk\n";
+        assert_eq!(stage.serve(&mut other).0, words, "{request}");
+    }
+    stage.feed(&mut other, b"get c4\r\n");
+    assert_eq!(stage.turn(&mut other), Next::Retry);
     assert!(taken(&mut one).len() > 3 * LEN);
     assert!(!stage.table.is_laden());
     assert!(!stage.table.take_roused().is_empty(), "who has taken all is served again");
@@ -96,6 +102,34 @@ fn what_clients_do_not_take_is_bounded() {
     }
     stage.table.unsent_bytes_max = 1;
     assert!(!stage.table.is_laden(), "nothing is left to be taken");
+}
+
+/// Others wait for the memory. Without them nobody is cut off.
+#[test]
+fn who_takes_nothing_while_others_wait_is_cut_off() {
+    const LEN: usize = 50_000;
+    let directory = Directory::new();
+    let mut stage = cold(&directory, 2, LEN);
+    stage.table.unsent_bytes_max = LEN;
+    let (mut one, mut other) = (stage.client(), stage.client());
+    stage.feed(&mut one, b"get c0\r\n");
+    assert_eq!(stage.turn(&mut one), Next::Read);
+    assert!(stage.go_on());
+    assert_eq!(stage.turn(&mut one), Next::Read);
+    stage.clock.advance_ms(LARGE_IDLE_MS - 1);
+    stage.feed(&mut other, b"get c1\r\n");
+    assert_eq!(stage.turn(&mut other), Next::Retry);
+    assert!(!stage.go_on(), "it is too early");
+    assert_eq!(stage.serve(&mut other).1, Next::Retry);
+    stage.clock.advance_ms(LARGE_WANTED_MS - 1);
+    assert_eq!(stage.turn(&mut other), Next::Retry);
+    assert!(stage.go_on(), "nobody looks at it");
+    assert_eq!(stage.turn(&mut one), Next::Abort, "it keeps what others wait for");
+    drop(one);
+    assert_eq!(stage.turn(&mut other), Next::Read);
+    assert!(stage.go_on());
+    assert_eq!(stage.turn(&mut other), Next::Read);
+    assert!(taken(&mut other).len() > LEN);
 }
 
 /// A connection has one long line that waits to be answered, and none for a value that arrives.

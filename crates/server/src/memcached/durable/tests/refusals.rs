@@ -1,7 +1,17 @@
 //! What clients hear who are refused.
 
+use log::error::Error as LogError;
+use store::{Answer, Error};
+
 use super::*;
-use crate::{thread::OUT_OF_MEMORY_REQUEST, users::Users};
+use crate::{
+    memcached::durable::{
+        answers::form,
+        asking::{Style, What, read},
+    },
+    thread::OUT_OF_MEMORY_REQUEST,
+    users::Users,
+};
 
 /// Whoever is refused while answers are to come must not take the words for one of them.
 #[test]
@@ -53,4 +63,85 @@ fn a_stranger_hears_that_it_has_to_log_in_whatever_it_asks() {
     stage.feed(&mut client, &frame(0x40, 0, 0));
     let (reply, next) = stage.serve_bytes(&mut client);
     assert_eq!((&reply[6..8], next), (&[0, 0x81][..], Next::Read), "it is known");
+}
+
+impl Stage {
+    /// What a client hears whose request came to this.
+    fn told(&mut self, what: &What<'_>, error: Error) -> String {
+        let reply = form(&mut self.table.desk, what, Answer::Failed(error));
+        String::from_utf8_lossy(&reply.head).replace("\r\n", "\n")
+    }
+}
+
+#[test]
+fn who_was_too_long_hears_that_the_old_record_has_stayed() {
+    let directory = Directory::new();
+    let mut stage = Stage::new(&directory);
+    let Some(What::Store(set)) = read(b"set a 0 0 9000000\r\n") else { panic!("no store") };
+    let told = stage.told(&What::Refused(set), Error::Log(LogError::NoRoom));
+    assert_eq!(told, "SERVER_ERROR the disk is full\n", "it is taken for one that went");
+}
+
+/// A segment may take less than the longest value.
+#[test]
+fn what_the_log_has_no_room_for_in_a_record_is_too_large() {
+    let directory = Directory::new();
+    let mut stage = Stage::new(&directory);
+    let error = || Error::Log(LogError::ValueBytes { got: 60_000, max: 50_000 });
+    for (line, told) in [
+        ("set a 0 0 60000\r\n", "SERVER_ERROR object too large for cache\n"),
+        ("append a 0 0 60000\r\n", "NOT_STORED\n"),
+        ("touch a 0\r\n", "SERVER_ERROR object too large for cache\n"),
+    ] {
+        let what = read(line.as_bytes()).expect("a request");
+        assert_eq!(stage.told(&what, error()), told, "{line}");
+    }
+    let what = read(b"incr a 1\r\n").expect("a request");
+    assert_eq!(stage.told(&what, Error::Ended), "SERVER_ERROR the store cannot do this\n");
+}
+
+/// As where memory is all that there is.
+#[test]
+fn a_lack_of_memory_is_told_as_memcached_does() {
+    let directory = Directory::new();
+    let mut stage = Stage::new(&directory);
+    for (line, told) in [
+        ("set a 0 0 1\r\n", "SERVER_ERROR out of memory storing object\n"),
+        ("ms a 1\r\n", "SERVER_ERROR out of memory storing object\n"),
+        ("incr a 1\r\n", "SERVER_ERROR out of memory\n"),
+        ("ma a\r\n", "SERVER_ERROR out of memory\n"),
+        ("touch a 0\r\n", "SERVER_ERROR out of memory\n"),
+        ("touch a 0 noreply\r\n", ""),
+        ("mg a v T10\r\n", "EN\n"),
+    ] {
+        let what = read(line.as_bytes()).expect("a request");
+        assert_eq!(stage.told(&what, Error::NoMemory), told, "{line}");
+    }
+    let gat = |is_only| What::Value(b"a", Style { with_token: false, touches: true, is_only });
+    assert_eq!(stage.told(&gat(true), Error::NoMemory), "END\n");
+    assert_eq!(stage.told(&gat(false), Error::NoMemory), "", "what comes behind it is not served");
+    // GAT misses, Touch and Increment have a status of their own.
+    for (opcode, extras, status) in [(0x1d, 4, 0x01), (0x1c, 4, 0x82), (0x05, 20, 0x82)] {
+        let mut request = frame(opcode, 1, extras + 1);
+        request[4] = extras as u8;
+        request.extend(vec![0; extras as usize]);
+        request.push(b'a');
+        let what = read(&request).expect("a request");
+        let reply = form(&mut stage.table.desk, &what, Answer::Failed(Error::NoMemory));
+        assert_eq!(reply.head[6..8], [0, status], "{opcode:#x}");
+    }
+}
+
+/// Together they are as long as no value may be.
+#[test]
+fn what_is_joined_is_as_long_as_values_may_be() {
+    let directory = Directory::new();
+    let mut stage = Stage::limited(&directory, 1000);
+    let half = "v".repeat(600);
+    assert_eq!(stage.ask(&["set a 0 0 600", &half]), "STORED\n");
+    for join in ["append a 0 0 600", "prepend a 0 0 600"] {
+        assert_eq!(stage.ask(&[join, &half]), "NOT_STORED\n", "{join}");
+    }
+    assert_eq!(stage.ask(&["append a 0 0 1", "w"]), "STORED\n");
+    assert_eq!(stage.ask(&["get a"]), format!("VALUE a 0 601\n{half}w\nEND\n"));
 }

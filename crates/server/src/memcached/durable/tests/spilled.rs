@@ -80,3 +80,24 @@ fn a_ring_that_recovers_is_not_flushed() {
     assert_eq!(stage.ask(&["set a 0 0 1", "1", "flush_all"]), format!("STORED\n{refused}"));
     assert_eq!(stage.ask(&["get a"]), "VALUE a 0 1\n1\nEND\n");
 }
+
+/// A touch copies the value out of memory, and a get does where much is pinned.
+#[test]
+fn what_is_copied_from_memory_counts_until_it_is_taken() {
+    const LEN: usize = 200_000;
+    let directory = Directory::new();
+    let mut stage = stage(&directory, false);
+    let value = "v".repeat(LEN);
+    assert_eq!(stage.ask(&[&format!("set a 0 0 {LEN}"), &value]), "STORED\n");
+    stage.table.unsent_bytes_max = 3 * LEN;
+    let mut clients: Vec<Client> = (0..4).map(|_| stage.client()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        stage.feed(client, b"gat 0 a\r\n");
+        let next = if number < 3 { Next::Read } else { Next::Retry };
+        assert_eq!(stage.turn(client), next, "client {number}");
+    }
+    assert!(stage.table.is_laden(), "what is not taken is not counted");
+    drop(clients.pop());
+    drop(clients.pop());
+    assert!(stage.ask(&["gat 0 a"]).contains(&value), "there is room");
+}
