@@ -5,7 +5,7 @@
 use base::sync::{Mutex, lock};
 use cache::Cache;
 use log::{
-    engine::{Counts, Engine, Mode},
+    engine::{Counts, Engine, Mode, Space},
     index::Keyed,
     keys::Keys,
 };
@@ -156,34 +156,41 @@ impl TableReport for Gauges {
             ("log_entries", entries),
             ("log_index_bytes", index_bytes),
             ("log_failures", u64::from(failures)),
-            ("log_bytes", space.bytes),
-            ("log_used_bytes", space.used_bytes),
-            ("log_live_bytes", space.live_bytes),
-            ("log_segments_sealed", space.sealed),
-            ("log_segments_open", space.open),
-            ("log_segments_free", space.free),
-            ("log_files_unremoved", space.unremoved),
-            ("log_records", counts.records),
-            ("log_record_bytes", counts.record_bytes),
-            ("log_written_bytes", counts.written_bytes),
-            ("log_commits", counts.commits),
-            ("log_commit_bytes", counts.commit_bytes),
-            ("log_flushes", counts.flushes),
-            ("log_records_rewritten", counts.rewritten),
-            ("log_reads", counts.reads),
-            ("log_records_moved", counts.records_moved),
-            ("log_moved_bytes", counts.moved_bytes),
-            ("log_segments_moved", counts.segments_moved),
-            ("log_segments_freed", counts.segments_freed),
-            ("log_collisions", counts.collisions),
         ];
         let words = [
             ("table_kind", if self.spilling.is_some() { "spill" } else { "durable" }.to_owned()),
             ("table_write_mode", mode.to_owned()),
             ("table_files_driver", carriers),
         ];
-        let numbers = numbers.into_iter().chain(self.spilled(&figures, &counts));
+        let numbers = numbers.into_iter().chain(of_files(&space, &counts));
+        let numbers = numbers.chain(self.spilled(&figures, &counts));
         let numbers = numbers.map(|(name, number)| (name, number.to_string()));
         words.into_iter().chain(numbers).collect()
     }
+}
+
+/// What lies on the disk, and what was written and read there.
+fn of_files(space: &Space, counts: &Counts) -> [(&'static str, u64); 20] {
+    [
+        ("log_bytes", space.bytes),
+        ("log_used_bytes", space.used_bytes),
+        ("log_live_bytes", space.live_bytes),
+        ("log_segments_sealed", space.sealed),
+        ("log_segments_open", space.open),
+        ("log_segments_free", space.free),
+        ("log_files_unremoved", space.unremoved),
+        ("log_records", counts.records),
+        ("log_record_bytes", counts.record_bytes),
+        ("log_written_bytes", counts.written_bytes),
+        ("log_commits", counts.commits),
+        ("log_commit_bytes", counts.commit_bytes),
+        ("log_flushes", counts.flushes),
+        ("log_records_rewritten", counts.rewritten),
+        ("log_reads", counts.reads),
+        ("log_records_moved", counts.records_moved),
+        ("log_moved_bytes", counts.moved_bytes),
+        ("log_segments_moved", counts.segments_moved),
+        ("log_segments_freed", counts.segments_freed),
+        ("log_collisions", counts.collisions),
+    ]
 }

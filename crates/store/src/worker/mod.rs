@@ -133,10 +133,10 @@ impl<K: Keys, C: Command> Worker<K, C> {
         self.own.reads.shelf().give_back(buffer);
     }
 
-    /// Bounds the values that are shown from now on in memory of their own: those from the disk, and
-    /// those that a command shows. Who asks for a longer one hears [`Got::Busy`](crate::Got::Busy), or
-    /// [`Asked::Busy`](crate::Asked::Busy), and nothing has happened. For a caller who has as much
-    /// as may be of those that were shown before.
+    /// Bounds the values that are shown from now on in memory of their own: those from the disk,
+    /// and those that a command shows. Who asks for a longer one hears
+    /// [`Got::Busy`](crate::Got::Busy), or [`Asked::Busy`](crate::Asked::Busy), and nothing has
+    /// happened. For a caller who has as much as may be of those that were shown before.
     pub fn limit_shown(&mut self, bytes: usize) {
         self.own.shown_bytes_max = bytes;
     }
