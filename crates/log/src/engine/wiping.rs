@@ -30,6 +30,9 @@ pub struct Wipe {
     failed: u64,
 }
 
+/// By the place of a large value's head: where its parts lie.
+type Larges = BTreeMap<Position, Vec<(Position, SizeClass)>>;
+
 /// Wipes, and how far the one is that is under way.
 #[derive(Debug)]
 pub(super) struct Wiping<K> {
@@ -38,7 +41,7 @@ pub(super) struct Wiping<K> {
     /// What takes the place of the index when the manifest is durable.
     empty: Option<K>,
     /// The index that was before, and the large values that it led to.
-    dead: Option<(K, BTreeMap<Position, Vec<(Position, SizeClass)>>)>,
+    dead: Option<(K, Larges)>,
     done: u64,
     failed: u64,
     /// Why the last one has failed that did.
