@@ -119,10 +119,12 @@ impl Table {
         match (&flushing.error, flushing.replaces_ms) {
             (None, Some(at_ms)) => self.flush_time.take_back(at_ms),
             (Some(Error::Log(LogError::ReadOnly | LogError::WipeUnsure(_))), _) => {}
-            (Some(_), _) if flushing.is_due && self.members.len() == 1 => {
-                if !base::mutant!("server_failed_flush_forgotten") {
-                    self.flush_time.set_if_none(self.desk.now_ms + RETRY_MS);
-                }
+            (Some(_), _)
+                if flushing.is_due
+                    && self.members.len() == 1
+                    && !base::mutant!("server_failed_flush_forgotten") =>
+            {
+                self.flush_time.set_if_none(self.desk.now_ms + RETRY_MS);
             }
             _ => {}
         }
