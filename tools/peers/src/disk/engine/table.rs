@@ -242,7 +242,7 @@ impl Session for TableSession<'_> {
             Got::Later => match self.wait()? {
                 Answer::Value(found) => found.value.to_vec(),
                 Answer::Failed(error) => return Err(failed(error)),
-                Answer::Miss | Answer::Done { .. } => return Ok(None),
+                Answer::Miss | Answer::Done { .. } | Answer::Flushed => return Ok(None),
             },
             Got::Busy => return Err(failed("busy")),
             Got::Failed(error) => return Err(failed(error)),
