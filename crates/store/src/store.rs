@@ -85,6 +85,11 @@ impl<V> Inbox<V> {
         pending >= PENDING_MAX || pending > 0 && all_bytes > PENDING_BYTES_MAX
     }
 
+    /// Bytes that what waits holds.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending_bytes.load(Ordering::Relaxed)
+    }
+
     /// Something waits from now on. By the worker only, as [`Inbox::is_full`].
     pub(crate) fn begin(&self, bytes: usize) {
         self.pending.fetch_add(1, Ordering::Relaxed);

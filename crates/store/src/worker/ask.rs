@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Answer, Answered, Asked, Command, Error, Found, FoundValue, Got, Needs, held::Envelope,
-    pending::Task, store::Shared,
+    limits::READ_BYTES_KEPT, pending::Task, store::Shared,
 };
 
 impl<K: Keys, C: Command> Worker<K, C> {
@@ -82,22 +82,34 @@ impl<K: Keys, C: Command> Worker<K, C> {
 
 impl<V: Send> Own<V> {
     /// Whether a value of so many bytes may be shown, which may be a little less.
-    pub(super) fn may_show(&mut self, bytes: usize) -> bool {
-        let may = bytes <= self.shown_bytes_max || base::mutant!("store_shows_any");
+    pub(super) fn may_show<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        bytes: usize,
+    ) -> bool {
+        if bytes <= READ_BYTES_KEPT || self.shown_room == usize::MAX {
+            return true;
+        }
+        let all_bytes = shared.inboxes[self.number].pending_bytes() + bytes;
+        let may = all_bytes <= self.shown_room || base::mutant!("store_shows_any");
         self.figures.busy += u64::from(!may);
         may
     }
 
     /// The same of the value that memory has of a key, if it has one: before it is copied.
-    fn may_show_copy(&mut self, name: Key<'_>) -> bool {
-        if self.shown_bytes_max == usize::MAX {
+    fn may_show_copy<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        name: Key<'_>,
+    ) -> bool {
+        if self.shown_room == usize::MAX {
             return true;
         }
         let bytes = match self.look_at_fields(name) {
             Some(Some(meta)) => meta.value_len as usize,
             Some(None) | None => 0,
         };
-        self.may_show(bytes)
+        self.may_show(shared, bytes)
     }
 
     fn get_slowly<K: Keys, C: Command<Verdict = V>>(
@@ -116,15 +128,15 @@ impl<V: Send> Own<V> {
         let mut place = self.lock(shared.key_lock(at));
         if let Some(pending) = place.ordered(key) {
             let value_bytes = pending.value_bytes();
-            let may_wait = self.may_show(value_bytes)
+            let may_wait = self.may_show(shared, value_bytes)
                 && self.queue(shared, (at, pending), waiter, value_bytes);
             return if may_wait { Got::Later } else { Got::Busy };
         }
-        if !self.may_show_copy(name) {
+        if !self.may_show_copy(shared, name) {
             return Got::Busy;
         }
         let (answer, wait) = match self.look(shared, name, Needs::Value) {
-            Look::Present(..) if !self.may_show(self.value.len()) => return Got::Busy,
+            Look::Present(..) if !self.may_show(shared, self.value.len()) => return Got::Busy,
             Look::Present(meta, wait) => {
                 let value = FoundValue::Shared(self.value.as_slice().into());
                 let large = self.large.clone();
@@ -132,7 +144,7 @@ impl<V: Send> Own<V> {
             }
             Look::Absent(wait) => (Answer::Miss, wait),
             Look::Read(reading) => {
-                let may_wait = self.may_show(reading.bytes())
+                let may_wait = self.may_show(shared, reading.bytes())
                     && self.wait_for_read(shared, &mut place, name, *reading, waiter);
                 return if may_wait { Got::Later } else { Got::Busy };
             }
@@ -177,11 +189,11 @@ impl<V: Send> Own<V> {
         if let Some(pending) = place.ordered(key).filter(|_| !overtakes) {
             let value_bytes = if command.shows() { pending.value_bytes() } else { 0 };
             let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
-            let may_wait = self.may_show(value_bytes)
+            let may_wait = self.may_show(shared, value_bytes)
                 && self.queue(shared, (at, pending), waiter, value_bytes);
             return if may_wait { Asked::Later } else { Asked::Busy };
         }
-        if command.shows() && !self.may_show_copy(name) {
+        if command.shows() && !self.may_show_copy(shared, name) {
             return Asked::Busy;
         }
         match self.attempt(shared, name, command, None, upload.as_deref()) {
@@ -192,7 +204,7 @@ impl<V: Send> Own<V> {
             }
             Attempt::Read(reading) => {
                 let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
-                let may_wait = (!command.shows() || self.may_show(reading.bytes()))
+                let may_wait = (!command.shows() || self.may_show(shared, reading.bytes()))
                     && self.wait_for_read(shared, &mut place, name, *reading, waiter);
                 if may_wait { Asked::Later } else { Asked::Busy }
             }

@@ -157,7 +157,7 @@ impl<V: Send> Own<V> {
             Look::Stalled => return Attempt::Stalled,
             Look::Failed(error) => return failed(error),
         };
-        if command.shows() && meta.is_some() && !self.may_show(self.value.len()) {
+        if command.shows() && meta.is_some() && !self.may_show(shared, self.value.len()) {
             return Attempt::TooLong;
         }
         let value = std::mem::take(&mut self.value);

@@ -103,8 +103,8 @@ struct Own<V> {
     joined: Vec<u8>,
     /// It has asked the log something, or told it.
     is_stirred: bool,
-    /// Bytes of the longest value that who asks from now on may be shown in memory of its own.
-    shown_bytes_max: usize,
+    /// Bytes that there is room for of what is shown from now on in memory of its own.
+    shown_room: usize,
     /// Turns of moves that it may take before it is the turn of what else its thread has to do.
     turns_left: u32,
     /// None was left, and there was more to be moved.
@@ -133,12 +133,13 @@ impl<K: Keys, C: Command> Worker<K, C> {
         self.own.reads.shelf().give_back(buffer);
     }
 
-    /// Bounds the values that are shown from now on in memory of their own: those from the disk,
-    /// and those that a command shows. Who asks for a longer one hears
-    /// [`Got::Busy`](crate::Got::Busy), or [`Asked::Busy`](crate::Asked::Busy), and nothing has
-    /// happened. For a caller who has as much as may be of those that were shown before.
+    /// How many bytes there is room for of what is shown from now on in memory of its own, which
+    /// comes from the disk or by a command, together with what waits: of values that are longer
+    /// than [`READ_BYTES_KEPT`](crate::limits::READ_BYTES_KEPT). Who asks for one that has no room
+    /// hears [`Got::Busy`](crate::Got::Busy), or [`Asked::Busy`](crate::Asked::Busy), and nothing
+    /// has happened.
     pub fn limit_shown(&mut self, bytes: usize) {
-        self.own.shown_bytes_max = bytes;
+        self.own.shown_room = bytes;
     }
 
     /// What it has counted.
@@ -232,7 +233,7 @@ impl<V> Own<V> {
             notices: Vec::new(),
             joined: Vec::new(),
             is_stirred: false,
-            shown_bytes_max: usize::MAX,
+            shown_room: usize::MAX,
             turns_left: TURNS_MAX,
             goes_on: false,
             spilled: Default::default(),

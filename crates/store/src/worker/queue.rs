@@ -260,9 +260,9 @@ impl<V: Send> Own<V> {
             let needs_nothing =
                 matches!(&waiter.task, Task::Command(it) if it.needs() == Needs::Nothing);
             // What it shows was counted when it came.
-            let shown_bytes_max = std::mem::replace(&mut self.shown_bytes_max, usize::MAX);
+            let shown_room = std::mem::replace(&mut self.shown_room, usize::MAX);
             let attempt = self.attempt_task(shared, name, &waiter, &mut known, &mut shown);
-            self.shown_bytes_max = shown_bytes_max;
+            self.shown_room = shown_room;
             match attempt {
                 Attempt::TooLong => unreachable!("invariant: any value may be shown here"),
                 Attempt::Done { answer, wait, has_changed } => {

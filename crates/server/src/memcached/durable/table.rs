@@ -13,8 +13,7 @@ use base::{hash::Numbered, sync::Arc};
 use log::plan::{Outcome, Plan, Token};
 use reactor::ConnId;
 use store::{
-    Answer, Answered, Asked, Error, Figures, Got, Notice, SlotId,
-    limits::{LARGE_WANTED_MS, READ_BYTES_KEPT},
+    Answer, Answered, Asked, Error, Figures, Got, Notice, SlotId, limits::LARGE_WANTED_MS,
 };
 
 use self::flushes::Flushing;
@@ -35,18 +34,15 @@ use super::{
 use crate::{durable::Kept, memcached::command::StoreCommand};
 
 /// Bytes of replies that wait for others before them, and of values in memory of their own that
-/// wait for their clients to take them, of all connections of a thread: a value for which there is
-/// no room waits a second, and is refused then. With more, a connection gets one at a time of those
-/// that are short. Those of requests that are under way come on top, which the store bounds
-/// (`PENDING_BYTES_MAX`).
+/// wait for their clients to take them, of all connections of a thread, with those of requests that
+/// are under way. A value for which there is no room waits a second, and is refused then. Who has
+/// some already has no room beyond the half: what is left is for those who have none. Short values
+/// (`READ_BYTES_KEPT`) are shown whatever waits: beyond the half, each connection may have one.
 pub(super) const UNSENT_BYTES_MAX: usize = 64 << 20;
 
 /// The same in little memory: all threads have an eighth of it, but each this.
-const UNSENT_BYTES_MIN: usize = 8 << 20;
+const UNSENT_BYTES_MIN: usize = 16 << 20;
 const UNSENT_DIVISOR: u64 = 8;
-
-/// Values of so many bytes are shown whatever waits: each connection may have one.
-const SHOWN_BYTES_LEAST: usize = READ_BYTES_KEPT;
 
 /// How many bytes may wait to be taken, of the clients of one of the threads.
 fn unsent_bytes_max(desk: &Desk, members: &[Member]) -> usize {
@@ -337,7 +333,7 @@ impl Table {
 
     /// Whether so much waits to be sent that a connection has to take one reply after the other.
     pub(super) fn is_laden(&self) -> bool {
-        self.unsent.bytes() >= self.unsent_bytes_max
+        self.unsent.bytes() > self.unsent_bytes_max / 2
     }
 
     /// Whether somebody waits for memory that clients keep who take nothing.
@@ -345,17 +341,19 @@ impl Table {
         self.desk.now_ms < self.wanted_ms
     }
 
-    /// Bytes of the longest value that there is room for until it is taken.
-    fn shown_bytes_max(&self) -> usize {
+    /// Bytes that there is room for of what is shown to a connection from now on.
+    fn shown_room(&self, board: &Board) -> usize {
+        let has_some = !board.is_empty() || board.unsent().has_values();
         match self.unsent.bytes() {
-            0 => usize::MAX,
-            unsent => self.unsent_bytes_max.saturating_sub(unsent).max(SHOWN_BYTES_LEAST),
+            0 if !has_some => usize::MAX,
+            unsent if has_some => (self.unsent_bytes_max / 2).saturating_sub(unsent),
+            unsent => self.unsent_bytes_max.saturating_sub(unsent),
         }
     }
 
-    /// Somebody was refused who may be shown a value of so many bytes.
-    fn note_busy(&mut self, shown_bytes_max: usize) {
-        if shown_bytes_max < usize::MAX {
+    /// Somebody was refused for whom there was so much room.
+    fn note_busy(&mut self, shown_room: usize) {
+        if shown_room < usize::MAX {
             self.wanted_ms = self.desk.now_ms + LARGE_WANTED_MS;
             self.unsent.rouse_idle();
         }
@@ -404,17 +402,17 @@ impl Table {
     ) -> Told {
         let mut room = [0; KEY_ROOM];
         let Place { table, key } = self.place(key, &mut room);
-        let (next, shown_bytes_max) = (self.next, self.shown_bytes_max());
+        let (next, shown_room) = (self.next, self.shown_room(board));
         let asked = match key {
             Some(key) => {
                 let member = self.at(table);
-                member.limit_shown(shown_bytes_max);
+                member.limit_shown(shown_room);
                 member.execute(key, next, deed)
             }
             None => Asked::Now(Answer::Failed(Error::ForeignKey)),
         };
         if let Asked::Busy = asked {
-            self.note_busy(shown_bytes_max);
+            self.note_busy(shown_room);
         }
         self.told(table, board, asking, asked)
     }
@@ -449,13 +447,13 @@ impl Table {
         let Place { table, key: Some(key) } = self.place(key, &mut room) else {
             return Got::Failed(Error::ForeignKey);
         };
-        let (next, shown_bytes_max) = (self.next, self.shown_bytes_max());
+        let (next, shown_room) = (self.next, self.shown_room(board));
         let member = self.at(table);
-        member.limit_shown(shown_bytes_max);
+        member.limit_shown(shown_room);
         let got = member.get(key, next, out);
         match got {
             Got::Later => self.wait(board, asking),
-            Got::Busy => self.note_busy(shown_bytes_max),
+            Got::Busy => self.note_busy(shown_room),
             _ => {}
         }
         got

@@ -151,6 +151,11 @@ impl Unsent {
         self.total.give_back(self.kept_bytes.take());
     }
 
+    /// Whether a value is on its way to the client.
+    pub(super) fn has_values(&self) -> bool {
+        self.values.get() > 0
+    }
+
     /// Whether its client has taken none of the values that are on their way to it for long.
     pub(super) fn is_idle(&self, now_ms: u64) -> bool {
         self.values.get() > 0 && now_ms >= self.taken_ms.get() + LARGE_IDLE_MS

@@ -71,14 +71,22 @@ fn what_clients_do_not_take_is_bounded() {
     const LEN: usize = 50_000;
     let directory = Directory::new();
     let mut stage = cold(&directory, 8, LEN);
-    stage.table.unsent_bytes_max = 3 * LEN;
+    // With those under way a client has room for the half of it.
+    stage.table.unsent_bytes_max = 8 * LEN;
     let (mut one, mut other) = (stage.client(), stage.client());
-    stage.feed(&mut one, b"get c0\r\nget c1\r\nget c2\r\n");
-    assert_eq!(stage.turn(&mut one), Next::Read);
+    stage.feed(&mut one, b"get c0\r\nget c1\r\nget c2\r\nget c3\r\n");
+    assert_eq!(stage.turn(&mut one), Next::Wait, "a client has all of it");
     assert!(stage.go_on());
-    assert_eq!(stage.turn(&mut one), Next::Read);
+    assert_eq!(stage.turn(&mut one), Next::Wait, "a client has all of it");
+    // What is left is for those who have none.
+    let mut late = stage.client();
+    stage.feed(&mut late, b"get c6\r\n");
+    assert_eq!(stage.turn(&mut late), Next::Read, "who has none waits");
+    assert!(stage.go_on());
+    assert_eq!(stage.turn(&mut late), Next::Read);
+    assert!(taken(&mut late).len() > LEN);
+    stage.table.unsent_bytes_max = 3 * LEN;
     assert!(stage.table.is_laden(), "what is not taken is not counted");
-    stage.feed(&mut one, b"get c3\r\n");
     assert_eq!(stage.turn(&mut one), Next::Wait);
     for request in ["get c4", "gat 0 c4", "mg c4 v T0"] {
         let mut other = stage.client();
