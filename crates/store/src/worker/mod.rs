@@ -136,7 +136,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
     /// How many bytes there is room for of what is shown from now on in memory of its own, which
     /// comes from the disk or by a command, together with what waits: of values that are longer
     /// than [`READ_BYTES_KEPT`](crate::limits::READ_BYTES_KEPT). Who asks for one that has no room
-    /// hears [`Got::Busy`](crate::Got::Busy), or [`Asked::Busy`](crate::Asked::Busy), and nothing
+    /// hears [`Got::Busy`](crate::Got::Busy), or [`Asked::Busy`], and nothing
     /// has happened.
     pub fn limit_shown(&mut self, bytes: usize) {
         self.own.shown_room = bytes;

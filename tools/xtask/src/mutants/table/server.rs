@@ -37,7 +37,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "server",
         filter: "a_ring_that_does_not_fit_its_setting",
-        symptoms: &["Ok(0)"],
+        symptoms: &["cannot open the log"],
     },
     Mutant {
         name: "server_untaken_for_ever",
@@ -58,7 +58,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "server",
         filter: "what_clients_do_not_take_is_bounded",
-        symptoms: &["adds to it"],
+        symptoms: &["a client has all of it"],
     },
     Mutant {
         name: "store_joins_any",
