@@ -108,7 +108,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "server",
         filter: "what_clients_do_not_take_is_bounded",
-        symptoms: &["what is not taken is not counted"],
+        symptoms: &["a client has all of it"],
     },
     Mutant {
         // Of the store: what sessions send from.

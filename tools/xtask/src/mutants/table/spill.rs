@@ -86,7 +86,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "store",
         filter: "threads_that_evict",
-        symptoms: &["was answered"],
+        symptoms: &["was answered", "were removed"],
     },
     Mutant {
         name: "store_spilled_unchecked",
