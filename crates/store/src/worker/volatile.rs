@@ -3,7 +3,9 @@
 //! Gets take no lock. Who changes a record has its key's lock from the look to the change, as in
 //! tables with a log; what is evicted between the two was there when the command took effect.
 
-use base::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use base::sync::Mutex;
 use cache::{Cache, Change, ConfigError, Get, KEY_LEN_MAX, Key, Meta, Output, StoreError, Value};
 
 use super::{
