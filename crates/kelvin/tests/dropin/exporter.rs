@@ -165,8 +165,14 @@ fn use_it(server: &Server) {
     }
     let large = [b"set large 0 0 1100000\r\n", &[b'x'; 1_100_000][..], b"\r\n"].concat();
     conn.ask(&large, b"SERVER_ERROR object too large for cache\r\n");
-    let (answers, _) = converse(&mut server.connect(), &[Ask::new(0x00, "a")]);
+    let mut binary = server.connect();
+    let (answers, _) = converse(&mut binary, &[Ask::new(0x00, "a")]);
     assert_eq!(answers[0].value, b"14");
+    // A reply is counted after it was sent, and before its connection is closed.
+    for mut conn in [conn, binary] {
+        conn.shut_write_if_open();
+        assert_eq!(conn.read_to_close(), b"");
+    }
 }
 
 fn is_own(metric: &str) -> bool {
