@@ -35,7 +35,7 @@ impl Run {
             66 if !self.is_walking && self.random.below(3) == 0 => self.iterate(),
             67 if !self.is_walking && self.random.below(8) == 0 => self.back_up(),
             68 if self.scenario.entry_bytes != 0 => self.list_keys(),
-            69 if self.random.below(6) == 0 => self.wipe(),
+            69 if self.random.below(3) == 0 => self.wipe(),
             66..97 => self.get(key),
             97..99 => self.drain(),
             _ => self.change_mode(),

@@ -57,7 +57,13 @@ impl Run {
         let newest = self.promises.newest(key);
         if newest.may_look_like(seen, times) {
             self.promises.recover_in_part(key, seen, times);
-            self.note_place(key, newest.number);
+            if seen.is_none() && self.may_have_unread(key) {
+                // It is gone, or the value that was before could not be read.
+                self.count("keys gone by what could not be read");
+                self.unread.hide(key, newest.number, Some(newest));
+            } else {
+                self.note_place(key, newest.number);
+            }
             return Ok(());
         }
         let shown = self.found(key, seen, times);
@@ -72,6 +78,13 @@ impl Run {
         self.count("keys hidden by what could not be read");
         self.unread.hide(key, newest.number, Some(shown));
         Ok(())
+    }
+
+    /// Whether what a crash may bring back of a key lies where something could not be read.
+    fn may_have_unread(&self, key: u64) -> bool {
+        let numbers = self.promises.versions(key).map(|version| version.number);
+        let mut places = numbers.filter_map(|number| self.places.get(&number)).flatten();
+        places.any(|place| self.unread.has_damage_at(*place))
     }
 
     /// Whether the log has named the place of what was promised of a key. It may show what is older
