@@ -16,6 +16,7 @@
 #![expect(unsafe_code, reason = "the kernel's queues, and memory shared with it")]
 
 mod file_calls;
+mod set_up;
 
 use std::{
     collections::VecDeque,
@@ -46,36 +47,15 @@ use super::{
 };
 use crate::output::{Chain, External};
 
-/// Operations handed over at a time: a send for each connection of a burst, and as many others.
-/// More wait in a queue of ours. 32 KiB of the kernel's memory.
-const SUBMISSIONS: u32 = 512;
-
-/// Completions that the kernel has room for: 128 KiB. What does not fit it keeps elsewhere.
-const COMPLETIONS: u32 = 8192;
+pub use self::set_up::Features;
 
 /// The one group of chunks of a ring.
 const GROUP: u16 = 0;
-
-/// What the kernel says to a feature that it does not know.
-const INVAL: i32 = Errno::INVAL.raw_os_error();
 
 /// How often a ring that is dropped asks in vain for what is under way, 10 ms each: when nothing
 /// has ended for 1 s, what the kernel may touch is leaked.
 const DRAIN_ROUNDS: usize = 100;
 const DRAIN_ROUND: Duration = Duration::from_millis(10);
-
-/// What a ring may have beside what the driver cannot do without. Each includes those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Features {
-    /// Nothing: Linux 6.0.
-    Least,
-    /// Completions are made when they are asked for, Linux 6.1; the ring is called by a number
-    /// that needs no look at the table of descriptors.
-    Deferred,
-    /// All that is of use: a queue without an array of indices, Linux 6.6; numbers for sockets that
-    /// send often, Linux 6.10; sleeping without being counted as waiting for I/O, Linux 6.15.
-    All,
-}
 
 /// Operations in, completions out.
 pub(super) struct Ring<E: External> {
@@ -109,7 +89,7 @@ impl<E: External> Ring<E> {
     /// # Errors
     /// What was tried, and what the system said.
     pub(super) fn new(inbox: Inbox, most: Features) -> Result<Self, (&'static str, io::Error)> {
-        let queues = set_up(most).map_err(|error| ("setting it up", error))?;
+        let queues = set_up::queues(most).map_err(|error| ("setting it up", error))?;
         // SAFETY: the ring of entries is as long as it is said to be, and the inbox is dropped
         // after the queues are, or not at all.
         let registered = unsafe {
@@ -328,36 +308,6 @@ impl<E: External> Ring<E> {
 pub(super) fn adopt(socket: u32) -> OwnedFd {
     // SAFETY: the kernel has just opened it for us, and nobody else knows its number.
     unsafe { OwnedFd::from_raw_fd(socket as i32) }
-}
-
-/// Queues with as many features as the kernel has, at most `most`.
-fn set_up(most: Features) -> io::Result<IoUring> {
-    let is_unknown = |tried: &io::Result<IoUring>| {
-        tried.as_ref().is_err_and(|error| error.raw_os_error() == Some(INVAL))
-    };
-    let mut tried = set_up_with(most);
-    for less in [Features::Deferred, Features::Least] {
-        if less < most && is_unknown(&tried) {
-            tried = set_up_with(less);
-        }
-    }
-    tried
-}
-
-fn set_up_with(features: Features) -> io::Result<IoUring> {
-    let mut builder = IoUring::builder();
-    builder.setup_clamp().setup_cqsize(COMPLETIONS).setup_submit_all().dontfork();
-    builder.setup_taskrun_flag();
-    if features == Features::Least {
-        builder.setup_coop_taskrun();
-    } else {
-        // Completions are made when we ask for them, and not between two of our instructions.
-        builder.setup_single_issuer().setup_defer_taskrun();
-    }
-    if features == Features::All {
-        builder.setup_no_sqarray();
-    }
-    builder.build(SUBMISSIONS)
 }
 
 impl<E: External> Drop for Ring<E> {
