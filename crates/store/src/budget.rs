@@ -20,6 +20,8 @@ struct Held {
     /// When somebody was refused last, and when somebody who does not give way was.
     wanted_ms: Option<u64>,
     quick_ms: Option<u64>,
+    /// When somebody who has nothing was refused last, unless there may be enough since.
+    needed_ms: Option<u64>,
 }
 
 /// How much there is, and who has how much of it.
@@ -36,6 +38,7 @@ impl Budget {
             there: BTreeSet::new(),
             wanted_ms: None,
             quick_ms: None,
+            needed_ms: None,
         }))
     }
 
@@ -81,7 +84,14 @@ impl Budget {
             if !gives_way {
                 held.quick_ms = Some(now_ms);
             }
+            if has == 0 {
+                held.needed_ms = Some(now_ms);
+            }
             return false;
+        }
+        if has == 0 {
+            // Others who need some will say so again.
+            held.needed_ms = None;
         }
         held.bytes += bytes;
         true
@@ -91,10 +101,16 @@ impl Budget {
         lock(&self.0).bytes -= bytes;
     }
 
-    /// Whether there is room for so many bytes that tell where parts lie. Who is alone has it.
-    pub(crate) fn has_place(&self, bytes: usize) -> bool {
-        let held = lock(&self.0);
-        held.places_bytes == 0 || held.places_bytes + bytes <= held.max / LARGE_PLACES_DIVISOR
+    /// Whether there is room for so many bytes that tell where parts lie. Who is alone has it, and
+    /// who has it not needs it.
+    pub(crate) fn has_place(&self, bytes: usize, now_ms: u64) -> bool {
+        let mut held = lock(&self.0);
+        let has_place =
+            held.places_bytes == 0 || held.places_bytes + bytes <= held.max / LARGE_PLACES_DIVISOR;
+        if !has_place {
+            held.needed_ms = Some(now_ms);
+        }
+        has_place
     }
 
     /// Takes them: parts have that much less.
@@ -123,6 +139,16 @@ impl Budget {
     /// Whether somebody waits for memory.
     pub(crate) fn is_wanted(&self, now_ms: u64) -> bool {
         lock(&self.0).wanted_ms.is_some_and(|at| now_ms < at + LARGE_WANTED_MS)
+    }
+
+    /// There may be enough now: who needs some still says so when he asks.
+    pub(crate) fn forget_need(&self) {
+        lock(&self.0).needed_ms = None;
+    }
+
+    /// Whether somebody waits for memory who has none.
+    pub(crate) fn is_needed(&self, now_ms: u64) -> bool {
+        lock(&self.0).needed_ms.is_some_and(|at| now_ms < at + LARGE_WANTED_MS)
     }
 }
 
@@ -161,9 +187,10 @@ mod tests {
     #[test]
     fn what_tells_where_parts_lie_has_half_of_it() {
         let budget = Budget::new(100);
-        assert!(budget.has_place(200), "it would be the only one");
+        assert!(budget.has_place(200, 5), "it would be the only one");
         budget.take_place(40);
-        assert!(budget.has_place(10) && !budget.has_place(11));
+        assert!(budget.has_place(10, 5) && !budget.is_needed(5));
+        assert!(!budget.has_place(11, 5) && budget.is_needed(5));
         let number = budget.enter();
         assert!(budget.take(number, 0, 60, 5, false));
         assert!(!budget.take(number, 60, 1, 5, false), "it is not counted");
@@ -179,5 +206,19 @@ mod tests {
         assert!(budget.take(numbers[0], 0, 10, 5, false) && !budget.is_wanted(5));
         assert!(!budget.take(numbers[1], 0, 10, 6, false));
         assert!(budget.is_wanted(5 + LARGE_WANTED_MS) && !budget.is_wanted(6 + LARGE_WANTED_MS));
+    }
+
+    #[test]
+    fn who_has_some_already_does_not_need_it() {
+        let budget = Budget::new(20);
+        let numbers = [budget.enter(), budget.enter()];
+        assert!(budget.take(numbers[0], 0, 10, 5, false));
+        assert!(!budget.take(numbers[0], 10, 11, 5, false) && !budget.is_needed(5));
+        assert!(!budget.take(numbers[1], 0, 11, 6, false));
+        assert!(budget.is_needed(5 + LARGE_WANTED_MS) && !budget.is_needed(6 + LARGE_WANTED_MS));
+        assert!(budget.take(numbers[1], 0, 10, 7, false) && !budget.is_needed(7), "it has some");
+        assert!(!budget.take(numbers[1], 0, 11, 8, false) && budget.is_needed(8));
+        budget.forget_need();
+        assert!(!budget.is_needed(8));
     }
 }

@@ -67,6 +67,12 @@ impl Part {
     pub fn bytes(&self) -> &[u8] {
         &self.buffer.as_slice()[self.range.clone()]
     }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn reader(&self) -> ReaderId {
+        ReaderId(self.reader)
+    }
 }
 
 impl fmt::Debug for Part {

@@ -197,9 +197,8 @@ fn clients_that_do_not_read_their_replies() {
 #[test]
 fn clients_that_do_not_read_large_values_keep_nobody_waiting() {
     const CLIENTS: usize = 20;
-    // Who wants values in parts waits for those who have the memory of parts, up to 30 s:
-    // `docs/store.md`.
-    const VALUE_BYTES: usize = if SERVING.table.is_durable() { 250_000 } else { LARGE_BYTES };
+    // A durable table has them in parts.
+    const VALUE_BYTES: usize = LARGE_BYTES;
     let mut server = server();
     within_memory(&mut server, |server| {
         let value = vec![b'v'; VALUE_BYTES];

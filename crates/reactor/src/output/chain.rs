@@ -22,6 +22,9 @@ pub trait External {
     /// or `to` takes no more.
     fn gather<'a>(&'a self, skip: usize, to: &mut Gather<'a, '_>);
 
+    /// More of it has been sent, but not all: with the last byte it is dropped.
+    fn advanced(&self) {}
+
     /// Whether it has no bytes: never.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -244,6 +247,11 @@ impl<E: External> Chain<E> {
             self.0.external_sent += sent;
             count -= sent;
             if self.0.external_sent < len {
+                if sent > 0
+                    && let Some(piece) = self.0.pieces.front()
+                {
+                    piece.external.advanced();
+                }
                 return;
             }
             self.0.pieces.pop_front();

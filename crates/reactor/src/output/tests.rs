@@ -1,4 +1,4 @@
-use std::{io::IoSlice, rc::Rc};
+use std::{cell::Cell, io::IoSlice, rc::Rc};
 
 use super::{
     Chain, EXTERNAL_BYTES_HIGH, EXTERNALS_HIGH, External, Gather, OUTPUT_BYTES_HIGH,
@@ -100,6 +100,37 @@ fn external_memory_is_dropped_as_soon_as_it_is_sent() {
     assert_eq!(Rc::strong_count(&second_alive), 2);
     drop(chain);
     assert_eq!(Rc::strong_count(&second_alive), 1, "or when the chain is");
+}
+
+/// A value that counts how often it hears that more of it was sent.
+struct Told(Rc<Cell<u32>>);
+
+impl External for Told {
+    fn len(&self) -> usize {
+        100
+    }
+
+    fn advanced(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+
+    fn gather<'a>(&'a self, skip: usize, to: &mut Gather<'a, '_>) {
+        to.push(&[7; 100][skip..]);
+    }
+}
+
+#[test]
+fn external_memory_hears_that_more_of_it_was_sent() {
+    let told = Rc::new(Cell::new(0));
+    let mut output = Output::new(Pool::new(1 << 20));
+    output.put(b"before");
+    output.attach(Told(Rc::clone(&told)));
+    let mut chain = output.launch();
+    for (bytes, expected) in [(5, 0), (1, 0), (0, 0), (99, 1), (0, 1), (1, 1)] {
+        chain.advance(bytes);
+        assert_eq!(told.get(), expected, "after {bytes} more");
+    }
+    assert!(chain.is_empty());
 }
 
 #[test]

@@ -44,6 +44,12 @@ impl External for LargeValue {
         }
     }
 
+    fn advanced(&self) {
+        if let Kept::Part(part) = &self.0 {
+            part.advanced();
+        }
+    }
+
     fn gather<'a>(&'a self, mut skip: usize, to: &mut Gather<'a, '_>) {
         let pinned = match &self.0 {
             Kept::Pinned(pinned) => pinned,

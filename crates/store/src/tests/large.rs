@@ -5,7 +5,7 @@ use crate::{
     Found, Large, Notice, Part, Took, UploadId, What,
     limits::{
         LARGE_BYTES, LARGE_IDLE_MS, LARGE_IDLE_WANTED_MS, LARGE_MAX, LARGE_PLACES_DIVISOR,
-        PART_READS_MAX,
+        LARGE_UNTAKEN_NEEDED_MS, PART_READS_MAX,
     },
 };
 
@@ -408,11 +408,13 @@ fn pass(table: &mut Table, ms: u64) {
     }
 }
 
-#[test]
-fn who_takes_slowly_leaves_memory_to_who_waits() {
-    const PARTS: usize = 12;
+const LONG_PARTS: usize = 12;
+
+/// A value of many parts, of which two readers of the first worker, 0 and 1, have two each. That is
+/// all of the memory, and reader 9 of the other worker waits for some.
+fn who_waits_for_readers() -> (Table, Vec<Part>) {
     let mut table = Table::new();
-    let long = vec![7; PARTS * PART_BYTES];
+    let long = vec![7; LONG_PARTS * PART_BYTES];
     table.workers[0].quiesce();
     let upload = table.workers[0].begin_upload(b"k", long.len() as u64, 1).expect("an upload");
     table.push(0, upload, &long);
@@ -428,18 +430,86 @@ fn who_takes_slowly_leaves_memory_to_who_waits() {
     for caller in 0..2 {
         table.workers[0].begin_reading(&large, caller).expect("a reader");
     }
-    let mut slow = std::collections::VecDeque::from(table.parts(0));
-    assert_eq!(slow.len(), 4);
-    // They have all of the memory.
+    let parts = table.parts(0);
+    assert_eq!(parts.len(), 4);
     table.store.set_large_bytes(table.store.large_bytes().1 + large.bytes());
     table.workers[1].begin_reading(&large, 9).expect("a reader");
+    (table, parts)
+}
+
+#[test]
+fn who_takes_nothing_gives_way_to_who_has_no_memory() {
+    let (mut table, parts) = who_waits_for_readers();
+    pass(&mut table, LARGE_UNTAKEN_NEEDED_MS - 500);
+    assert!(table.workers[0].take_notices().is_empty(), "it has just begun");
+    let wake_ms = table.workers[0].wake_at_ms().expect("a time");
+    assert_eq!(wake_ms, table.clock.now_ms() + 500, "nobody wakes for it");
+    pass(&mut table, 1000);
+    let ended = slow(&table.workers[0].take_notices());
+    assert_eq!(ended, [0], "who takes nothing keeps what another one needs");
+    pass(&mut table, 2000);
+    let more = slow(&table.workers[0].take_notices());
+    assert_eq!(more, [0; 0], "what the first has had may be enough");
+    let ended = parts[0].reader();
+    let (of_ended, kept): (Vec<_>, Vec<_>) = parts.into_iter().partition(|it| it.reader() == ended);
+    of_ended.into_iter().for_each(|part| table.workers[0].give_back(part));
+    table.clock.advance_ms(1);
+    let first = table.parts(1);
+    assert_eq!(table.rest(1, first).len(), LONG_PARTS * PART_BYTES);
+    pass(&mut table, 2000);
+    assert!(table.workers[0].take_notices().is_empty(), "nobody needs any more");
+    kept.into_iter().for_each(|part| table.workers[0].give_back(part));
+    let first = table.parts(0);
+    assert_eq!(table.rest(0, first).len(), (LONG_PARTS - 2) * PART_BYTES);
+    assert_eq!(table.store.large_bytes(), (0, 0));
+}
+
+#[test]
+fn who_takes_some_bytes_now_and_then_keeps_memory_that_others_need() {
+    let (mut table, parts) = who_waits_for_readers();
+    let mut ended = Vec::new();
+    for _ in 0..6 {
+        pass(&mut table, LARGE_UNTAKEN_NEEDED_MS - 500);
+        table.workers[0].note_taken(parts[0].reader());
+        ended.extend(slow(&table.workers[0].take_notices()));
+    }
+    assert_eq!(ended, [1], "who takes something is cut off, or who takes nothing is not");
+    pass(&mut table, LARGE_IDLE_MS - 6 * (LARGE_UNTAKEN_NEEDED_MS - 500));
+    assert_eq!(slow(&table.workers[0].take_notices()), [0], "a part has to be taken in time");
+    parts.into_iter().for_each(|part| table.workers[0].give_back(part));
+}
+
+#[test]
+fn who_has_a_part_and_wants_one_more_ends_nobody() {
+    let mut table = Table::new();
+    table.store_large(1, b"k", &value(3));
+    let large = table.large(0, b"k");
+    // Room for one part, and what tells where the others are.
+    table.store.set_large_bytes(PART_BYTES + PART_BYTES / 2);
+    table.workers[0].begin_reading(&large, 5).expect("a reader");
+    let parts = table.parts(0);
+    assert_eq!(parts.len(), 1);
+    pass(&mut table, 2 * LARGE_UNTAKEN_NEEDED_MS);
+    assert!(table.workers[0].take_notices().is_empty(), "it is in its own way");
+    parts.into_iter().for_each(|part| table.workers[0].give_back(part));
+    pass(&mut table, 500);
+    assert!(!table.parts(0).is_empty(), "it does not get on");
+}
+
+#[test]
+fn who_takes_slowly_leaves_memory_to_who_waits() {
+    let (mut table, parts) = who_waits_for_readers();
+    let mut slow = std::collections::VecDeque::from(parts);
     let mut got = 0;
     for _ in 0..10 {
-        pass(&mut table, 5000);
+        // Each takes something of what it has.
+        pass(&mut table, 2500);
+        slow.iter().for_each(|part| table.workers[0].note_taken(part.reader()));
+        pass(&mut table, 2500);
         if let Some(part) = slow.pop_front() {
             table.workers[0].give_back(part);
         }
-        for _ in 0..PARTS {
+        for _ in 0..LONG_PARTS {
             table.clock.advance_ms(1);
             let parts = table.parts(1);
             got += parts.iter().map(|part| part.bytes().len()).sum::<usize>();
@@ -447,7 +517,7 @@ fn who_takes_slowly_leaves_memory_to_who_waits() {
         }
         slow.extend(table.parts(0));
     }
-    assert_eq!(got, long.len(), "slow ones keep the memory");
+    assert_eq!(got, LONG_PARTS * PART_BYTES, "slow ones keep the memory");
     assert!(!slow.is_empty(), "they go on behind it");
 }
 

@@ -64,7 +64,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
         let tries_ms = (shared.stalled() > 0 || has_victim).then_some(now_ms + 1);
         let due_ms = shared.core().engine.wake_at_ms();
         let large_ms = self.own.uploads.wake_at_ms(shared, now_ms);
-        let large_ms = large_ms.into_iter().chain(self.own.readers.wake_at_ms(now_ms));
+        let large_ms = large_ms.into_iter().chain(self.own.readers.wake_at_ms(shared, now_ms));
         due_ms.into_iter().chain(tries_ms).chain(large_ms).min()
     }
 

@@ -13,7 +13,7 @@ use log::{
 use super::{Own, Worker};
 use crate::{
     Command, Error, Large, Notice, Part, ReaderId, What,
-    limits::{AHEAD_MAX, LARGE_IDLE_MS, LARGE_MAX},
+    limits::{AHEAD_MAX, LARGE_IDLE_MS, LARGE_MAX, LARGE_UNTAKEN_NEEDED_MS},
     pace::{Pace, gives_way, in_turn},
     reads::{Reads, Whom},
     store::Shared,
@@ -33,6 +33,8 @@ struct Leaving {
     held: usize,
     /// When one was given, or came back.
     last_ms: u64,
+    /// When something of those in the caller's hands was taken, or the first came into them.
+    taken_ms: u64,
     /// It had the last one for so long that others who wait have memory before it.
     gives_way: bool,
     pace: Pace,
@@ -44,6 +46,8 @@ pub(super) struct Readers {
     all: BTreeMap<u64, Leaving>,
     /// When they were looked at.
     looked_ms: u64,
+    /// Bytes of parts of those that have ended, which are still in somebody's hands.
+    owed_bytes: usize,
 }
 
 impl Leaving {
@@ -90,13 +94,44 @@ impl Leaving {
 
 impl Readers {
     /// When something is to be looked at, the latest.
-    pub(super) fn wake_at_ms(&self, now_ms: u64) -> Option<u64> {
+    pub(super) fn wake_at_ms<K: Keys, C: Command>(
+        &self,
+        shared: &Shared<K, C>,
+        now_ms: u64,
+    ) -> Option<u64> {
+        if self.all.is_empty() {
+            return None;
+        }
+        let is_needed = shared.leaving.is_needed(now_ms);
         let wake_at_ms = |it: &Leaving| {
             let idle_ms = it.last_ms + LARGE_IDLE_MS;
+            let untaken_ms = (it.taken_ms + LARGE_UNTAKEN_NEEDED_MS).max(now_ms + 1);
+            let ends_ms = if is_needed { idle_ms.min(untaken_ms) } else { idle_ms };
             let waits_ms = it.wants_more().then_some(now_ms + 1);
-            waits_ms.into_iter().chain(it.is_callers().then_some(idle_ms)).min()
+            waits_ms.into_iter().chain(it.is_callers().then_some(ends_ms)).min()
         };
         self.all.values().filter_map(wake_at_ms).min()
+    }
+
+    /// Memory of one that has ended comes back.
+    fn pay_back<K, C: Command>(&mut self, shared: &Shared<K, C>, bytes: usize) {
+        shared.leaving.give_back(bytes);
+        self.owed_bytes -= bytes;
+        if self.owed_bytes == 0 {
+            shared.leaving.forget_need();
+        }
+    }
+
+    /// The one of which nothing was taken for longest, if that is so long that it gives way to
+    /// somebody who has no memory. What the one before has had comes back first: it may be enough.
+    fn untaken(&self, now_ms: u64) -> Option<(u64, u64)> {
+        if self.owed_bytes > 0 || base::mutant!("store_untaken_keep_memory") {
+            return None;
+        }
+        let is_untaken = |it: &Leaving| now_ms >= it.taken_ms + LARGE_UNTAKEN_NEEDED_MS;
+        let untaken = self.all.iter().filter(|(_, it)| it.is_callers() && is_untaken(it));
+        let longest = untaken.min_by_key(|(_, it)| it.taken_ms);
+        longest.map(|(number, it)| (*number, it.caller))
     }
 }
 
@@ -106,7 +141,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
     #[must_use]
     pub fn may_begin_reading(&self, large: &Large) -> bool {
         let has_room = self.own.readers.all.len() < LARGE_MAX;
-        has_room && self.shared.leaving.has_place(large.bytes())
+        has_room && self.shared.leaving.has_place(large.bytes(), self.own.cache.now_ms())
     }
 
     /// Begins to read a large value: [`Worker::take_notices`] has its parts, in their order, as
@@ -130,6 +165,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
             early: BTreeMap::new(),
             held: 0,
             last_ms: now_ms,
+            taken_ms: now_ms,
             gives_way: false,
             pace: Pace::default(),
         };
@@ -140,18 +176,28 @@ impl<K: Keys, C: Command> Worker<K, C> {
         Ok(ReaderId(number))
     }
 
+    /// Some bytes of a part that is not given back yet were sent.
+    pub fn note_taken(&mut self, reader: ReaderId) {
+        let now_ms = self.own.cache.now_ms();
+        if let Some(leaving) = self.own.readers.all.get_mut(&reader.0) {
+            leaving.taken_ms = now_ms;
+        }
+    }
+
     /// Gives a part back that was sent, or will not be.
     pub fn give_back(&mut self, part: Part) {
         let Self { shared, own } = self;
         let Part { reader, held, range, .. } = part;
         own.is_stirred = true;
+        let Some(leaving) = own.readers.all.get_mut(&reader) else {
+            return own.readers.pay_back(shared, held);
+        };
         shared.leaving.give_back(held);
-        let Some(leaving) = own.readers.all.get_mut(&reader) else { return };
         let now_ms = own.cache.now_ms();
         leaving.held -= held;
         leaving.back += 1;
         leaving.gives_way = gives_way(leaving.last_ms, now_ms);
-        leaving.last_ms = now_ms;
+        (leaving.last_ms, leaving.taken_ms) = (now_ms, now_ms);
         leaving.pace.add(range.len());
         if !leaving.is_callers() {
             leaving.pace.end(now_ms);
@@ -173,9 +219,21 @@ impl<V: Send> Own<V> {
     /// What it has read and not given is freed; what is under way when it comes.
     fn end_reader<K, C: Command<Verdict = V>>(&mut self, shared: &Shared<K, C>, number: u64) {
         let Some(leaving) = self.readers.all.remove(&number) else { return };
-        leaving.early.values().for_each(|part| shared.leaving.give_back(part.held));
+        let early_bytes = leaving.early.values().map(|part| part.held).sum();
+        shared.leaving.give_back(early_bytes);
+        self.readers.owed_bytes += leaving.held - early_bytes;
         shared.leaving.give_place_back(leaving.large.bytes());
         shared.leaving.leave(number);
+    }
+
+    fn end_slow<K, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        number: u64,
+        caller: u64,
+    ) {
+        self.notices.push(Notice { caller, what: What::Failed(Error::Slow) });
+        self.end_reader(shared, number);
     }
 
     /// All end.
@@ -200,7 +258,7 @@ impl<V: Send> Own<V> {
             Ok(Part { reader: number, buffer, range, held })
         });
         let Some(leaving) = self.readers.all.get_mut(&number) else {
-            return shared.leaving.give_back(held);
+            return self.readers.pay_back(shared, held);
         };
         let caller = leaving.caller;
         match part {
@@ -211,13 +269,17 @@ impl<V: Send> Own<V> {
                     true => leaving.early.remove(&leaving.given),
                     false => leaving.early.pop_first().map(|(_, part)| part),
                 } {
-                    leaving.given += 1;
                     leaving.last_ms = self.cache.now_ms();
+                    if !leaving.is_callers() {
+                        leaving.taken_ms = leaving.last_ms;
+                    }
+                    leaving.given += 1;
                     leaving.pace.begin(leaving.last_ms);
                     self.notices.push(Notice { caller, what: What::Part(part) });
                 }
             }
             Err(error) => {
+                leaving.held -= held;
                 shared.leaving.give_back(held);
                 self.figures.reads_failed += 1;
                 self.notices.push(Notice { caller, what: What::Failed(error) });
@@ -227,7 +289,7 @@ impl<V: Send> Own<V> {
     }
 
     /// Those that nobody takes anything of end, and hold no place in the log any more; those that
-    /// wait for memory go on, in the order of uploads.
+    /// wait for memory go on, in the order of uploads. If one has none then, another one gives way.
     pub(super) fn tend_readers<K: Keys, C: Command<Verdict = V>>(&mut self, shared: &Shared<K, C>) {
         let now_ms = self.cache.now_ms();
         if self.readers.all.is_empty() || now_ms == self.readers.looked_ms {
@@ -238,8 +300,7 @@ impl<V: Send> Own<V> {
         let slow = self.readers.all.iter().filter(|(_, it)| it.is_slow(lacks_room, now_ms));
         let ended: Vec<(u64, u64)> = slow.map(|(number, it)| (*number, it.caller)).collect();
         for (number, caller) in ended {
-            self.notices.push(Notice { caller, what: What::Failed(Error::Slow) });
-            self.end_reader(shared, number);
+            self.end_slow(shared, number, caller);
         }
         let waiting = self.readers.all.iter().filter(|(_, it)| it.wants_more());
         let since_ms = |it: &Leaving| it.gives_way.then_some(it.last_ms);
@@ -247,6 +308,11 @@ impl<V: Send> Own<V> {
             if let Some(leaving) = self.readers.all.get_mut(&number) {
                 leaving.read_on(number, &mut self.reads, shared, now_ms);
             }
+        }
+        if shared.leaving.is_needed(now_ms)
+            && let Some((number, caller)) = self.readers.untaken(now_ms)
+        {
+            self.end_slow(shared, number, caller);
         }
     }
 }

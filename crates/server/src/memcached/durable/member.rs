@@ -230,6 +230,10 @@ impl Member {
         self.log().map_or((0, 0), Worker::large_bytes)
     }
 
+    pub(super) fn note_taken(&mut self, reader: ReaderId) {
+        self.parts().note_taken(reader);
+    }
+
     pub(super) fn give_back(&mut self, part: Part) {
         self.parts().give_back(part);
     }

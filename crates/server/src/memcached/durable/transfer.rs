@@ -21,6 +21,8 @@ use super::unsent::Unsent;
 pub(super) struct Home {
     /// Parts that were sent, or will not be.
     pub(super) parts: RefCell<Vec<Part>>,
+    /// Values of whose parts some bytes were sent.
+    pub(super) advanced: RefCell<Vec<ReaderId>>,
     /// Values that nobody takes any more, or sends: by the numbers of their callers.
     pub(super) readers: RefCell<Vec<(u64, ReaderId)>>,
     pub(super) uploads: RefCell<Vec<(u64, UploadId)>>,
@@ -31,6 +33,7 @@ pub(super) struct Home {
 impl Home {
     pub(super) fn is_empty(&self) -> bool {
         self.parts.borrow().is_empty()
+            && self.advanced.borrow().is_empty()
             && self.readers.borrow().is_empty()
             && self.uploads.borrow().is_empty()
             && self.taken.borrow().is_empty()
@@ -111,6 +114,13 @@ pub(in crate::memcached) struct SentPart {
 impl SentPart {
     pub(in crate::memcached) fn bytes(&self) -> &[u8] {
         self.part.as_ref().map_or(&[], Part::bytes)
+    }
+
+    /// Its client takes some of it, however slowly.
+    pub(in crate::memcached) fn advanced(&self) {
+        if !base::mutant!("server_advances_untold") {
+            self.home.advanced.borrow_mut().extend(self.part.as_ref().map(Part::reader));
+        }
     }
 }
 

@@ -47,6 +47,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["it keeps what others wait for"],
     },
     Mutant {
+        name: "server_advances_untold",
+        suite: Suite::Test,
+        package: "server",
+        filter: "who_moves_does_not",
+        symptoms: &["who moves is cut off"],
+    },
+    Mutant {
         name: "server_uploads_stay",
         suite: Suite::Test,
         package: "server",

@@ -196,6 +196,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["slow ones keep the memory"],
     },
     Mutant {
+        name: "store_untaken_keep_memory",
+        suite: Suite::Test,
+        package: "store",
+        filter: "who_takes_nothing_gives_way",
+        symptoms: &["keeps what another one needs"],
+    },
+    Mutant {
         name: "log_part_of_any_upload",
         suite: Suite::Test,
         package: "kelvin-log",

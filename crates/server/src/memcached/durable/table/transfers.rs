@@ -37,6 +37,9 @@ impl Table {
         if home.is_empty() {
             return;
         }
+        for reader in home.advanced.take() {
+            self.at(table).note_taken(reader);
+        }
         for part in home.parts.take() {
             self.at(table).give_back(part);
         }

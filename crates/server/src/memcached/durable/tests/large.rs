@@ -1,6 +1,6 @@
 //! Values in parts.
 
-use store::limits::LARGE_MAX;
+use store::limits::{LARGE_MAX, LARGE_UNTAKEN_NEEDED_MS};
 
 use super::*;
 
@@ -98,6 +98,61 @@ fn who_takes_nothing_of_a_value_is_cut_off_also_when_all_of_it_is_on_its_way() {
         drop(reader);
         assert_at_rest(&mut stage);
     }
+}
+
+/// Has the server do what it does of itself, for so many turns.
+fn pass(stage: &mut Stage, waiting: &mut Client, turns: usize) -> usize {
+    let mut bytes = 0;
+    for _ in 0..turns {
+        stage.clock.advance_ms(1);
+        stage.go_on();
+        stage.turn(waiting);
+        bytes += taken(waiting).len();
+    }
+    bytes
+}
+
+#[test]
+fn who_takes_nothing_of_a_value_gives_way_to_who_has_no_memory_and_who_moves_does_not() {
+    let directory = Directory::new();
+    let mut stage = stage(&directory);
+    assert_eq!(stage.ask(&[&format!("set k 0 0 {LEN}"), &text("a")]), "STORED\n");
+    // All that a client has asked for is in the kernel's hands but for what it does not take.
+    let begun = |stage: &mut Stage| {
+        let mut client = stage.client();
+        stage.feed(&mut client, b"get k\r\n");
+        for _ in 0..4 {
+            stage.turn(&mut client);
+            stage.go_on();
+        }
+        let mut chain = client.output.launch();
+        chain.advance(1000);
+        (client, chain)
+    };
+    // Would its bytes not count, the first would have to go.
+    let (mut moving, mut of_moving) = begun(&mut stage);
+    stage.clock.advance_ms(10);
+    let (mut idle, of_idle) = begun(&mut stage);
+    stage.store.set_large_bytes(stage.table.parts_bytes().1);
+    let mut waiting = stage.client();
+    stage.feed(&mut waiting, b"get k\r\n");
+    assert!(pass(&mut stage, &mut waiting, 10) < 100, "there is memory");
+    for _ in 0..2 {
+        of_moving.advance(1000);
+        stage.clock.advance_ms(LARGE_UNTAKEN_NEEDED_MS / 2 - 100);
+        pass(&mut stage, &mut waiting, 10);
+        assert_ne!(stage.turn(&mut idle), Next::Abort, "too early");
+    }
+    of_moving.advance(1000);
+    stage.clock.advance_ms(LARGE_UNTAKEN_NEEDED_MS / 2);
+    pass(&mut stage, &mut waiting, 10);
+    assert_ne!(stage.turn(&mut moving), Next::Abort, "who moves is cut off");
+    assert_eq!(stage.turn(&mut idle), Next::Abort, "it keeps what another one needs");
+    drop((idle, of_idle));
+    assert!(pass(&mut stage, &mut waiting, 30) > LEN, "its memory is not given on");
+    assert_ne!(stage.turn(&mut moving), Next::Abort, "nobody needs it any more");
+    drop((moving, of_moving, waiting));
+    assert_at_rest(&mut stage);
 }
 
 #[test]
