@@ -30,7 +30,7 @@ pub enum StoreError {
     UploadsFull {
         /// Bytes held by uploads.
         held: usize,
-        /// A quarter of the arena.
+        /// A quarter of the arena, or the longest value.
         max: usize,
     },
 }

@@ -21,7 +21,7 @@ use crate::{
     blocks::{Blocks, Owner},
     evicted::EvictionLog,
     extent::{self, Pieces},
-    geometry::{BLOCK_BYTES, BLOCK_WORDS, CLASSES, INLINE_VALUE_MAX_BYTES},
+    geometry::{BLOCK_BYTES, BLOCK_WORDS, CLASSES, Cut, INLINE_VALUE_MAX_BYTES},
     ghosts::Ghosts,
     history::{History, STEP_MS},
     index::Index,
@@ -190,14 +190,12 @@ impl Table {
         self.sequence.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Bytes that values which are still arriving may hold: a quarter of the arena.
-    pub(crate) fn uploads_max_bytes(&self) -> usize {
-        self.memory.blocks.limit() * BLOCK_BYTES / 4
-    }
-
-    /// Bytes of values that may be pinned by those who send them: a quarter of the arena.
-    pub(crate) fn pinned_max_bytes(&self) -> usize {
-        self.memory.blocks.limit() * BLOCK_BYTES / 4
+    /// Bytes that values which are still arriving may hold, and as many those that are pinned by
+    /// who sends them: a quarter of the arena. That is less than a quarter of the memory, which the
+    /// longest value may have, and one of these has room in any case.
+    pub(crate) fn on_their_way_max_bytes(&self) -> usize {
+        let longest = usize::try_from(self.config.value_size_max).unwrap_or(usize::MAX);
+        (self.memory.blocks.limit() * BLOCK_BYTES / 4).max(Cut::new(longest).arena_bytes())
     }
 
     /// The class of the sub-table that a location's block belongs to.

@@ -128,7 +128,7 @@ impl Upload {
     fn hold(&mut self, bytes: usize) -> Result<(), StoreError> {
         let counter = &self.table.memory.counters.upload_bytes;
         let held = counter.fetch_add(bytes as u64, Ordering::Relaxed) as usize;
-        let max = self.table.uploads_max_bytes();
+        let max = self.table.on_their_way_max_bytes();
         if held + bytes > max {
             counter.fetch_sub(bytes as u64, Ordering::Relaxed);
             return Err(StoreError::UploadsFull { held, max });

@@ -143,7 +143,7 @@ fn look(
 /// Pins a value under the lock of its bucket, unless too much is pinned already.
 pub(super) fn pin(table: &Arc<Table>, location: usize, meta: Meta) -> Get {
     let pinned = table.memory.counters.pinned_bytes.load(Ordering::Relaxed);
-    if pinned + u64::from(meta.value_len) > table.pinned_max_bytes() as u64 {
+    if pinned + u64::from(meta.value_len) > table.on_their_way_max_bytes() as u64 {
         return Get::Busy;
     }
     match extent::pin(&table.memory, location) {

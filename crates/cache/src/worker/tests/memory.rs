@@ -156,6 +156,23 @@ fn index_and_ghosts_of_small_records_make_room_for_large_ones() {
 }
 
 #[test]
+fn the_longest_value_that_may_be_is_stored_and_sent_in_little_memory() {
+    // A quarter of the memory: more than a quarter of the arena.
+    const MEMORY_BYTES: usize = 4 << 20;
+    let cache = cache(MEMORY_BYTES as u64);
+    let mut worker = cache.worker().expect("a place");
+    for round in 0..3 {
+        for len in [MEMORY_BYTES / 4, MEMORY_BYTES / 4 - 1] {
+            let value = pattern(len, round);
+            set(&mut worker, b"k", &value);
+            assert!(read(&mut worker, b"k") == Some(value), "{len}");
+            worker.quiesce();
+        }
+    }
+    cache.table().validate();
+}
+
+#[test]
 fn more_sizes_than_blocks_are_stored_in_turn() {
     // 40 blocks or so, and records of some sixty classes and as many ranges of large values.
     let config = CacheConfig { value_size_max: 300_000, writers: 1, ..CacheConfig::new(40 << 16) };
