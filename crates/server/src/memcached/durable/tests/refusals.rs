@@ -139,8 +139,11 @@ fn what_is_joined_is_as_long_as_values_may_be() {
     let mut stage = Stage::limited(&directory, 1000);
     let half = "v".repeat(600);
     assert_eq!(stage.ask(&["set a 0 0 600", &half]), "STORED\n");
-    for join in ["append a 0 0 600", "prepend a 0 0 600"] {
-        assert_eq!(stage.ask(&[join, &half]), "NOT_STORED\n", "{join}");
+    let long = "v".repeat(1001);
+    for join in ["append", "prepend"] {
+        assert_eq!(stage.ask(&[&format!("{join} a 0 0 600"), &half]), "NOT_STORED\n", "{join}");
+        let told = stage.ask(&[&format!("{join} a 0 0 1001"), &long]);
+        assert_eq!(told, "SERVER_ERROR object too large for cache\n", "{join}, too long by itself");
     }
     assert_eq!(stage.ask(&["append a 0 0 1", "w"]), "STORED\n");
     assert_eq!(stage.ask(&["get a"]), format!("VALUE a 0 601\n{half}w\nEND\n"));
