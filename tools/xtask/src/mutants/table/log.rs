@@ -20,6 +20,7 @@ pub(super) const LOSSES: &[&str] = &[
     "a copy is damaged",
     "what: Missing",
     "newest record lies in",
+    "all the time, and is not shown",
 ];
 
 pub(super) const MUTANTS: &[Mutant] = &[
