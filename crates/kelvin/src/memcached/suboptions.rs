@@ -349,6 +349,17 @@ pub(super) const SUBOPTIONS: &[Suboption] = &[
         |options, text| drop(options.own.insert("write_mode", text.to_owned())),
     ),
     honoured(
+        "flush_durable",
+        Check::OneOf(
+            "Missing flush_durable argument",
+            &["true", "false"],
+            "flush_durable must be true or false",
+        ),
+        "whether flush_all empties data_dir, where that keeps all records: true, or false \
+         [default]; not in memcached",
+        |options, text| drop(options.own.insert("flush_durable", text.to_owned())),
+    ),
+    honoured(
         "io",
         Check::OneOf(
             "Missing io argument",

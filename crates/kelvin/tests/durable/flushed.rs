@@ -7,7 +7,6 @@ use crate::{
     harness::{
         conn::Conn,
         log_directory::{Directory, set},
-        rng::Rng,
         server::Server,
     },
 };
@@ -17,6 +16,18 @@ const END_MAX: Duration = Duration::from_secs(20);
 /// Some of them in parts, which memory never has.
 const KEYS: usize = 40;
 const LARGE_EACH: usize = 20;
+
+/// How often a server is killed that was asked to flush.
+const ROUNDS: usize = 16;
+
+/// When that is: the first two know what is to be there, the others look for the moment at which
+/// the flush is done.
+#[derive(Clone, Copy)]
+enum Killed {
+    BeforeItIsRead,
+    Answered,
+    After(Duration),
+}
 
 /// One that takes values in parts, and flushes.
 fn serve(directory: &Directory) -> Server {
@@ -51,31 +62,49 @@ fn a_flush_is_refused_unless_it_is_allowed() {
     conn.ask(b"flush_all\r\nget a\r\n", refused);
 }
 
+/// Asks for a flush, and kills the server. Says whether the flush was answered.
+fn flush_and_kill(server: Server, conn: &mut Conn, killed: Killed) -> bool {
+    if matches!(killed, Killed::BeforeItIsRead) {
+        server.signal("STOP");
+    }
+    conn.send(b"flush_all\r\n");
+    match killed {
+        Killed::BeforeItIsRead => {}
+        Killed::Answered => conn.ask(b"", b"OK\r\n"),
+        Killed::After(time) => thread::sleep(time),
+    }
+    // Killed, not told to end.
+    drop(server);
+    conn.read_to_close().starts_with(b"OK") || matches!(killed, Killed::Answered)
+}
+
 #[test]
 fn all_is_gone_or_nothing_when_a_server_is_killed_that_flushes() {
     let directory = Directory::with_log();
-    let mut rng = Rng::new(5);
-    let (mut all, mut none) = (0, 0);
-    for round in 0..16 {
+    let mut after = Duration::from_millis(3);
+    for round in 0..ROUNDS {
         let server = serve(&directory);
         let mut conn = server.connect();
         fill(&mut conn, round);
-        conn.try_send(b"flush_all\r\n").expect("it is there");
-        thread::sleep(Duration::from_micros(rng.below(6000) as u64));
-        // Killed, not told to end.
-        drop(server);
-        let is_answered = conn.read_to_close().starts_with(b"OK");
+        let killed = match round {
+            0 => Killed::BeforeItIsRead,
+            1 => Killed::Answered,
+            _ => Killed::After(after),
+        };
+        let is_answered = flush_and_kill(server, &mut conn, killed);
         let server = serve(&directory);
-        match there(&mut server.connect()) {
-            0 => none += 1,
-            KEYS => {
+        let there = there(&mut server.connect());
+        match (killed, there) {
+            (Killed::BeforeItIsRead, KEYS) | (Killed::Answered, 0) => {}
+            (Killed::After(_), 0) => after /= 2,
+            (Killed::After(_), KEYS) => {
                 assert!(!is_answered, "round {round}: a flush that was answered is undone");
-                all += 1;
+                after = after * 2 + Duration::from_micros(100);
             }
-            some => panic!("round {round}: {some} of {KEYS} are there"),
+            _ => panic!("round {round}: {there} of {KEYS} are there"),
         }
+        println!("round {round}: {there} of {KEYS}, next {after:?}");
     }
-    println!("{all} were killed before it was done, {none} behind that");
 }
 
 #[test]

@@ -109,6 +109,7 @@ fn wrong_values_are_refused() {
         ("-o spill_size", 1, "Missing spill_size argument"),
         ("-o spill_admission=some", 1, "spill_admission must be all or seen"),
         ("-o spill_recover=1", 1, "spill_recover must be true or false"),
+        ("-o flush_durable=1", 1, "flush_durable must be true or false"),
         ("-o unheard=1", 1, "Illegal suboption \"unheard=1\""),
     ] {
         let refusal = options(line).expect_err(line);
@@ -134,6 +135,13 @@ fn what_memory_has_no_room_for_may_go_to_a_directory() {
     let settings = meaning::settings(&mut asked.clone()).expect("valid");
     let of_spill = ["table_kind", "spill_size", "spill_admission", "spill_recover"];
     assert_eq!(of_spill.map(|name| settings[name].as_str()), ["spill", "2GiB", "seen", "true"]);
+}
+
+#[test]
+fn a_directory_that_keeps_all_may_be_emptied_where_that_is_asked_for() {
+    let mut asked = options("-o data_dir=d,flush_durable=true -p 0").expect("valid");
+    let settings = meaning::settings(&mut asked).expect("valid");
+    assert_eq!(settings["flush_durable"], "true");
 }
 
 #[test]
