@@ -18,7 +18,7 @@ use crate::{
         record::{BATCH_BYTES, Kind, Parts, Record},
     },
     keys::Keys,
-    plan::{Buffer, SegmentId},
+    plan::{Buffer, DirectoryId, SegmentId},
     position::Position,
 };
 
@@ -29,6 +29,40 @@ impl<K: Keys> Engine<K> {
         if self.is_mended() {
             self.mended = self.failed_tickets.len();
         }
+        // What was reported after the failure is about nothing any more.
+        let Some(directory) = self.tail_mut(segment).map(|tail| tail.file.directory) else {
+            return;
+        };
+        self.failures += 1;
+        for segment in self.leave_directory(directory, segment) {
+            self.strand(segment);
+        }
+    }
+
+    /// The tails that go with one of which a write or a flush has failed: if there is another
+    /// directory, all that are in this one and would be written to. They would fail as well, and a
+    /// second failure ends all writes.
+    fn leave_directory(&mut self, directory: DirectoryId, failed: SegmentId) -> Vec<SegmentId> {
+        if self.directories == 1 || base::mutant!("log_failed_directory_used") {
+            return vec![failed];
+        }
+        self.failed_directory = Some(directory);
+        let mut free = std::mem::take(&mut self.free);
+        free.retain(|id| self.is_sound(*id));
+        self.free = free;
+        if base::mutant!("log_other_tails_left_there") {
+            return vec![failed];
+        }
+        // The oldest first: so they are written again.
+        let closing = self.closing.iter().filter(|tail| !tail.is_flushed());
+        let tails = closing.chain(&self.open).chain(&self.copies.tail);
+        let there = tails.filter(|tail| tail.file.directory == directory);
+        there.map(|tail| tail.segment).collect()
+    }
+
+    /// Takes a tail away that is not written to any more. What memory has of it is to be written
+    /// again.
+    fn strand(&mut self, segment: SegmentId) {
         let is_open = self.open.as_ref().is_some_and(|tail| tail.segment == segment);
         let is_copies = self.copies.tail.as_ref().is_some_and(|tail| tail.segment == segment);
         let tail = if is_open {
@@ -40,9 +74,7 @@ impl<K: Keys> Engine<K> {
             let at = self.closing.iter().position(|tail| tail.segment == segment);
             at.map(|at| self.closing.remove(at))
         };
-        // What was reported after the failure is about nothing any more.
         let Some(tail) = tail else { return };
-        self.failures += 1;
         self.good_ends.insert(segment, tail.flushed_end());
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = Role::Unlisted;
@@ -59,7 +91,9 @@ impl<K: Keys> Engine<K> {
             return;
         }
         let unflushed = tail.into_unflushed(self.next_ticket);
-        self.failed_tickets.push(unflushed.tickets.clone());
+        if !unflushed.tickets.is_empty() {
+            self.failed_tickets.push(unflushed.tickets.clone());
+        }
         self.stranded.push(unflushed);
     }
 

@@ -302,7 +302,7 @@ impl<K: Keys> Engine<K> {
         let Some(segment) = self.segment_mut(id) else { return };
         let next = Segment::empty(log, id, segment.directory, segment.generation + 1);
         *segment = Segment { is_written: true, ..next };
-        self.free.push(id);
+        self.add_free(id);
         self.counts.segments_freed += 1;
         self.compaction.forget(id);
         self.dropped.remove(&id);

@@ -93,7 +93,7 @@ use crate::{
     error::Error,
     format::manifest::Manifest,
     keys::Keys,
-    plan::{Buffer, SegmentId, Token},
+    plan::{Buffer, DirectoryId, SegmentId, Token},
     position::{Position, SizeClass},
 };
 
@@ -215,6 +215,9 @@ pub struct Engine<K> {
     /// Where the last good flush of each segment ended of which one has failed.
     good_ends: BTreeMap<SegmentId, u64>,
     failures: u32,
+    /// Which one of several a write or a flush of records has failed in: no more are put there. A
+    /// second failure ends all writes.
+    failed_directory: Option<DirectoryId>,
     buffers: Vec<Buffer>,
     /// Memory for what is listed of the next segment.
     spare: Spare,

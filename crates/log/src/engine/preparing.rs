@@ -93,9 +93,7 @@ impl<K: Keys> Engine<K> {
 
     fn prepare_segment(&mut self) {
         let id = self.next_number();
-        // In turn, and past a directory that has no room or fails.
-        let turn = (u64::from(id.0) + u64::from(self.attempts)) % u64::from(self.directories);
-        let directory = DirectoryId(u16::try_from(turn).unwrap_or(0));
+        let directory = self.next_directory(id);
         let file = File { directory, name: FileName::Segment(id) };
         let shape = self.manifest.shape;
         let mut chain = Chain::default();
@@ -125,6 +123,21 @@ impl<K: Keys> Engine<K> {
         chain.push_manifest(&manifest.encode());
         self.chain = chain;
         self.preparing = Some(Preparing::Making(id, directory, is_written));
+    }
+
+    /// Where the next segment is made: in turn, past a directory that has no room or fails, and not
+    /// where records could not be written.
+    fn next_directory(&self, id: SegmentId) -> DirectoryId {
+        // A number that could not be cleared away was another attempt's, and is used up.
+        let number = u64::from(id.0).saturating_sub(u64::from(self.uncleared()));
+        let turn = (number + u64::from(self.attempts)) % u64::from(self.directories_left());
+        let turn = u16::try_from(turn).unwrap_or(0);
+        let is_behind = self.failed_directory.is_some_and(|failed| failed.0 <= turn);
+        DirectoryId(turn + u16::from(is_behind))
+    }
+
+    fn directories_left(&self) -> u16 {
+        self.directories - u16::from(self.failed_directory.is_some())
     }
 
     /// Takes what came of an action of the chain.
@@ -159,7 +172,7 @@ impl<K: Keys> Engine<K> {
         }
         let segment = Segment::empty(self.manifest.log, id, directory, 1);
         self.segments[at] = Some(Segment { is_written, ..segment });
-        self.free.push(id);
+        self.add_free(id);
     }
 
     fn break_chain(&mut self, broken: Broken, preparing: Option<Preparing>) {
@@ -175,14 +188,18 @@ impl<K: Keys> Engine<K> {
             Some(Preparing::Dropping(ids)) => return self.keep_segments(ids),
             // No failure ends it.
             Some(Preparing::Removing(_)) => return self.put_off_removal(false),
-            Some(Preparing::Making(..) | Preparing::Clearing(..)) | None => {}
+            // What is left of it is in the way of its number. Another one may be made elsewhere.
+            Some(Preparing::Clearing(id, directory)) => {
+                return self.note_uncleared((id, directory));
+            }
+            Some(Preparing::Making(..)) | None => {}
         }
         self.attempts = self.attempts.saturating_add(1);
         // A ring that cannot grow drops what is oldest.
         if self.settings.ring.is_some() {
             self.compaction.look_again();
         }
-        let directories = u32::from(self.directories);
+        let directories = u32::from(self.directories_left());
         let had_failed = self.retry_at_ms != 0;
         self.retry_at_ms = if self.attempts < directories {
             // There may be room in another one.
@@ -215,8 +232,6 @@ impl<K: Keys> Engine<K> {
                 self.chain.push(Action::FlushDirectory { directory });
                 self.preparing = Some(Preparing::Clearing(id, directory));
             }
-            // What is left of it is in the way of its number.
-            Some(Preparing::Clearing(id, directory)) => self.note_uncleared((id, directory)),
             _ => {}
         }
     }

@@ -215,7 +215,7 @@ impl<K: Keys> Engine<K> {
     /// The manifest could not be written; the segments are as they were.
     pub(super) fn keep_segments(&mut self, ids: Vec<SegmentId>) {
         self.removing.remove_at_ms = self.now_ms + REMOVE_RETRY_MS;
-        self.free.extend(ids);
+        ids.into_iter().for_each(|id| self.add_free(id));
     }
 
     /// A file could not be removed; whether others were.
@@ -239,6 +239,11 @@ impl<K: Keys> Engine<K> {
             let retry_ms = clear_retry_ms(self.removing.uncleared);
             self.retry_at_ms = self.retry_at_ms.max(self.now_ms + retry_ms);
         }
+    }
+
+    /// How many could not be removed since a segment was made.
+    pub(super) fn uncleared(&self) -> u32 {
+        self.removing.uncleared
     }
 
     /// A segment was made.

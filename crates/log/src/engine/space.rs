@@ -141,6 +141,21 @@ impl<K: Keys> Engine<K> {
         is_left && self.pins.are_none() && self.no_segment().is_err()
     }
 
+    /// A segment is empty: it may be taken, but where records could not be written. That one is
+    /// left alone before the next open.
+    pub(super) fn add_free(&mut self, id: SegmentId) {
+        if self.is_sound(id) {
+            self.free.push(id);
+        }
+    }
+
+    /// Whether no write or flush of records has failed in a segment's directory, or there is no
+    /// other.
+    pub(super) fn is_sound(&self, id: SegmentId) -> bool {
+        let failed = self.failed_directory;
+        failed.is_none() || self.segment(id).is_none_or(|it| Some(it.directory) != failed)
+    }
+
     /// A tail in one of the empty segments.
     pub(super) fn open_free(&mut self, at: usize) -> Tail {
         let id = self.free.remove(at);

@@ -204,6 +204,7 @@ impl<K: Keys> Engine<K> {
             rewritten_below: 0,
             good_ends: BTreeMap::new(),
             failures: 0,
+            failed_directory: None,
             buffers,
             spare: Spare::default(),
             retired: Vec::new(),

@@ -8,6 +8,7 @@ mod collisions;
 mod commits;
 mod copies;
 mod damage;
+mod directories;
 mod failures;
 mod filling;
 mod freeing;

@@ -102,4 +102,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "files_that_cannot_be_removed_do_not_keep",
         symptoms: &["doing: \"remove\""],
     },
+    Mutant {
+        name: "log_failed_directory_used",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "the_others_serve_on",
+        symptoms: &["one directory ends writes"],
+    },
+    Mutant {
+        name: "log_other_tails_left_there",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "the_others_serve_on",
+        symptoms: &["one directory ends writes"],
+    },
 ];
