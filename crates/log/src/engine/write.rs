@@ -107,10 +107,14 @@ impl<K: Keys> Engine<K> {
     /// When it cannot be removed; nothing has changed then.
     pub fn remove(&mut self, key: &[u8], now_ms: u64) -> Result<Removed, Error> {
         self.now_ms = now_ms;
-        let hash = self.check(&Put { key, ..Put::default() })?;
+        let hash = self.check_shape(&Put { key, ..Put::default() })?;
+        if base::mutant!("log_removed_refused") {
+            self.check_writable()?;
+        }
         match self.index.get(hash) {
             // The disk has what was dropped, until its segment is freed.
             None if self.is_dropping() && !base::mutant!("log_dropped_without_tombstone") => {
+                self.check_writable()?;
                 self.index.prepare(hash)?;
             }
             None => return Ok(Removed::Absent { wait: None }),
@@ -121,7 +125,7 @@ impl<K: Keys> Engine<K> {
                     Seen::Stranded => Removed::Wait,
                 });
             }
-            Some(_) => {}
+            Some(_) => self.check_writable()?,
         }
         let tombstone = Record::new(Kind::Tombstone, 0, key, &[]);
         self.check_bytes(tombstone.bytes())?;
@@ -195,9 +199,15 @@ impl<K: Keys> Engine<K> {
 
     /// Refuses what the format has no place for. The key's entry is asked for.
     pub(super) fn check(&self, put: &Put<'_>) -> Result<KeyHash, Error> {
-        if self.is_read_only() {
-            return Err(Error::ReadOnly);
-        }
+        self.check_writable()?;
+        self.check_shape(put)
+    }
+
+    fn check_writable(&self) -> Result<(), Error> {
+        if self.is_read_only() { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
+    fn check_shape(&self, put: &Put<'_>) -> Result<KeyHash, Error> {
         let (got, tags) = (put.key.len(), put.tags.len());
         if !(1..=KEY_BYTES_MAX).contains(&got) {
             return Err(Error::KeyBytes { got, max: KEY_BYTES_MAX });

@@ -348,3 +348,58 @@ fn a_set_that_memory_has_no_room_for_leaves_nothing_of_what_the_ring_had() {
     assert_eq!(table.workers[0].figures().spills_failed, 1);
     assert_eq!(table.value(b"key"), None, "an older value came back");
 }
+
+#[test]
+fn when_a_ring_that_recovers_takes_no_writes_only_what_it_has_is_an_error() {
+    let mut table = table(10, true, Admission::All);
+    for key in [&b"kept"[..], b"set", b"gone"] {
+        table.ask(0, 1, key, Ask::Set(b"old", 0));
+        table.spill(key);
+    }
+    // Their tombstones are flushed in time.
+    table.ask(0, 2, b"set", Ask::Set(b"new", 0));
+    table.ask(0, 3, b"gone", Ask::Delete);
+    for _ in 0..4 {
+        table.clock.advance_ms(2000);
+        table.run();
+    }
+    drop(table.answers(0));
+    for failures in 1..=2 {
+        let key = [failures as u8; 3];
+        table.ask(0, 4, &key, Ask::Set(b"lost", 0));
+        table.spill_to_a_failing_disk(&key, failures);
+    }
+    assert!(table.store.with_log(|log| log.is_read_only()));
+    let done = |asked: &Asked<_>| matches!(asked, Asked::Now(Answer::Done { .. }));
+    for key in [&b"set"[..], b"gone", b"never"] {
+        for ask in [Ask::Set(b"newer", 0), Ask::Delete, Ask::Delete] {
+            let asked = table.ask(0, 5, key, ask);
+            assert!(done(&asked), "{ask:?} of {key:?}: {asked:?}");
+        }
+    }
+    for ask in [Ask::Set(b"newer", 0), Ask::Delete] {
+        let asked = table.ask(0, 6, b"kept", ask);
+        let error = Error::Log(log::error::Error::ReadOnly);
+        assert_eq!(asked, Asked::Now(Answer::Failed(error)), "a crash brings it back");
+    }
+    assert_eq!(table.value(b"kept"), Some(b"old".to_vec()));
+}
+
+impl Table {
+    /// A record goes to the ring, and its flush fails: so many have then.
+    fn spill_to_a_failing_disk(&mut self, key: &[u8], failures: u32) {
+        self.cache.quiesce();
+        assert!(self.cache.evict(self.cache.key(key)), "it is not in memory");
+        while self.store.with_log(|log| log.setbacks().1 < failures) {
+            self.workers.iter_mut().for_each(Worker::quiesce);
+            match self.workers[0].poll() {
+                Some(Plan { token, action: Action::Flush { .. } }) => {
+                    self.workers[0].complete(token, Outcome::Failed(Failure::NotFound, None));
+                }
+                Some(plan) => self.perform(0, plan),
+                None => self.clock.advance_ms(500),
+            }
+        }
+        self.run();
+    }
+}

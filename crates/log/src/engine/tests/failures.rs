@@ -243,3 +243,41 @@ fn a_file_that_cannot_be_made_uses_up_no_number() {
     }
     assert_eq!(log.engine.next_number(), next, "a number is used up");
 }
+
+#[test]
+fn a_log_that_takes_no_writes_says_so_only_of_what_it_would_have_to_write() {
+    let mut log = Log::new(Mode::Safe);
+    for key in [b"kept", b"gone"] {
+        log.put(key, b"old").unwrap();
+    }
+    log.remove(b"gone");
+    log.settle();
+    log.disk.fail(|action| {
+        matches!(action, Action::Flush { file } if matches!(file.name, FileName::Segment(_)))
+    });
+    log.put(b"lost", b"new").unwrap();
+    log.settle();
+    assert!(log.engine.is_read_only());
+    for key in [b"gone", b"none"] {
+        let removed = log.engine.remove(key, log.now_ms);
+        assert_eq!(removed, Ok(Removed::Absent { wait: None }), "{key:?} is not there for good");
+    }
+    assert_eq!(log.engine.remove(b"kept", log.now_ms), Err(Error::ReadOnly));
+    assert_eq!(log.engine.remove(b"lost", log.now_ms), Err(Error::ReadOnly));
+}
+
+#[test]
+fn a_removal_that_is_never_durable_is_an_error_each_time() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"key", b"old").unwrap();
+    log.settle();
+    log.remove(b"key");
+    log.disk.fail(|action| {
+        matches!(action, Action::Flush { file } if matches!(file.name, FileName::Segment(_)))
+    });
+    log.settle();
+    assert!(log.engine.is_read_only());
+    for _ in 0..2 {
+        assert_eq!(log.engine.remove(b"key", log.now_ms), Err(Error::Unflushed));
+    }
+}

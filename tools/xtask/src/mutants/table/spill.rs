@@ -40,6 +40,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["no order explains"],
     },
     Mutant {
+        name: "log_removed_refused",
+        suite: Suite::Test,
+        package: "store",
+        filter: "takes_no_writes_only_what_it_has",
+        symptoms: &["ReadOnly"],
+    },
+    Mutant {
         name: "victim_flushed",
         suite: Suite::Test,
         package: "cache",
