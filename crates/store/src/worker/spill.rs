@@ -58,6 +58,9 @@ impl<V: Send> Own<V> {
             Needs::Fields | Needs::Nothing => self.look_at_fields(name),
         };
         let in_memory = in_memory.or_else(|| {
+            if base::mutant!("store_spill_queue_unseen") {
+                return None;
+            }
             let found = self.cache.find_victim(name, &mut self.value)?;
             self.figures.hits_of_waiting += 1;
             let value = std::mem::take(&mut self.value);
@@ -72,6 +75,9 @@ impl<V: Send> Own<V> {
             };
         }
         if !shared.has_spilled.load(Ordering::Relaxed) {
+            return Look::Absent(Wait::Nothing);
+        }
+        if needs == Needs::Fields && base::mutant!("store_spill_fields_unread") {
             return Look::Absent(Wait::Nothing);
         }
         let mut core = shared.core();

@@ -181,6 +181,7 @@ impl Run {
 
     /// What may be sent is heard: by who has asked first.
     fn send(&mut self, client: usize) -> Result<(), String> {
+        self.note_losses();
         while let Some((_, heard)) = self.clients[client].slots.send_next() {
             let connection = &mut self.clients[client];
             let asked = connection.asked.pop_front();
@@ -190,6 +191,9 @@ impl Run {
             }
             let model = &mut self.models[key];
             model.tell_ms(self.clock.now_ms());
+            if self.spilling.is_some() && model.has_to_find(id) {
+                self.summary.add("looks at what has to be there", 1);
+            }
             match heard {
                 Heard::Refused(why) => {
                     model.answer(id, &Reply::Refused).map_err(|what| format!("{why}: {what}"))?;

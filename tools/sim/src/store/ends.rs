@@ -79,7 +79,7 @@ impl Run {
             let Figures { fills, fills_refused, reads, reads_shared, .. } = worker.figures();
             let Figures { hits, reads_failed, waits, stalled, busy, .. } = worker.figures();
             let Figures { spills, spills_clean, spills_unseen, .. } = worker.figures();
-            let Figures { spills_refused, hits_of_waiting, .. } = worker.figures();
+            let Figures { spills_refused, spills_failed, hits_of_waiting, .. } = worker.figures();
             for (what, count) in [
                 ("fills", fills),
                 ("fills refused", fills_refused),
@@ -94,6 +94,7 @@ impl Run {
                 ("spills of what the ring had", spills_clean),
                 ("spills not admitted", spills_unseen),
                 ("spills refused", spills_refused),
+                ("spills without memory", spills_failed),
                 ("hits of what waits", hits_of_waiting),
             ] {
                 self.summary.add(what, count);

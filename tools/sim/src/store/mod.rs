@@ -257,6 +257,7 @@ impl Run {
 
     fn open(&mut self) -> Result<(), String> {
         self.empty_disk();
+        self.begin_losing();
         self.machine.disk().set_rates(Rates::none());
         let opened = run::open(&self.scenario, &mut self.machine, self.clock.now_ms());
         let (engine, report) = opened.map_err(|error| format!("not opened: {error}"))?;

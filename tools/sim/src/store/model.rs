@@ -61,6 +61,13 @@ pub enum Reply {
     Refused,
 }
 
+impl Reply {
+    /// Whether the key was there then, or is since.
+    fn shows_presence(&self) -> bool {
+        matches!(self, Self::Value(Some(_)) | Self::Verdict(_, Some(_)) | Self::Touched(..))
+    }
+}
+
 /// One of the orders that are possible.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct World {
@@ -75,6 +82,8 @@ struct Pending {
     client: usize,
     deed: Deed,
     asked_ms: u64,
+    /// It may find nothing of what was there.
+    may_miss: bool,
 }
 
 /// One key.
@@ -86,8 +95,12 @@ pub struct Model {
     forgets: bool,
     /// Anything may be refused, and not only what may be too long.
     may_fail: bool,
-    /// A deed may find nothing, whatever there was.
+    /// Records may be lost: memory is the truth.
     vanishes: bool,
+    /// Something was since the key was seen to be there, and it may have been its record.
+    may_miss: bool,
+    /// Until something that is asked from this deed on shows that it is there.
+    lost_before: Id,
     /// Nothing outlasts a crash.
     starts_empty: bool,
     /// It may bring back what was there before a write whose flush has failed: until something is
@@ -114,6 +127,8 @@ impl Model {
             forgets,
             may_fail,
             vanishes: false,
+            may_miss: false,
+            lost_before: 0,
             starts_empty: false,
             lost: None,
             last: 0,
@@ -124,7 +139,8 @@ impl Model {
 
     /// A client asks.
     pub fn ask(&mut self, id: Id, client: usize, deed: Deed) {
-        self.pending.push(Pending { id, client, deed, asked_ms: self.now_ms });
+        let (asked_ms, may_miss) = (self.now_ms, self.may_miss);
+        self.pending.push(Pending { id, client, deed, asked_ms, may_miss });
         self.last = id;
     }
 
@@ -191,6 +207,7 @@ impl Model {
             ));
         }
         self.pending.retain(|it| it.id != id);
+        self.may_miss &= id < self.lost_before || !reply.shows_presence();
         // What it saw, or wrote, is durable, and with it all that was before.
         let saw = *reply != Reply::Refused;
         self.lost = self.lost.filter(|lost| self.forgets || !saw || id <= *lost);
@@ -220,9 +237,23 @@ impl Model {
         Ok(())
     }
 
-    /// What was there may be gone at any time, and after a crash, if it starts empty, for good.
+    /// What was there may be lost, and after a crash, if it starts empty, for good.
     pub fn set_vanishes(&mut self, starts_empty: bool) {
         (self.vanishes, self.starts_empty) = (true, starts_empty);
+    }
+
+    /// Some record was lost, or cannot be found now: maybe the one of this key.
+    pub fn miss(&mut self) {
+        self.may_miss = true;
+        self.lost_before = self.last + 1;
+        self.pending.iter_mut().for_each(|it| it.may_miss = true);
+    }
+
+    /// Whether a get that this deed is would have to find what the key is.
+    #[must_use]
+    pub fn has_to_find(&self, id: Id) -> bool {
+        let is_there = self.worlds.iter().all(|world| world.state.is_some());
+        is_there && self.pending.iter().any(|it| it.id == id && !it.may_miss)
     }
 
     /// Nothing of it is there any more. When nothing is asked that is not answered.
@@ -321,7 +352,10 @@ impl World {
 
     /// What becomes of it when a deed takes effect that does not find what there was.
     fn without(&self, pending: &Pending) -> Vec<Self> {
-        let mut all = self.with_seen(pending, &None);
+        let mut all = Vec::new();
+        if pending.may_miss {
+            all = self.with_seen(pending, &None);
+        }
         if pending.deed == Deed::Delete {
             // The ring may have what has expired or was flushed, and is not read for it.
             all.push(self.next(pending, None, Said::Removed(true)));

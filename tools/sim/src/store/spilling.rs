@@ -1,14 +1,15 @@
 //! Runs of a table that spills: memory is the truth, records go into a ring when they are evicted.
 //!
-//! What a client is told has to be the newest that was answered, or nothing: a record may be gone
-//! at any time, but an older one never comes back. Not after an eviction, nor when the ring has
-//! come round, nor after a crash, whether the ring recovers or starts empty.
+//! What a client is told has to be the newest that was answered, or nothing, where a record was
+//! lost since the key was seen to be there: the table counts all that it loses. An older one never
+//! comes back. Not after an eviction, nor when the ring has come round, nor after a crash, whether
+//! the ring recovers or starts empty.
 
 use base::random::Random;
 use log::engine::{Mode, Ring};
-use store::{Admission, Answer, Asked};
+use store::{Admission, Answer, Asked, Figures, Worker};
 
-use super::{Run, name};
+use super::{Run, model::Model, name};
 use crate::{disk::Disk, machine::Machine, scenario::Class};
 
 /// The stream of random numbers that decides how a table spills.
@@ -40,6 +41,8 @@ pub(super) struct Spilling {
     pub(super) waiting_bytes: usize,
     /// Times that an empty log was begun.
     begun: u64,
+    /// What the open table has lost, as it counts it.
+    lost: u64,
 }
 
 impl Run {
@@ -62,7 +65,7 @@ impl Run {
         run.mode = settings.mode;
         let admission = if pick(4) == 0 { Admission::Seen } else { Admission::All };
         let waiting_bytes = WAITING_BYTES[pick(2)];
-        run.spilling = Some(Spilling { admission, recovers, waiting_bytes, begun: 0 });
+        run.spilling = Some(Spilling { admission, recovers, waiting_bytes, begun: 0, lost: 0 });
         // Of more keys some live in the oldest segment.
         let model = run.models[0].clone();
         run.models = vec![model; KEYS[pick(KEYS.len())]];
@@ -103,8 +106,35 @@ impl Run {
         }
         self.tell(|| "all is flushed".to_owned());
         self.summary.add("flushes of all", 1);
-        self.models.iter_mut().for_each(super::model::Model::flush);
+        self.models.iter_mut().for_each(Model::flush);
         Ok(())
+    }
+
+    /// What a crash, or an end, leaves of a table that spills is the ring's.
+    pub(super) fn begin_losing(&mut self) {
+        if let Some(spilling) = &mut self.spilling {
+            spilling.lost = 0;
+            self.models.iter_mut().for_each(Model::miss);
+        }
+    }
+
+    /// Has the models know if the table may have lost something since it was asked last. What is to
+    /// be written again after a failed flush is not found meanwhile.
+    pub(super) fn note_losses(&mut self) {
+        if self.spilling.is_none() {
+            return;
+        }
+        let (stranded, failures) = self.with_store(|store| store.with_log(|log| log.setbacks()));
+        let dropped = self.with_store(|store| store.with_log(|log| log.counts().values_dropped));
+        let figures = self.workers.iter().map(Worker::figures);
+        let of_workers: u64 = figures.map(|it| lost_by(&it)).sum();
+        let victims = self.evictor.as_ref().map(|it| it.cache().victim_counts());
+        let of_memory = victims.map_or(0, |it| it.lost + it.long + it.overtaken);
+        let lost = of_workers + of_memory + dropped + u64::from(failures);
+        let Some(spilling) = &mut self.spilling else { return };
+        if std::mem::replace(&mut spilling.lost, lost) != lost || stranded > 0 {
+            self.models.iter_mut().for_each(Model::miss);
+        }
     }
 
     /// Where nothing fails, nothing that was spilled cannot be read.
@@ -115,4 +145,10 @@ impl Run {
         }
         Err(format!("{failed} records could not be read where nothing fails"))
     }
+}
+
+/// What a worker has lost, or could not read.
+fn lost_by(figures: &Figures) -> u64 {
+    let Figures { spills_unseen, spills_refused, spills_failed, reads_failed, .. } = figures;
+    spills_unseen + spills_refused + spills_failed + reads_failed
 }

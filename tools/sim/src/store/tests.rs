@@ -76,6 +76,7 @@ fn spill_seeds_hold() {
         "gets of what has expired",
         "hits",
         "hits of what waits",
+        "looks at what has to be there",
         "reads",
         "reads failed",
         "rewritten",

@@ -40,6 +40,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["no order explains"],
     },
     Mutant {
+        name: "store_spill_queue_unseen",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "spill_seeds_hold",
+        symptoms: &["no order explains"],
+    },
+    Mutant {
+        name: "store_spill_fields_unread",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "spill_seeds_hold",
+        symptoms: &["no order explains"],
+    },
+    Mutant {
         name: "log_removed_refused",
         suite: Suite::Test,
         package: "store",
