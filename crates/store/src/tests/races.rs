@@ -100,6 +100,8 @@ struct Load {
     evicts: bool,
     /// To a ring, and else from a durable table.
     spills: bool,
+    /// The ring would be opened again after a crash.
+    recovers: bool,
 }
 
 impl Racer<'_> {
@@ -243,7 +245,7 @@ fn name(at: usize) -> [u8; 8] {
 }
 
 fn race(load: &Load) -> cache::VictimCounts {
-    let ring = Ring { bytes_max: 12 << 20, recovers: false };
+    let ring = Ring { bytes_max: 12 << 20, recovers: load.recovers };
     let mut files = MemoryDisk::default();
     let (store, cache) = match load.spills {
         true => spilling(&mut files, ring),
@@ -279,8 +281,15 @@ fn durable(files: &mut MemoryDisk) -> (Store<MapKeys, Stamped>, Cache) {
     (Store::new(engine, cache.clone(), 2), cache)
 }
 
-const EVICTING: Load =
-    Load { keys: 8, value_bytes: 1000, rounds: 60_000, flushes: false, evicts: true, spills: true };
+const EVICTING: Load = Load {
+    keys: 8,
+    value_bytes: 1000,
+    rounds: 60_000,
+    flushes: false,
+    evicts: true,
+    spills: true,
+    recovers: false,
+};
 
 #[test]
 fn what_was_flushed_is_never_heard_of_again_by_any_thread() {
@@ -298,14 +307,18 @@ fn what_was_flushed_of_a_durable_table_is_never_heard_of_again_by_any_thread() {
 #[test]
 fn threads_whose_sets_evict_hear_of_nothing_older() {
     let load = Load { keys: 250, value_bytes: 50_000, rounds: 100_000, ..EVICTING };
-    let counts = race(&Load { evicts: false, ..load });
-    assert!(counts.noted > 100, "hardly anything went: {counts:?}");
+    for recovers in [false, true] {
+        let counts = race(&Load { evicts: false, recovers, ..load });
+        assert!(counts.noted > 100, "hardly anything went: {counts:?}");
+    }
 }
 
 #[test]
 fn threads_that_evict_hear_of_nothing_older() {
-    let counts = race(&EVICTING);
-    assert!(counts.noted > 1000, "hardly anything went: {counts:?}");
+    for recovers in [false, true] {
+        let counts = race(&Load { recovers, ..EVICTING });
+        assert!(counts.noted > 1000, "hardly anything went: {counts:?}");
+    }
 }
 
 /// A touch during which another worker flushes.
