@@ -43,7 +43,9 @@ impl<K: Keys> Engine<K> {
     /// directory, all that are in this one and would be written to. They would fail as well, and a
     /// second failure ends all writes.
     fn leave_directory(&mut self, directory: DirectoryId, failed: SegmentId) -> Vec<SegmentId> {
-        if self.directories == 1 || base::mutant!("log_failed_directory_used") {
+        // A ring has no room for others in the place of those that it would leave alone.
+        let has_others = self.directories > 1 && self.settings.ring.is_none();
+        if !has_others || base::mutant!("log_failed_directory_used") {
             return vec![failed];
         }
         self.failed_directory = Some(directory);
