@@ -30,7 +30,16 @@ fn write(
     (token, epoch): (u64, u64),
     value: &[u8],
 ) {
-    let mut sink = WordSink::new(words);
+    write_by(WordSink::new(words), layout, key, (token, epoch), value);
+}
+
+fn write_by(
+    mut sink: WordSink<'_>,
+    layout: &Layout,
+    key: &[u8],
+    (token, epoch): (u64, u64),
+    value: &[u8],
+) {
     layout.write_front(&mut sink, &named(key), token, epoch);
     sink.push_bytes(value);
     sink.finish();
@@ -139,6 +148,31 @@ fn a_head_keeps_its_key_and_its_pins_apart() {
     assert!(slot.with_key(&named(key)) == Some(header));
     assert_eq!(slot.meta(header, false).value_len, 1 << 20);
     assert_eq!(slot.number(header.value_at() + 4, 4), 9);
+}
+
+#[test]
+fn whatever_was_in_a_slot_a_record_reads_as_it_was_written() {
+    let key = b"a key";
+    for value_len in [1, 63, 64, 100, 4096] {
+        let value: Vec<u8> = (0..value_len).map(|at| at as u8).collect();
+        let layout = layout(key, &value);
+        // Nothing, the same, and what differs in a single word of a group.
+        for other in [None, Some(0), Some(value_len / 2), Some(value_len - 1)] {
+            for is_new in [true, false] {
+                let words = slot(layout.bytes().div_ceil(8));
+                if let Some(at) = other {
+                    let mut before = value.clone();
+                    before[at] ^= u8::from(at > 0);
+                    write(&words, &layout, key, (7, 0), &before);
+                }
+                let start = if is_new { WordSink::new } else { WordSink::over };
+                write_by(start(&words), &layout, key, (7, 0), &value);
+                let mut read = vec![0; value_len];
+                Slot(&words).copy_exactly(layout.header(0).value_at(), &mut read);
+                assert_eq!(read, value, "{value_len} bytes over {other:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -202,7 +202,9 @@ fn overwrite_found(
 /// Rewrites a record in its slot. The caller holds the lock of its bucket, and the class fits.
 #[inline]
 pub(super) fn rewrite(table: &Table, found: &Found<'_>, draft: &Draft<'_>, value: &[u8]) -> u64 {
-    let token = write_record(table, found.entry.location(), draft, &Body::Inline(value));
+    let memory = &table.memory;
+    let sink = WordSink::over(memory.slot(found.entry.location()).0);
+    let token = write_record(table, found.entry.location(), draft, &Body::Inline(value), sink);
     let new = found.entry.put(draft.fetched);
     if new != found.entry {
         found.line.word(found.place).store(new.0, Ordering::Relaxed);
@@ -210,9 +212,16 @@ pub(super) fn rewrite(table: &Table, found: &Found<'_>, draft: &Draft<'_>, value
     token
 }
 
-/// Writes a record into a slot under the lock of its key's bucket. Returns its token.
+/// Writes a record into a slot, by a sink at its start, under the lock of its key's bucket. Returns
+/// its token.
 #[inline(always)]
-fn write_record(table: &Table, location: usize, draft: &Draft<'_>, body: &Body<'_>) -> u64 {
+fn write_record(
+    table: &Table,
+    location: usize,
+    draft: &Draft<'_>,
+    body: &Body<'_>,
+    mut sink: WordSink<'_>,
+) -> u64 {
     let memory = &table.memory;
     // A reader may still be copying the record that was here. It must see the version that the
     // removal of that record left, or this key's odd one, before it sees a word of this one.
@@ -231,7 +240,6 @@ fn write_record(table: &Table, location: usize, draft: &Draft<'_>, body: &Body<'
         Token::Given(token) => token,
     };
     let layout = &draft.layout;
-    let mut sink = WordSink::new(memory.slot(location).0);
     layout.write_front(&mut sink, draft.key, token, marks);
     body.write(&mut sink);
     sink.finish();
@@ -257,7 +265,8 @@ fn place(
     let index = &table.memory.index;
     // Usually nobody was here since the look without a lock.
     if let Some(room) = index.lock_one(probe, key.candidates, key.hash) {
-        let token = write_record(table, location, draft, &Body::Inline(value));
+        let sink = WordSink::new(table.memory.slot(location).0);
+        let token = write_record(table, location, draft, &Body::Inline(value), sink);
         room.take(draft.entry(location));
         settle(table, None, now_ms);
         return Ok(token);
@@ -323,7 +332,8 @@ pub(super) fn publish<'a>(
     location: usize,
 ) -> Result<(u64, Option<usize>), NoRoom> {
     let memory = &table.memory;
-    let token = write_record(table, location, draft, body);
+    let sink = WordSink::new(memory.slot(location).0);
+    let token = write_record(table, location, draft, body, sink);
     let old = match found {
         Some(found) => {
             let new = found.entry.moved(location).put(draft.fetched);
