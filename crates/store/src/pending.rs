@@ -3,7 +3,7 @@
 //! Invariant: of the entries of one key at most one is ordered. Whatever is asked of the key goes
 //! behind what waits there.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use log::engine::{Reading, Upload};
 
@@ -44,13 +44,14 @@ impl<C> Waiter<C> {
 #[derive(Debug)]
 pub(crate) struct Pending<C> {
     pub(crate) id: u64,
-    pub(crate) key: Box<[u8]>,
-    /// In the order in which they came.
-    queue: VecDeque<Waiter<C>>,
+    pub(crate) key: Arc<[u8]>,
+    /// In the order in which they came. Mostly one comes alone, which needs no memory of its own.
+    first: Option<Waiter<C>>,
+    others: VecDeque<Waiter<C>>,
     /// How many of them are commands.
     commands: usize,
     /// The read that is under way; without one, the log has no room, or parts are not flushed.
-    pub(crate) reading: Option<Reading>,
+    pub(crate) reading: Option<Arc<Reading>>,
     /// How often the record was looked up, and then elsewhere when it was read.
     pub(crate) looks: u32,
 }
@@ -59,18 +60,24 @@ impl<C> Pending<C> {
     /// Somebody comes last.
     pub(crate) fn push(&mut self, waiter: Waiter<C>) {
         self.commands += usize::from(waiter.is_command());
-        self.queue.push_back(waiter);
+        match &self.first {
+            None => self.first = Some(waiter),
+            Some(_) => self.others.push_back(waiter),
+        }
     }
 
     /// Who was first has to wait again.
     pub(crate) fn push_again(&mut self, waiter: Waiter<C>) {
         self.commands += usize::from(waiter.is_command());
-        self.queue.push_front(waiter);
+        if let Some(second) = self.first.replace(waiter) {
+            self.others.push_front(second);
+        }
     }
 
     /// Takes out who is first.
     pub(crate) fn pop(&mut self) -> Option<Waiter<C>> {
-        let waiter = self.queue.pop_front()?;
+        let waiter = self.first.take()?;
+        self.first = self.others.pop_front();
         self.commands -= usize::from(waiter.is_command());
         Some(waiter)
     }
@@ -78,17 +85,17 @@ impl<C> Pending<C> {
     /// Whether it is one get of this worker that waits, and nobody else.
     pub(crate) fn is_one_get_of(&self, worker: usize) -> bool {
         let is_its = |it: &Waiter<C>| it.worker == worker && !it.is_command();
-        self.queue.len() == 1 && self.queue.front().is_some_and(is_its)
+        self.others.is_empty() && self.first.as_ref().is_some_and(is_its)
     }
 
     /// How many wait.
     pub(crate) fn waiters(&self) -> usize {
-        self.queue.len()
+        usize::from(self.first.is_some()) + self.others.len()
     }
 
     /// Bytes that the value may have, as far as that is known.
     pub(crate) fn value_bytes(&self) -> usize {
-        self.reading.as_ref().map_or(0, Reading::bytes)
+        self.reading.as_ref().map_or(0, |reading| reading.bytes())
     }
 
     /// Whether all that comes has to go behind. Gets alone have seen what the index led to when
@@ -129,19 +136,22 @@ impl<C> Place<C> {
         leads: impl Fn(&Reading) -> bool,
     ) -> Option<&mut Pending<C>> {
         let is_same =
-            |it: &&mut Pending<C>| *it.key == *key && it.reading.as_ref().is_some_and(&leads);
+            |it: &&mut Pending<C>| *it.key == *key && it.reading.as_deref().is_some_and(&leads);
         self.pending.iter_mut().find(is_same)
     }
 
     /// Begins an entry for the key.
-    pub(crate) fn begin(&mut self, key: &[u8], reading: Option<Reading>, waiter: Waiter<C>) -> u64 {
+    pub(crate) fn begin(
+        &mut self,
+        key: Arc<[u8]>,
+        reading: Option<Arc<Reading>>,
+        waiter: Waiter<C>,
+    ) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        // Mostly nobody else comes.
-        let (key, queue) = (key.into(), VecDeque::with_capacity(1));
-        let mut pending = Pending { id, key, queue, commands: 0, reading, looks: 1 };
-        pending.push(waiter);
-        self.pending.push(pending);
+        let commands = usize::from(waiter.is_command());
+        let (first, others) = (Some(waiter), VecDeque::new());
+        self.pending.push(Pending { id, key, first, others, commands, reading, looks: 1 });
         id
     }
 
@@ -166,7 +176,7 @@ mod tests {
             Waiter { worker: 0, caller: 0, bytes: 0, lock, asked_ms: 0, task, upload }
         };
         let mut place = Place::<u8>::default();
-        let id = place.begin(b"k", None, waiter(Task::Command(1)));
+        let id = place.begin(b"k"[..].into(), None, waiter(Task::Command(1)));
         assert!(place.ordered(b"k").is_some() && place.ordered(b"other").is_none());
         let mut pending = place.take(id).expect("it is there");
         pending.push(waiter(Task::Get));

@@ -38,7 +38,7 @@ impl Whom {
 #[derive(Debug)]
 struct Read {
     whom: Whom,
-    reading: Reading,
+    reading: Arc<Reading>,
     /// How often it was short.
     tries: u32,
     /// What a short read has left.
@@ -49,7 +49,7 @@ struct Read {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) whom: Whom,
-    pub(crate) reading: Reading,
+    pub(crate) reading: Arc<Reading>,
     pub(crate) result: Result<(Buffer, usize), Failure>,
 }
 
@@ -80,7 +80,7 @@ impl Reads {
         token.0 >= FIRST_TOKEN
     }
 
-    pub(crate) fn begin(&mut self, whom: Whom, reading: Reading) {
+    pub(crate) fn begin(&mut self, whom: Whom, reading: Arc<Reading>) {
         self.queue_of(whom).push_back(Read { whom, reading, tries: 0, buffer: None });
     }
 

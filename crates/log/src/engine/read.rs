@@ -80,8 +80,8 @@ pub struct Reading {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Shared by the copies of a reading.
-    Key(Arc<[u8]>),
+    /// Shared by the copies of a reading, with its hash in the index.
+    Key(Arc<[u8]>, KeyHash),
     /// The head of a large value, whatever its key.
     Head,
     Part(PartOf),
@@ -133,7 +133,7 @@ impl<K: Keys> Engine<K> {
                 Get::Memory { stored, wait }
             });
         }
-        let wanted = Wanted::Key(key.into());
+        let wanted = Wanted::Key(key.into(), hash);
         self.counts.reads += 1;
         self.reading(entry.position, entry.class, wanted).map(Get::Read)
     }
@@ -147,9 +147,8 @@ impl<K: Keys> Engine<K> {
     /// Whether the key's newest record is still where this reads it. As long as the reading is kept
     /// no other record can come to lie there.
     pub fn leads_to(&self, reading: &Reading) -> bool {
-        let Wanted::Key(key) = &reading.wanted else { return false };
-        let entry = self.index.hash(key).ok().and_then(|hash| self.index.get(hash));
-        entry.is_some_and(|entry| entry.position == reading.position)
+        let Wanted::Key(_, hash) = reading.wanted else { return false };
+        self.index.get(hash).is_some_and(|entry| entry.position == reading.position)
     }
 
     /// What a read has fetched that came of a get. Counts one that fetched another key's record.
@@ -285,8 +284,17 @@ impl Reading {
     /// The key that it was made for; nothing where it was for none.
     pub(super) fn key(&self) -> &[u8] {
         match &self.wanted {
-            Wanted::Key(key) => key,
+            Wanted::Key(key, _) => key,
             Wanted::Head | Wanted::Part(_) => &[],
+        }
+    }
+
+    /// The same, for who needs it longer.
+    #[must_use]
+    pub fn shared_key(&self) -> Option<Arc<[u8]>> {
+        match &self.wanted {
+            Wanted::Key(key, _) => Some(Arc::clone(key)),
+            Wanted::Head | Wanted::Part(_) => None,
         }
     }
 
@@ -313,7 +321,7 @@ impl Reading {
     /// Whether what [`Reading::finish`] says is that another key has the record of this one.
     #[must_use]
     pub fn met_other_key(&self, error: &Error) -> bool {
-        matches!((&self.wanted, error), (Wanted::Key(_), Error::OtherKey { .. }))
+        matches!((&self.wanted, error), (Wanted::Key(..), Error::OtherKey { .. }))
     }
 
     /// What was read: the first bytes of the buffer, as many as the disk gave.
@@ -327,7 +335,7 @@ impl Reading {
         let (record, _) = Record::decode(bytes, self.seed, offset)
             .map_err(|flaw| Error::Damaged { file, offset, flaw })?;
         match &self.wanted {
-            Wanted::Key(key) => {
+            Wanted::Key(key, _) => {
                 if record.key != &**key && !base::mutant!("log_key_not_compared") {
                     return Err(Error::OtherKey { file, offset });
                 }

@@ -16,11 +16,14 @@ impl<K: Keys, C: Command> Worker<K, C> {
     /// Gets a value. A hit on a record that is durable takes no lock. `caller` is under which
     /// number an answer comes that has to wait.
     pub fn get(&mut self, key: &[u8], caller: u64, out: &mut impl Output) -> Got {
-        if let Some(got) = self.get_at_once(key, out) {
-            return got;
+        if !(1..=KEY_LEN_MAX).contains(&key.len()) {
+            return Got::Failed(Error::KeyBytes { got: key.len() });
         }
         let Self { shared, own } = self;
         let name = own.cache.key(key);
+        if let Some(got) = own.get_at_once(shared, name, out) {
+            return got;
+        }
         let got = own.get_slowly(shared, name, caller);
         own.let_go();
         got
@@ -30,35 +33,12 @@ impl<K: Keys, C: Command> Worker<K, C> {
     /// the key then.
     #[inline]
     pub fn get_at_once(&mut self, key: &[u8], out: &mut impl Output) -> Option<Got> {
-        let Self { shared, own } = self;
         if !(1..=KEY_LEN_MAX).contains(&key.len()) {
             return Some(Got::Failed(Error::KeyBytes { got: key.len() }));
         }
+        let Self { shared, own } = self;
         let name = own.cache.key(key);
-        own.is_stirred |= base::mutant!("hits_ask_the_log");
-        // What of this worker waits in order may be done right now by another one, in steps.
-        if own.queued.has(shared.lock_of(name.hash())) {
-            return None;
-        }
-        // Before the look as well: who has to look again would count as two.
-        if !shared.unflushed.may_tell(name.hash()) {
-            return None;
-        }
-        let got = match own.cache.get(name, out) {
-            Get::Hit(meta) => Got::Hit(meta),
-            Get::Large(pinned) => Got::Large(pinned),
-            // Others have pinned as much as may be. The log has it as well.
-            Get::Busy => return None,
-            // What is dead in memory is as dead in the log.
-            Get::Miss => {
-                own.cache.take_dead().filter(|it| *it == Dead::Expired).map(|_| Got::Miss)?
-            }
-        };
-        if !shared.unflushed.may_tell(name.hash()) {
-            return None;
-        }
-        own.figures.hits += 1;
-        Some(got)
+        own.get_at_once(shared, name, out)
     }
 
     /// Carries out a command. `own` makes one that can be kept, should it have to wait for a record
@@ -81,6 +61,39 @@ impl<K: Keys, C: Command> Worker<K, C> {
 }
 
 impl<V: Send> Own<V> {
+    #[inline]
+    fn get_at_once<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        name: Key<'_>,
+        out: &mut impl Output,
+    ) -> Option<Got> {
+        self.is_stirred |= base::mutant!("hits_ask_the_log");
+        // What of this worker waits in order may be done right now by another one, in steps.
+        if self.queued.has(shared.lock_of(name.hash())) {
+            return None;
+        }
+        // Before the look as well: who has to look again would count as two.
+        if !shared.unflushed.may_tell(name.hash()) {
+            return None;
+        }
+        let got = match self.cache.get(name, out) {
+            Get::Hit(meta) => Got::Hit(meta),
+            Get::Large(pinned) => Got::Large(pinned),
+            // Others have pinned as much as may be. The log has it as well.
+            Get::Busy => return None,
+            // What is dead in memory is as dead in the log.
+            Get::Miss => {
+                self.cache.take_dead().filter(|it| *it == Dead::Expired).map(|_| Got::Miss)?
+            }
+        };
+        if !shared.unflushed.may_tell(name.hash()) {
+            return None;
+        }
+        self.figures.hits += 1;
+        Some(got)
+    }
+
     /// Whether a value of so many bytes may be shown, which may be a little less.
     pub(super) fn may_show<K: Keys, C: Command<Verdict = V>>(
         &mut self,
@@ -145,7 +158,7 @@ impl<V: Send> Own<V> {
             Look::Absent(wait) => (Answer::Miss, wait),
             Look::Read(reading) => {
                 let may_wait = self.may_show(shared, reading.bytes())
-                    && self.wait_for_read(shared, &mut place, name, *reading, waiter);
+                    && self.wait_for_read(shared, &mut place, name, reading, waiter);
                 return if may_wait { Got::Later } else { Got::Busy };
             }
             Look::Stalled => {
@@ -205,7 +218,7 @@ impl<V: Send> Own<V> {
             Attempt::Read(reading) => {
                 let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);
                 let may_wait = (!command.shows() || self.may_show(shared, reading.bytes()))
-                    && self.wait_for_read(shared, &mut place, name, *reading, waiter);
+                    && self.wait_for_read(shared, &mut place, name, reading, waiter);
                 if may_wait { Asked::Later } else { Asked::Busy }
             }
             Attempt::Parts(last) => {

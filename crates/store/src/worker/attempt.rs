@@ -1,5 +1,7 @@
 //! One command on one key, under the key's lock: what is there, what becomes of it.
 
+use std::sync::Arc;
+
 use cache::{Change, Dead, Get, Key, Meta, Token, Value};
 use log::{
     engine::{self, Mark, Reading, Upload},
@@ -19,7 +21,7 @@ pub(super) enum Look {
     /// None.
     Absent(Wait),
     /// Only the disk knows.
-    Read(Box<Reading>),
+    Read(Arc<Reading>),
     /// It is to be written again first.
     Stalled,
     /// The log cannot tell.
@@ -36,7 +38,7 @@ pub(super) enum Attempt<V> {
         has_changed: bool,
     },
     /// A read comes first.
-    Read(Box<Reading>),
+    Read(Arc<Reading>),
     /// Room, or a rewrite, comes first.
     Stalled,
     /// It shows a value that is longer than may be shown now. Nothing has happened.
@@ -102,7 +104,7 @@ impl<V: Send> Own<V> {
                 self.value = stored.value;
                 Look::Present(meta, Wait::seen(wait))
             }
-            Ok(engine::Get::Read(reading)) => Look::Read(Box::new(reading)),
+            Ok(engine::Get::Read(reading)) => Look::Read(Arc::new(reading)),
             Ok(engine::Get::Wait) => Look::Stalled,
             Err(error) => Look::Failed(error.into()),
         }

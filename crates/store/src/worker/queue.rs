@@ -248,7 +248,7 @@ impl<V: Send> Own<V> {
         mut known: Known,
         leads: bool,
     ) -> bool {
-        let key = std::mem::take(&mut pending.key);
+        let key = Arc::clone(&pending.key);
         let name = self.cache.key(&key);
         let mut is_known_now = leads;
         let mut shown = None;
@@ -279,24 +279,22 @@ impl<V: Send> Own<V> {
                 Attempt::Read(reading) => {
                     pending.push_again(waiter);
                     let (id, looks) = (pending.id, pending.looks + u32::from(!leads));
-                    let reading = *reading;
-                    self.begin_read(at, id, reading.clone());
-                    let reading = Some(reading);
-                    (pending.key, pending.reading, pending.looks) = (key, reading, looks);
+                    self.begin_read(at, id, Arc::clone(&reading));
+                    (pending.reading, pending.looks) = (Some(reading), looks);
                     place.put_back(pending);
                     return false;
                 }
                 Attempt::Parts(last) => {
                     pending.push_again(waiter);
                     shared.core().wait_for_parts(at, pending.id, last);
-                    (pending.key, pending.reading) = (key, None);
+                    pending.reading = None;
                     place.put_back(pending);
                     return false;
                 }
                 Attempt::Stalled => {
                     pending.push_again(waiter);
                     self.note_stalled(shared);
-                    (pending.key, pending.reading) = (key, None);
+                    pending.reading = None;
                     place.put_back(pending);
                     return true;
                 }

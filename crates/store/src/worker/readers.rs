@@ -2,7 +2,7 @@
 //!
 //! Thread safety: a plain value of the worker's thread, but for the budget.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use log::{
     engine::{Fetched, Reading},
@@ -85,7 +85,7 @@ impl Leaving {
                 return;
             }
             let reading = shared.core().engine.part(&self.large.0, self.asked);
-            reads.begin(Whom::Reader { id: number, part: self.asked }, reading);
+            reads.begin(Whom::Reader { id: number, part: self.asked }, Arc::new(reading));
             self.held += bytes;
             self.asked += 1;
         }

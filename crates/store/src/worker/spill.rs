@@ -4,6 +4,8 @@
 //! Invariant, under the key's lock: of a key that was written, the ring and the queue have nothing
 //! that is older than what memory has, or was told that it has.
 
+use std::sync::Arc;
+
 use base::sync::atomic::Ordering;
 use cache::{Dead, Get, Key, Meta, StoreError, Token, Value, Victim};
 use log::{
@@ -100,7 +102,7 @@ impl<V: Send> Own<V> {
                 self.value = value;
                 Look::Present(meta, seen(shared.unflushed.wait_for(name.hash())))
             }
-            Ok(engine::Get::Read(reading)) => Look::Read(Box::new(reading)),
+            Ok(engine::Get::Read(reading)) => Look::Read(Arc::new(reading)),
             Ok(engine::Get::Wait) if spill.recovers => Look::Stalled,
             Ok(engine::Get::Wait) => Look::Absent(Wait::Nothing),
             Err(error @ log::error::Error::Unflushed) if spill.recovers => {

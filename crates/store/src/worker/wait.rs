@@ -1,5 +1,7 @@
 //! Those who have to wait, and answers that do.
 
+use std::sync::Arc;
+
 use base::sync::atomic::Ordering;
 use cache::Key;
 use log::{
@@ -76,7 +78,7 @@ impl<V: Send> Own<V> {
         shared: &Shared<K, C>,
         place: &mut Place<C>,
         name: Key<'_>,
-        reading: Reading,
+        reading: Arc<Reading>,
         mut waiter: Waiter<C>,
     ) -> bool {
         let core = shared.core();
@@ -102,12 +104,13 @@ impl<V: Send> Own<V> {
             self.figures.reads_shared += 1;
             return true;
         }
-        let id = place.begin(name.bytes(), Some(reading.clone()), waiter);
+        let key = reading.shared_key().expect("invariant: it reads what a key is");
+        let id = place.begin(key, Some(Arc::clone(&reading)), waiter);
         self.begin_read(at, id, reading);
         true
     }
 
-    pub(super) fn begin_read(&mut self, at: usize, id: u64, reading: Reading) {
+    pub(super) fn begin_read(&mut self, at: usize, id: u64, reading: Arc<Reading>) {
         self.figures.reads += 1;
         self.reads.begin(Whom::Key { at, id }, reading);
     }
@@ -122,7 +125,7 @@ impl<V: Send> Own<V> {
     ) {
         let at = shared.lock_of(name.hash());
         self.begin_to_wait(shared, &mut waiter, Some(at));
-        let id = place.begin(name.bytes(), None, waiter);
+        let id = place.begin(name.bytes().into(), None, waiter);
         self.note_stalled(shared);
         shared.core().stall(at, id);
     }
@@ -138,7 +141,7 @@ impl<V: Send> Own<V> {
     ) {
         let at = shared.lock_of(name.hash());
         self.begin_to_wait(shared, &mut waiter, Some(at));
-        let id = place.begin(name.bytes(), None, waiter);
+        let id = place.begin(name.bytes().into(), None, waiter);
         shared.core().wait_for_parts(at, id, last);
     }
 
