@@ -48,6 +48,13 @@ enum Ask {
     Meanwhile,
 }
 
+/// What a worker has been answered.
+fn taken<C: Command>(worker: &mut Worker<MapKeys, C>) -> Vec<Answered<C::Verdict>> {
+    let mut answers = Vec::new();
+    worker.take_answers(&mut answers);
+    answers
+}
+
 impl Command for Ask {
     type Verdict = bool;
 
@@ -220,7 +227,7 @@ impl Table {
     fn make_cold(&mut self, key: &[u8], value: &'static [u8]) {
         assert_eq!(self.ask(0, 0, key, Ask::Set(value, 0)), Asked::Later);
         self.run();
-        assert_eq!(self.workers[0].take_answers().len(), 1);
+        assert_eq!(taken(&mut self.workers[0]).len(), 1);
         self.evict(key);
     }
 
@@ -241,7 +248,7 @@ impl Table {
             Answer::Done { .. } | Answer::Flushed => (caller, Some(b"done".to_vec())),
             Answer::Failed(error) => (caller, Some(format!("{error}").into_bytes())),
         };
-        self.workers[worker].take_answers().into_iter().map(value).collect()
+        taken(&mut self.workers[worker]).into_iter().map(value).collect()
     }
 
     /// What a key is, read from wherever.

@@ -87,7 +87,7 @@ pub(crate) fn run(
     let files: Arc<Files> = Arc::clone(&durable.files);
     ready.tell();
     let mut patience = Patience { ends, ending: None, limit_ns: END_WAIT_NS };
-    let mut has_more = false;
+    let (mut has_more, mut answers) = (false, Vec::new());
     loop {
         let errand = if has_more {
             match errands.try_recv() {
@@ -116,7 +116,7 @@ pub(crate) fn run(
                 peers.call_all();
             }
         }
-        let answers = worker.take_answers();
+        worker.take_answers(&mut answers);
         debug_assert!(answers.is_empty(), "nobody asks the keeper");
         worker.take_wakes().for_each(|number| peers.call(number));
         durable.gauges.show(number, worker.figures(), Kept::default());

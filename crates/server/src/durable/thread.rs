@@ -218,7 +218,7 @@ impl TableServer {
     }
 
     fn rouse(&mut self, control: &mut Control<Session>) {
-        self.table.take_roused().into_iter().for_each(|connection| control.rouse(connection));
+        self.table.take_roused(|connection| control.rouse(connection));
     }
 }
 

@@ -56,7 +56,7 @@ fn gets_behind_a_change_show_one_value_and_count_it_once() {
     table.run();
     assert!(GETS as usize * VALUE_BYTES > PENDING_BYTES_MAX);
     assert!(!table.store.shared.inboxes[1].is_full(0), "each counts what is there once");
-    let answers = table.workers[1].take_answers();
+    let answers = taken(&mut table.workers[1]);
     let values: Vec<_> = answers
         .iter()
         .map(|it| match &it.answer {

@@ -33,7 +33,7 @@ fn read(table: &mut Table, key: &[u8]) -> (FoundValue, Option<u16>) {
     let Action::Read { buffer, .. } = &plan.action else { panic!("{plan:?}") };
     let number = buffer.number();
     table.perform(0, plan);
-    let answer = table.workers[0].take_answers().pop().expect("it was read");
+    let answer = taken(&mut table.workers[0]).pop().expect("it was read");
     let Answer::Value(Found { value, .. }) = answer.answer else { panic!("{answer:?}") };
     (value, number)
 }

@@ -55,7 +55,7 @@ impl Table {
     fn large(&mut self, worker: usize, key: &[u8]) -> Large {
         assert!(matches!(self.get(worker, 77, key).0, Got::Later));
         self.run();
-        let answer = self.workers[worker].take_answers().pop().expect("an answer");
+        let answer = taken(&mut self.workers[worker]).pop().expect("an answer");
         let Answer::Value(found) = answer.answer else { panic!("{answer:?}") };
         assert_eq!((found.meta.value_len as usize, found.value.len()), (VALUE_BYTES, 0));
         found.large.expect("it lies in parts")
@@ -149,7 +149,7 @@ fn what_comes_behind_a_large_value_waits_for_it_with_it() {
     assert!(matches!(got, Got::Later), "a hit overtakes the set before it: {got:?}");
     assert_eq!(table.store.waiting(), (1, 0), "hits of other keys take no lock");
     table.run();
-    let answers = table.workers[0].take_answers();
+    let answers = taken(&mut table.workers[0]);
     let large = answers.iter().find_map(|it| match &it.answer {
         Answer::Value(found) => found.large.clone(),
         _ => None,
@@ -423,7 +423,7 @@ fn who_waits_for_readers() -> (Table, Vec<Part>) {
     assert_eq!(table.answers(0), [done(1)]);
     assert!(matches!(table.get(1, 77, b"k").0, Got::Later));
     table.run();
-    let answer = table.workers[1].take_answers().pop().expect("an answer");
+    let answer = taken(&mut table.workers[1]).pop().expect("an answer");
     let Answer::Value(Found { large: Some(large), .. }) = answer.answer else {
         panic!("{answer:?}")
     };

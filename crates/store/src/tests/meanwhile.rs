@@ -96,7 +96,7 @@ fn a_get_behind_a_delete_finds_nothing_though_the_delete_did_neither() {
             let key = evictor.key(b"k");
             evictor.update(key, |_| Change::Remove.into()).expect("removing needs no memory");
         });
-        let answers = table.workers[0].take_answers();
+        let answers = taken(&mut table.workers[0]);
         let of = |caller| answers.iter().find(|it| it.caller == caller).map(|it| &it.answer);
         let removed = of(2);
         assert!(matches!(removed, Some(Answer::Done { was_there: false, .. })), "{removed:?}");
@@ -126,7 +126,7 @@ fn work_off_often(
         for _ in 0..4 {
             clock.advance_ms(2000);
             run(worker);
-            drop(worker.take_answers());
+            taken(worker);
         }
     };
     for _ in 0..ROUNDS {
@@ -167,7 +167,7 @@ fn get_often(
         let mut out = Vec::new();
         let mut is_answered = false;
         // Once more when it is answered: then hits are possible.
-        while !std::mem::replace(&mut is_answered, !worker.take_answers().is_empty()) {
+        while !std::mem::replace(&mut is_answered, !taken(&mut worker).is_empty()) {
             worker.quiesce();
             let shown = match worker.get_at_once(b"k", &mut out) {
                 Some(Got::Hit(_)) => std::mem::take(&mut out),
@@ -179,7 +179,7 @@ fn get_often(
         }
         worker.offline(|| barrier.wait());
         run(&mut worker);
-        drop(worker.take_answers());
+        taken(&mut worker);
     }
 }
 

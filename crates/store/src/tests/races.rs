@@ -141,7 +141,7 @@ impl Racer<'_> {
             let outcome = base::sync::lock(self.files).perform(action);
             self.worker.complete(token, outcome);
         }
-        for Answered { caller, answer } in self.worker.take_answers() {
+        for Answered { caller, answer } in taken(&mut self.worker) {
             let awaited = self.asked.remove(&caller).expect("it was asked");
             self.answered(awaited, answer);
         }

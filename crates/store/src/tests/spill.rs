@@ -183,7 +183,7 @@ impl Setter<'_> {
             let outcome = base::sync::lock(self.files).perform(plan.action);
             worker.complete(plan.token, outcome);
         }
-        for Answered { caller, answer } in worker.take_answers() {
+        for Answered { caller, answer } in taken(worker) {
             let least = self.asked.remove(&caller).expect("it was asked");
             if let Answer::Value(found) = answer {
                 assert!(found.value.len() >= least, "{} after {least}", found.value.len());

@@ -68,7 +68,7 @@ fn append_often(mut worker: Worker<MapKeys, Ask>, files: &Mutex<MemoryDisk>, tim
             let outcome = base::sync::lock(files).perform(plan.action);
             worker.complete(plan.token, outcome);
         }
-        for Answered { caller, answer } in worker.take_answers() {
+        for Answered { caller, answer } in taken(&mut worker) {
             if lengths.answered(caller, &answer) {
                 continue;
             }

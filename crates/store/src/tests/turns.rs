@@ -15,7 +15,7 @@ fn store(table: &mut Table, keys: impl Iterator<Item = u16>, value: &'static [u8
         }
     }
     table.run();
-    table.workers[0].take_answers();
+    taken(&mut table.workers[0]);
 }
 
 /// What the log has counted: turns that were taken, and records that were moved.
@@ -34,7 +34,7 @@ fn a_worker_that_moves_records_comes_back_to_what_else_there_is_to_do() {
     for key in dead {
         let asked = table.ask(0, 0, &key.to_le_bytes(), Ask::Set(&VALUE, 0));
         assert!(matches!(asked, Asked::Now(Answer::Done { .. }) | Asked::Later), "{asked:?}");
-        table.workers[0].take_answers();
+        taken(&mut table.workers[0]);
         loop {
             // As a data thread does: all that there is to be done until nothing is.
             let before = moved(&table).0;

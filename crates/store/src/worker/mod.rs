@@ -185,14 +185,14 @@ impl<K: Keys, C: Command> Worker<K, C> {
         }
     }
 
-    /// Answers to what this worker was asked.
-    pub fn take_answers(&mut self) -> Vec<Answered<C::Verdict>> {
+    /// Appends the answers to what this worker was asked.
+    pub fn take_answers(&mut self, into: &mut Vec<Answered<C::Verdict>>) {
         let own = &mut self.own;
         let inbox = &self.shared.inboxes[own.number];
         own.ready.append(&mut inbox.take());
         inbox.end(own.ready.len(), own.ready.iter().map(|it| it.bytes).sum());
         own.ready.iter().filter_map(|it| it.lock).for_each(|lock| own.queued.remove(lock));
-        own.ready.drain(..).map(|it| it.answered).collect()
+        into.extend(own.ready.drain(..).map(|it| it.answered));
     }
 
     /// Room that it keeps for values.

@@ -339,7 +339,8 @@ impl Run {
             self.owners.insert(plan.token, at);
             self.machine.submit(plan);
         }
-        let (answers, notices) = (worker.take_answers(), worker.take_notices());
+        let (mut answers, notices) = (Vec::new(), worker.take_notices());
+        worker.take_answers(&mut answers);
         self.turns.sleep(at, worker.wake_at_ms());
         if worker.goes_on() {
             self.turns.call(at);

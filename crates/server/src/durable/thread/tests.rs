@@ -243,7 +243,7 @@ fn a_turn_of_hits_asks_the_store_nothing() {
     let mut burst = [Box::new(client)];
     let durable = stage.durable().clone();
     // It would be awake for these already.
-    stage.server.table.take_roused();
+    stage.server.table.take_roused(|_| {});
     let turn = without_the_lock(&durable, || {
         stage.server.serve_all(&mut burst, START_MS);
         stage.server.wake_at_ms()
@@ -274,6 +274,6 @@ fn a_thread_goes_on_with_moves_in_the_next_turn_of_its_loop() {
     // Nobody waits for them.
     stage.server.end = End::Drain;
     stage.server.go_on();
-    stage.server.table.take_roused();
+    stage.server.table.take_roused(|_| {});
     assert!(stage.server.wake_at_ms() > START_MS, "a server that ends moves records");
 }

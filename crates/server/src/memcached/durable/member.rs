@@ -207,8 +207,10 @@ impl Member {
         self.log()?.wake_at_ms()
     }
 
-    pub(super) fn take_answers(&mut self) -> Vec<Answered<Verdict>> {
-        self.log_mut().map_or_else(Vec::new, Worker::take_answers)
+    pub(super) fn take_answers(&mut self, into: &mut Vec<Answered<Verdict>>) {
+        if let Some(worker) = self.log_mut() {
+            worker.take_answers(into);
+        }
     }
 
     pub(super) fn take_notices(&mut self) -> Vec<Notice> {

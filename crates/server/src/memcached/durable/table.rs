@@ -44,6 +44,9 @@ pub(super) const UNSENT_BYTES_MAX: usize = 64 << 20;
 const UNSENT_BYTES_MIN: usize = 16 << 20;
 const UNSENT_DIVISOR: u64 = 8;
 
+/// Room for answers that is kept: for more than a turn mostly has.
+const ANSWERS_KEPT: usize = 64;
+
 /// How many bytes may wait to be taken, of the clients of one of the threads.
 fn unsent_bytes_max(desk: &Desk, members: &[Member]) -> usize {
     let threads = desk.server.settings().threads.max(1) as u64;
@@ -64,6 +67,8 @@ pub(crate) struct Table {
     router: Router,
     pub(super) desk: Desk,
     callers: Numbered<u64, Caller>,
+    /// What has just come for them: empty, but for its room.
+    answers: Vec<Answered<Verdict>>,
     /// The number of the next one.
     next: u64,
     unsent: Rc<Total>,
@@ -122,6 +127,7 @@ impl Table {
             router: Router::new(prefixes),
             desk,
             callers: Numbered::default(),
+            answers: Vec::new(),
             next: 0,
             unsent: Rc::default(),
             wanted_ms: 0,
@@ -314,8 +320,8 @@ impl Table {
     }
 
     /// Connections that are to be served, since they have got replies or sent what they had.
-    pub(crate) fn take_roused(&mut self) -> Vec<ConnId> {
-        self.unsent.take_roused()
+    pub(crate) fn take_roused(&mut self, rouse: impl FnMut(ConnId)) {
+        self.unsent.take_roused(rouse);
     }
 
     /// What the thread's part of a table has counted.
@@ -368,7 +374,9 @@ impl Table {
     }
 
     fn deliver_of(&mut self, table: usize) {
-        for Answered { caller, answer } in self.members[table].take_answers() {
+        let mut answers = mem::take(&mut self.answers);
+        self.members[table].take_answers(&mut answers);
+        for Answered { caller, answer } in answers.drain(..) {
             let Some((caller, answer)) = self.flushed(caller, answer) else { continue };
             let Some(Caller { board, slot, saved }) = self.callers.remove(&caller) else {
                 unreachable!("invariant: each caller is answered once")
@@ -376,6 +384,8 @@ impl Table {
             let reply = self.form(table, &saved.asking().what, answer);
             board.fill(slot, reply);
         }
+        answers.shrink_to(ANSWERS_KEPT);
+        self.answers = answers;
         for Notice { caller, what } in self.members[table].take_notices() {
             self.hear(table, caller, what);
         }

@@ -221,7 +221,14 @@ impl Stage {
             }
         }
         self.table.deliver();
-        (held, !self.table.take_roused().is_empty())
+        (held, self.take_roused())
+    }
+
+    /// Whether connections are to be served, which are from now on.
+    fn take_roused(&mut self) -> bool {
+        let mut any = false;
+        self.table.take_roused(|_| any = true);
+        any
     }
 
     fn perform(&mut self, plan: Plan) {

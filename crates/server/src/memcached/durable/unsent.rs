@@ -71,8 +71,9 @@ impl Total {
         !self.roused.borrow().is_empty()
     }
 
-    pub(super) fn take_roused(&self) -> Vec<ConnId> {
-        self.roused.take()
+    /// Its list stays as long as it has become: there are as many in each turn.
+    pub(super) fn take_roused(&self, rouse: impl FnMut(ConnId)) {
+        self.roused.borrow_mut().drain(..).for_each(rouse);
     }
 
     fn add(&self, bytes: usize) {

@@ -194,7 +194,9 @@ impl TableSession<'_> {
         let begun = Instant::now();
         loop {
             self.drive();
-            if let Some(Answered { answer, .. }) = self.worker().take_answers().pop() {
+            let mut answers = Vec::new();
+            self.worker().take_answers(&mut answers);
+            if let Some(Answered { answer, .. }) = answers.pop() {
                 return Ok(answer);
             }
             if begun.elapsed() > PATIENCE {
