@@ -153,10 +153,10 @@ pub enum Error {
         /// What is wrong.
         flaw: manifest::Flaw,
     },
-    /// The index as it was saved cannot be used.
+    /// The index as it was saved, or where parts of large values lie, cannot be used.
     #[error("damaged index at offset {offset} of {file}: {flaw}")]
     SavedIndex {
-        /// The index.
+        /// The index, or that of parts.
         file: File,
         /// At which byte.
         offset: u64,

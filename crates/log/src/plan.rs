@@ -46,8 +46,24 @@ pub enum FileName {
     Index,
     /// The next one, until it is renamed.
     IndexNew,
+    /// Where the parts of large values lie, as of a clean stop.
+    Parts,
+    /// The next one, until it is renamed.
+    PartsNew,
     /// Records.
     Segment(SegmentId),
+}
+
+impl FileName {
+    /// Those of no segments.
+    const OTHERS: [Self; 6] = [
+        Self::Manifest,
+        Self::ManifestNew,
+        Self::Index,
+        Self::IndexNew,
+        Self::Parts,
+        Self::PartsNew,
+    ];
 }
 
 impl fmt::Display for FileName {
@@ -57,6 +73,8 @@ impl fmt::Display for FileName {
             Self::ManifestNew => f.write_str("manifest.new"),
             Self::Index => f.write_str("index"),
             Self::IndexNew => f.write_str("index.new"),
+            Self::Parts => f.write_str("parts"),
+            Self::PartsNew => f.write_str("parts.new"),
             Self::Segment(id) => write!(f, "{:08}.segment", id.0),
         }
     }
@@ -73,10 +91,9 @@ impl FromStr for FileName {
     fn from_str(name: &str) -> Result<Self, ForeignName> {
         let named = match name.strip_suffix(".segment") {
             Some(number) => Self::Segment(SegmentId(number.parse().map_err(|_| ForeignName)?)),
-            None => [Self::Manifest, Self::ManifestNew, Self::Index, Self::IndexNew]
-                .into_iter()
-                .find(|file| file.to_string() == name)
-                .ok_or(ForeignName)?,
+            None => {
+                Self::OTHERS.into_iter().find(|file| file.to_string() == name).ok_or(ForeignName)?
+            }
         };
         // One spelling a name: "+1.segment" and "1.segment" are foreign.
         if named.to_string() == name { Ok(named) } else { Err(ForeignName) }

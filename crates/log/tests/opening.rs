@@ -47,6 +47,7 @@ fn with_index(path: &Path, index: IndexKind, entry_bytes: u8, keys: u64) -> (Opt
         run: 1,
         clean_sequence: 1 << 41,
         dead_below: 0,
+        large_values: 0,
         rows: Vec::new(),
     };
     let mut make = limits;

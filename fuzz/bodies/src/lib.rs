@@ -15,6 +15,7 @@ pub mod index_file;
 pub mod log_cursor;
 pub mod log_dump;
 pub mod log_manifest;
+pub mod log_parts;
 pub mod log_record;
 pub mod log_segment;
 mod memcached;
@@ -49,6 +50,7 @@ targets! {
     log_cursor,
     log_dump,
     log_manifest,
+    log_parts,
     log_record,
     log_segment,
     index_file,

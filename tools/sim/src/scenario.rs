@@ -41,7 +41,7 @@ pub struct Scenario {
     pub segment_bytes: u64,
     /// Bytes of a part of a large value.
     pub part_bytes: u32,
-    /// Whether there are large values; a log that has any is never opened without reading segments.
+    /// Whether there are large values.
     pub has_large: bool,
     /// Bytes of an entry of a flat index; 0 of a hash index.
     pub entry_bytes: u8,

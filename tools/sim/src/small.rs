@@ -113,7 +113,6 @@ impl Player {
     /// The script: values of several sizes, one removed, some written again, over a stop in order.
     fn play(&mut self) -> Result<(), Problem> {
         self.open()?;
-        // A log that has a large value saves no index.
         let large = if self.scenario.has_large { 1300 } else { 400 };
         for (key, len) in [(0, 20), (1, 300), (2, large), (3, 500), (0, 40), (4, 0)] {
             self.write(key, Some(len))?;

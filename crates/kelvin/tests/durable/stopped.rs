@@ -55,6 +55,31 @@ fn everything_is_there_after_a_stop_in_order() {
     }
 }
 
+#[test]
+fn large_values_outlast_a_stop_and_the_next_start_is_no_recovery() {
+    let directory = Directory::with_log();
+    let mut server = directory.serve_values(IO, "1MiB", &[]);
+    let mut conn = server.connect();
+    let value = |key: u8| vec![b'a' + key; 300_000 + 100_000 * usize::from(key)];
+    for key in 0..6 {
+        conn.ask(&set(&format!("k{key}"), 0, &value(key)), b"STORED\r\n");
+    }
+    conn.ask(b"delete k5\r\ntouch k4 1000\r\n", b"DELETED\r\nTOUCHED\r\n");
+    drop(conn);
+    server.terminate();
+    assert!(server.wait_for_end(END_MAX).expect("it ends").success());
+    drop(server);
+    let server = directory.serve_values(IO, "1MiB", &[]);
+    assert!(server.log().contains("stopped_in_order=true"), "it is read: {}", server.log());
+    let mut conn = server.connect();
+    for key in 0..5 {
+        let name = format!("k{key}");
+        let expected = [&record(&name, 0, &value(key))[..], b"END\r\n"].concat();
+        conn.ask(format!("get {name}\r\n").as_bytes(), &expected);
+    }
+    conn.ask(b"get k5\r\n", b"END\r\n");
+}
+
 const KEYS: usize = 300;
 
 fn set_keys(conn: &mut Conn) {

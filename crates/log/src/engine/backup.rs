@@ -87,7 +87,8 @@ impl<K: Keys> Engine<K> {
             copies.push(Copied { segment: id, file: segment.file(id), bytes });
         }
         copies.iter().for_each(|copied| self.keep(copied.segment));
-        let manifest = Manifest { rows, clean_sequence: 0, ..self.manifest.clone() };
+        let manifest =
+            Manifest { rows, clean_sequence: 0, large_values: 0, ..self.manifest.clone() };
         Some(Cut { copies, manifest })
     }
 

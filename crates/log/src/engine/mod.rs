@@ -24,6 +24,7 @@ mod failure;
 mod freeing;
 mod growth;
 mod iterate;
+mod keeping;
 mod large;
 mod listing;
 mod moving;

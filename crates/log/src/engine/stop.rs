@@ -1,7 +1,12 @@
 //! Stopping in order: everything flushed, every segment sealed.
 
 use super::{Engine, FAILURES_MAX, Mode, chain::Chain, space::Role};
-use crate::{error::Error, format::manifest::CleanState, keys::Keys, plan::Disk};
+use crate::{
+    error::Error,
+    format::manifest::{CleanState, Manifest},
+    keys::Keys,
+    plan::Disk,
+};
 
 impl<K: Keys> Engine<K> {
     /// Flushes everything and seals the open segment. Nothing may be out.
@@ -42,19 +47,18 @@ impl<K: Keys> Engine<K> {
         self.save(disk)
     }
 
-    /// Saves the index, and has the manifest say so. Where the parts of large values lie is not
-    /// saved: a log that has some is opened from its footers. So is a ring of which something was
-    /// dropped that the disk has: nobody would know of it any more, and store its key anew without
-    /// a tombstone.
+    /// Saves the index and where the parts of large values lie, and has the manifest say so. A ring
+    /// of which something was dropped that the disk has is opened from its footers: nobody would
+    /// know of it any more, and store its key anew without a tombstone.
     fn save(&mut self, disk: &mut dyn Disk) -> Result<(), Error> {
-        let is_whole = self.larges.is_empty() && !self.is_dropping();
-        if self.is_manifest_unsure || !self.may_save || !is_whole {
+        if self.is_manifest_unsure || !self.may_save || self.is_dropping() {
             return Ok(());
         }
         if !self.index.save(&self.manifest, disk)? {
             return Ok(());
         }
-        let mut manifest = self.manifest.clone();
+        let large_values = self.save_parts(disk)?;
+        let mut manifest = Manifest { large_values, ..self.manifest.clone() };
         manifest.clean_sequence = self.next_sequence;
         for row in &mut manifest.rows {
             let Some(segment) = self.segment(row.segment) else { continue };

@@ -183,6 +183,11 @@ pub struct Manifest {
     /// Records with a sequence below this one are dead, whatever their keys: 0 of a log that was
     /// never wiped.
     pub dead_below: u64,
+    /// After a clean stop: large values of which the file [`FileName::Parts`] says where their
+    /// parts lie.
+    ///
+    /// [`FileName::Parts`]: crate::plan::FileName::Parts
+    pub large_values: u64,
     /// Its segments, by number.
     pub rows: Vec<Row>,
 }
@@ -253,6 +258,7 @@ impl Manifest {
         file[80..88].copy_from_slice(&self.clean_sequence.to_le_bytes());
         file[88..96].copy_from_slice(&(self.rows.len() as u64).to_le_bytes());
         file[96..104].copy_from_slice(&self.dead_below.to_le_bytes());
+        file[104..112].copy_from_slice(&self.large_values.to_le_bytes());
         file[SEEDS].copy_from_slice(&seeds);
         for (row, bytes) in self.rows.iter().zip(file[HEADER_BYTES..].chunks_exact_mut(ROW_BYTES)) {
             encode_row(row, bytes);
@@ -355,12 +361,13 @@ fn decode_whole(file: &[u8]) -> Option<Manifest> {
         run: u64_at(file, 40)?,
         clean_sequence: u64_at(file, 80)?,
         dead_below: u64_at(file, 96)?,
+        large_values: u64_at(file, 104)?,
         rows: rows?,
     };
     let is_ordered = manifest.rows.is_sorted_by(|a, b| a.segment < b.segment)
         && manifest.rows.last().is_none_or(|row| (row.segment.0 as usize) < SEGMENTS_MAX);
     let is_form = shape.is_valid()
-        && is_zero(&file[104..SEEDS.start])
+        && is_zero(&file[112..SEEDS.start])
         && is_zero(&file[end..])
         && file.len() == end.next_multiple_of(shape.block_bytes as usize)
         && u64_at(file, 32)? == file.len() as u64

@@ -4,6 +4,7 @@
 
 pub mod cursor;
 pub mod manifest;
+pub mod parts;
 pub mod record;
 pub mod segment;
 

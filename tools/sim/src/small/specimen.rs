@@ -30,24 +30,35 @@ pub enum Left {
         /// Bytes of an entry.
         entry_bytes: u8,
     },
-    /// Stopped in order with a large value in it: every segment is sealed, and no index saved.
+    /// The same, with a large value in it: where its parts lie is saved, too.
+    SavedLarge,
+    /// The same, of which what was saved is gone: every segment is sealed.
     Sealed,
-    /// As after a crash, with a large value in it.
+    /// As after a crash, with a large value in it. What an earlier stop has saved is still there,
+    /// and of no use.
     Crashed,
 }
 
 impl Left {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Saved { entry_bytes: 5 },
         Self::Saved { entry_bytes: 0 },
+        Self::SavedLarge,
         Self::Sealed,
         Self::Crashed,
     ];
+
+    /// Whether the files of what was saved count.
+    #[must_use]
+    pub const fn is_saved(self) -> bool {
+        matches!(self, Self::Saved { .. } | Self::SavedLarge)
+    }
 }
 
 /// A small log to be hurt.
 pub struct Specimen {
+    left: Left,
     player: Player,
     files: Vec<(String, FileId)>,
     /// Of each key: the bytes that say what it is.
@@ -101,8 +112,15 @@ impl Specimen {
         }
         player.log = None;
         player.machine.crash(Crash::Process);
+        if left == Left::Sealed {
+            for name in [FileName::Index, FileName::Parts] {
+                let removed = player.machine.disk().remove(HERE, &name.to_string());
+                removed.map_err(|refusal| format!("{refusal:?}"))?;
+            }
+        }
         let files = player.machine.disk().list(HERE);
-        let mut specimen = Self { player, files, extents: Vec::new(), read: BTreeMap::new() };
+        let (extents, read) = (Vec::new(), BTreeMap::new());
+        let mut specimen = Self { left, player, files, extents, read };
         specimen.find_extents()?;
         Ok(specimen)
     }
@@ -224,14 +242,17 @@ impl Specimen {
     /// key did not have, and no loss but of what rests on the damaged place of that file.
     fn check(&mut self, report: &Report, file: &str, at: &Range<u64>) -> Result<Verdict, Problem> {
         let mut verdict = Verdict::Whole;
-        if file == "index" {
+        let saved = [FileName::Index, FileName::Parts];
+        if let Some(saved) = saved.into_iter().find(|name| name.to_string() == file) {
             // What has no checksum may be missing; what has one is never believed.
-            let is_named = report.damages.iter().any(|it| it.file.name == FileName::Index);
+            let is_named = report.damages.iter().any(|it| it.file.name == saved);
             let is_missing = *at == (0..u64::MAX) && !report.is_clean;
-            if !is_named && !is_missing {
-                return Err("a damaged index is believed".to_owned());
-            }
-            verdict = Verdict::Named;
+            verdict = match self.left.is_saved() {
+                true if is_named || is_missing => Verdict::Named,
+                false if !is_named && !report.is_clean => Verdict::Whole,
+                true => return Err(format!("a damaged {file} is believed")),
+                false => return Err(format!("{file} of an earlier stop is looked at")),
+            };
         }
         for key in 0..KEYS {
             if !self.is_lost(key, report, file)? {

@@ -211,8 +211,10 @@ fn hurt_all(
 
 fn specimen(left: Left) -> Specimen {
     let mut specimen = Specimen::new(left).expect("the script runs");
-    let has_index = specimen.files().iter().any(|(name, _)| name == "index");
-    assert_eq!(has_index, matches!(left, Left::Saved { .. }));
+    let files = specimen.files();
+    let has = |saved: &str| files.iter().any(|(name, _)| name == saved);
+    let has_large = !matches!(left, Left::Saved { .. } | Left::Sealed);
+    assert_eq!((has("index"), has("parts")), (left != Left::Sealed, has_large));
     specimen.leave_out_empty();
     specimen
 }
@@ -221,11 +223,13 @@ fn specimen(left: Left) -> Specimen {
 fn places_of(specimen: &mut Specimen, left: Left, places: Places) -> Vec<(usize, usize)> {
     let mut all = Vec::new();
     for (file, (name, len)) in specimen.files().into_iter().enumerate() {
-        let is_known = left == Left::Saved { entry_bytes: 0 } && name.ends_with(".segment");
+        let has_known = matches!(left, Left::Saved { entry_bytes: 0 } | Left::SavedLarge);
+        let is_known = has_known && name.ends_with(".segment");
         if is_known && places != Places::All {
             continue;
         }
-        let places = if name == "index" { places } else { Places::All };
+        let is_saved = name == "index" || name == "parts";
+        let places = if is_saved { places } else { Places::All };
         let places = places.of(specimen.content(file));
         println!("{left:?}, {name}: {} of {len} bytes", places.len());
         all.extend(places.into_iter().map(|at| (file, at)));
@@ -289,8 +293,7 @@ const VARIANTS: [Variant; 6] = [
     Variant { entry_bytes: 0, value_bytes: 20, expires: true, stops: false },
     Variant { entry_bytes: 0, value_bytes: 1300, expires: false, stops: false },
     Variant { entry_bytes: 5, value_bytes: 1300, expires: true, stops: false },
-    // With parts of large values an index is not saved.
-    Variant { entry_bytes: 0, value_bytes: 20, expires: false, stops: true },
+    Variant { entry_bytes: 0, value_bytes: 1300, expires: false, stops: true },
     Variant { entry_bytes: 5, value_bytes: 20, expires: true, stops: true },
 ];
 

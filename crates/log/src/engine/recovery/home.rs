@@ -15,6 +15,9 @@ pub(super) struct Found {
     pub(super) manifest_bytes: Option<u64>,
     pub(super) has_index: bool,
     pub(super) has_index_new: bool,
+    /// What says where the parts of large values lie, and what was to take its place.
+    pub(super) has_parts: bool,
+    pub(super) has_parts_new: bool,
     pub(super) segments: BTreeMap<SegmentId, (DirectoryId, u64)>,
 }
 
@@ -36,6 +39,8 @@ pub(super) fn list(
                 (Ok(FileName::Manifest), HOME) => found.manifest_bytes = Some(entry.bytes),
                 (Ok(FileName::Index), HOME) => found.has_index = true,
                 (Ok(FileName::IndexNew), HOME) => found.has_index_new = true,
+                (Ok(FileName::Parts), HOME) => found.has_parts = true,
+                (Ok(FileName::PartsNew), HOME) => found.has_parts_new = true,
                 (Ok(_), HOME) => {}
                 _ => report.foreign(format!("{} of directory {}", entry.name, directory.0)),
             }
@@ -76,6 +81,7 @@ pub(super) fn new_manifest(new: &New, purpose: Purpose, found: &Found) -> Result
         run: 0,
         clean_sequence: 0,
         dead_below: 0,
+        large_values: 0,
         rows: Vec::new(),
     })
 }

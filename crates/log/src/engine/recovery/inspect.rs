@@ -8,6 +8,7 @@ use super::{Cursor, MANIFEST, Opening, Report, home, saved_index, source::Source
 use crate::{
     engine::Engine,
     error::Error,
+    format::parts::Places,
     keys::{Keys, MakeKeys},
     plan::{Disk, Failure},
 };
@@ -34,8 +35,12 @@ impl<K: Keys> Engine<K> {
         let saved = saved_index(&mut make, &mut source, &manifest, &found, &mut report);
         report.is_clean = saved.is_some();
         report.run = manifest.run;
-        let index = saved.map_or_else(|| make.empty(&manifest), Ok)?;
+        let (index, larges) = match saved {
+            Some(saved) => saved,
+            None => (make.empty(&manifest)?, Places::new()),
+        };
         let mut engine = Self::new(index, &opening, manifest);
+        engine.larges = larges;
         // So it takes no writes, makes no segment and saves nothing.
         engine.is_manifest_unsure = true;
         engine.next_sequence = u64::MAX;

@@ -26,6 +26,7 @@ use super::{
     chain::Chain,
     copies::Copies,
     freeing::Freeing,
+    keeping::{PARTS, read_parts},
     listing::{Listing, Spare},
     moving::Compaction,
     pins::Pins,
@@ -41,6 +42,7 @@ use crate::{
     format::{
         LogId,
         manifest::{self, Manifest, RUN_SEQUENCES, RUNS_MAX, Shape},
+        parts::Places,
     },
     keys::{Keys, MakeKeys},
     plan::{Action, Buffer, DirectoryId, Disk, File, FileName},
@@ -95,16 +97,21 @@ impl<K: Keys> Engine<K> {
         source.set_block_bytes(manifest.shape.block_bytes);
         let saved = saved_index(&mut make, &mut source, &manifest, &found, &mut report);
         report.is_clean = saved.is_some();
-        let index = saved.map_or_else(|| make.empty(&manifest), Ok)?;
+        let (index, larges) = match saved {
+            Some(saved) => saved,
+            None => (make.empty(&manifest)?, Places::new()),
+        };
         let mut engine = Self::new(index, &opening, manifest.clone());
+        engine.larges = larges;
         engine.check_reach()?;
         // A new log has removed nothing.
         let directories = found.manifest_bytes.map_or(0, |_| opening.directories);
         let of = (&manifest, directories);
         let left = segments::remove_unlisted(&mut source, &found, of, &engine.index, &mut report)?;
-        if found.has_index_new {
-            let file = File { directory: HOME, name: FileName::IndexNew };
-            source.perform(Action::Remove { file })?;
+        let unfinished =
+            [(found.has_index_new, FileName::IndexNew), (found.has_parts_new, FileName::PartsNew)];
+        for (_, name) in unfinished.into_iter().filter(|(is_there, _)| *is_there) {
+            source.perform(Action::Remove { file: File { directory: HOME, name } })?;
         }
         engine.may_outgrow_segment = !engine.fits_a_segment(Needed::most(&opening.settings));
         if report.is_clean {
@@ -128,8 +135,12 @@ impl<K: Keys> Engine<K> {
             let file = File { directory: HOME, name: FileName::Index };
             chain.push_tolerant(Action::Remove { file });
         }
+        if found.has_parts && manifest.large_values == 0 {
+            chain.push_tolerant(Action::Remove { file: PARTS });
+        }
         manifest.run += 1;
         manifest.clean_sequence = 0;
+        manifest.large_values = 0;
         manifest.rows = manifest.rows.iter().map(|row| manifest::Row::of(row.segment)).collect();
         chain.push_manifest(&manifest.encode());
         chain.perform(source.disk)?;
@@ -258,18 +269,25 @@ impl<K: Keys> Engine<K> {
     }
 }
 
-/// The index that the last stop has saved, if that was a clean one.
+/// The index that the last stop has saved, and where the parts of large values lie, if that was a
+/// clean one.
 fn saved_index<K: Keys>(
     make: &mut impl MakeKeys<K>,
     source: &mut Source<'_>,
     manifest: &Manifest,
     found: &home::Found,
     report: &mut Report,
-) -> Option<K> {
+) -> Option<(K, Places)> {
     if !clean::are_clean(source, manifest, found) {
         return None;
     }
-    make.saved(manifest, source.disk).unwrap_or_else(|error| {
+    let index = make.saved(manifest, source.disk);
+    let saved = index.and_then(|index| {
+        let Some(index) = index else { return Ok(None) };
+        let read = |file, offset, bytes| source.read(file, offset, bytes).map(<[u8]>::to_vec);
+        Ok(Some((index, read_parts(manifest, read)?)))
+    });
+    saved.unwrap_or_else(|error| {
         report.damage(of_index(error));
         None
     })

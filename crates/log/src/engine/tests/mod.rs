@@ -15,6 +15,7 @@ mod freeing;
 mod full;
 mod growth;
 mod iterate;
+mod keeping;
 mod large;
 mod memory_disk;
 mod moved;

@@ -31,6 +31,7 @@ fn sample() -> Manifest {
         run: 3,
         clean_sequence: 9,
         dead_below: 8,
+        large_values: 7,
         rows: vec![Row::of(SegmentId(0)), row],
     }
 }
@@ -44,6 +45,7 @@ fn a_manifest_lies_as_the_page_says() {
     assert_eq!(file[56..64], [0, 2, 0, 0, 1, 5, 18, 2]);
     assert_eq!(file[64..72], 10u64.to_le_bytes());
     assert_eq!(file[96..104], 8u64.to_le_bytes());
+    assert_eq!(file[104..112], 7u64.to_le_bytes());
     assert_eq!(file[328..332], 2u32.to_le_bytes());
     assert_eq!(file[392..400], 7u64.to_le_bytes());
     assert_eq!(Manifest::decode(&file), Ok(sample()));
@@ -77,7 +79,7 @@ fn what_no_manifest_is_written_like_is_refused_in_spite_of_its_checksum() {
     assert_eq!(mended(8, 2), Err(Flaw::Version { found: 2 }));
     // Reserved bytes, the kind of index, the part, the entry, rows out of order, states, the run.
     for (at, byte) in
-        [(63, 3), (104, 1), (60, 3), (62, 40), (61, 9), (256, 2), (332, 3), (40, 0), (500, 1)]
+        [(63, 3), (112, 1), (60, 3), (62, 40), (61, 9), (256, 2), (332, 3), (40, 0), (500, 1)]
     {
         assert_eq!(mended(at, byte), Err(Flaw::Form), "byte {at} is {byte}");
     }

@@ -25,6 +25,13 @@ pub(super) const LOSSES: &[&str] = &[
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "log_parts_of_another_stop",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "keeping::the_file_of_another_stop",
+        symptoms: &["parts of an earlier stop are believed"],
+    },
+    Mutant {
         name: "log_answer_before_flush",
         suite: Suite::Test,
         package: "disk-sim",
