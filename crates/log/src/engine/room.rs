@@ -63,6 +63,9 @@ impl<K: Keys> Engine<K> {
         if waits {
             return Ok(Room::Wait);
         }
+        if is_rewrite && self.is_wipe_unsure() {
+            return Err(Error::ReadOnly);
+        }
         if self.next_sequence + needed.records as u64 > self.sequence_end() {
             return Err(Error::SequencesUsedUp);
         }

@@ -12,6 +12,7 @@
 //!    arrive is none of a record that decides: its head gets one of its own.
 //! 3. What is put or removed waits from the moment at which a wipe is asked for, though it cannot
 //!    be begun while something else is prepared: it would be answered, and be dead.
+//! 4. When nobody knows whether the manifest is durable, the second holds until the next open.
 
 use std::collections::BTreeMap;
 
@@ -87,6 +88,14 @@ impl<K: Keys> Engine<K> {
         Ok(Settled::Pending)
     }
 
+    /// Whether nothing was given a sequence since everything was made dead: a wipe would change
+    /// nothing.
+    pub fn is_wiped(&self) -> bool {
+        let dead_below = self.manifest.dead_below;
+        let is_unseen = base::mutant!("log_stored_behind_wipe_unseen") && dead_below != 0;
+        (dead_below == self.next_sequence || is_unseen) && !self.is_wiping_soon()
+    }
+
     /// How often everything was made dead.
     pub fn wipes(&self) -> u64 {
         self.wiping.done
@@ -94,7 +103,7 @@ impl<K: Keys> Engine<K> {
 
     /// What the last wipe has left in memory: nobody needs it, and to drop it takes long, so
     /// whoever has a lock around the engine does that without.
-    pub fn take_wiped(&mut self) -> impl Sized + use<K> {
+    pub fn take_wiped(&mut self) -> Option<impl Sized + use<K>> {
         self.wiping.dead.take()
     }
 
@@ -109,6 +118,13 @@ impl<K: Keys> Engine<K> {
     pub(super) fn is_wiping_soon(&self) -> bool {
         let is_asked = self.wiping.is_asked && !base::mutant!("log_put_before_wipe");
         self.is_wiping() || is_asked && !self.is_read_only()
+    }
+
+    /// Whether nobody knows if the manifest is there that makes everything dead: what got a
+    /// sequence now would be there alone when the log is opened anew.
+    pub(super) fn is_wipe_unsure(&self) -> bool {
+        let is_unsure = matches!(self.wiping.error, Some(Error::WipeUnsure(_)));
+        is_unsure && !base::mutant!("log_rewritten_behind_unsure_wipe")
     }
 
     pub(super) fn wants_wipe(&self) -> bool {
@@ -136,15 +152,23 @@ impl<K: Keys> Engine<K> {
         self.cancel_moves();
         if !base::mutant!("log_index_outlives_wipe") {
             let index = std::mem::replace(&mut self.index, empty);
-            self.wiping.dead = Some((index, std::mem::take(&mut self.larges)));
+            let outlive = base::mutant!("log_larges_outlive_wipe");
+            let larges = if outlive { Larges::new() } else { std::mem::take(&mut self.larges) };
+            self.wiping.dead = Some((index, larges));
         }
-        self.forget_all_unread();
+        if !base::mutant!("log_unread_outlive_wipe") {
+            self.forget_all_unread();
+        }
         for segment in self.segments.iter_mut().flatten() {
             self.compaction.note_dead(segment.live_bytes);
-            (segment.live_bytes, segment.tombstone_bytes) = (0, 0);
+            if !base::mutant!("log_wiped_count_as_live") {
+                (segment.live_bytes, segment.tombstone_bytes) = (0, 0);
+            }
         }
-        let segments = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
-        (0..segments).map(SegmentId).for_each(|id| self.note_if_empty(id));
+        if !base::mutant!("log_wiped_not_freed") {
+            let segments = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
+            (0..segments).map(SegmentId).for_each(|id| self.note_if_empty(id));
+        }
         self.compaction.look_again();
         self.wiping.done += 1;
     }

@@ -47,6 +47,16 @@ fn a_flush_is_answered_when_it_is_durable_and_nothing_is_there_then() {
 }
 
 #[test]
+fn the_index_of_what_was_flushed_is_dropped() {
+    let mut table = filled();
+    assert_eq!(table.workers[0].flush(1), Asked::Later);
+    table.run();
+    assert_eq!(table.answers(0), [done(1)]);
+    let kept = table.store.shared.core().engine.take_wiped();
+    assert!(kept.is_none(), "the index of what was flushed stays in memory");
+}
+
+#[test]
 fn what_is_asked_while_the_manifest_is_written_waits_and_is_done_on_nothing() {
     let mut table = filled();
     begin(&mut table, 1, 7);
@@ -121,13 +131,26 @@ fn a_flush_that_has_failed_is_told_by_whoever_polls() {
 }
 
 #[test]
-fn memory_begins_a_generation_though_nothing_was_stored_since_the_last_one() {
+fn a_flush_behind_which_nothing_is_stored_serves_the_next_ones() {
     let mut table = Table::new();
     let before = table.cache.flushes();
-    for caller in [1, 2] {
-        assert_eq!(table.workers[0].flush(caller), Asked::Later);
-        table.run();
+    assert_eq!(table.workers[0].flush(1), Asked::Later);
+    table.run();
+    assert_eq!(table.answers(0), [done(1)]);
+    assert_eq!(table.cache.flushes(), before + 1, "what is being looked up would be filled");
+    // Memory tells few flushes apart before it has to be swept.
+    for caller in 2..40 {
+        assert_eq!(
+            table.workers[1].flush(caller),
+            Asked::Now(Answer::Flushed),
+            "all is written anew"
+        );
     }
-    assert_eq!(table.answers(0), [done(1), done(2)]);
-    assert_eq!(table.cache.flushes(), before + 2, "what is being looked up would be filled");
+    assert_eq!(table.cache.flushes(), before + 1);
+    assert_eq!(table.ask(0, 40, b"key", Ask::Set(b"a", 0)), Asked::Later);
+    table.run();
+    assert_eq!(table.workers[0].flush(41), Asked::Later, "what is there would stay");
+    table.run();
+    assert_eq!((table.answers(0), table.cache.flushes()), (vec![done(40), done(41)], before + 2));
+    assert_eq!(table.value(b"key"), None);
 }

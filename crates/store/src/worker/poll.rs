@@ -87,7 +87,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
         let due = core.take_parted();
         given.append(&mut core.take_unwiped());
         let wiped = core.begin_telling();
-        let dead = core.engine.take_wiped();
+        let dead = if base::mutant!("store_wiped_kept") { None } else { core.engine.take_wiped() };
         drop(core);
         if let Some(wiped) = wiped {
             own.tell_memory(shared, wiped);

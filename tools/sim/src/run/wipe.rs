@@ -91,8 +91,10 @@ impl Run {
     /// What a key shows after a crash that may have met a wipe.
     pub(super) fn note_wiped(&mut self, key: u64, seen: Option<&[u8]>, times: (u64, u64)) {
         let Some(before) = &self.wipes.before else { return };
+        let is_gone = seen.is_none() && !before.allows(key, None, times);
+        self.tell(|_| format!("key {key}: there {}, gone {is_gone}", seen.is_some()));
         self.wipes.is_there |= seen.is_some();
-        self.wipes.is_gone |= seen.is_none() && !before.allows(key, None, times);
+        self.wipes.is_gone |= is_gone;
     }
 
     /// Every key was looked at after a crash.

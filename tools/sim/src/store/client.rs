@@ -83,6 +83,9 @@ impl Run {
         let id = self.next_id;
         self.next_id += 1;
         self.summary.add("commands", 1);
+        if !self.flushing.is_empty() {
+            self.summary.add("commands during a flush of all", 1);
+        }
         self.clients[client].asked.push_back((id, deed.clone(), key));
         self.models[key].tell_ms(self.clock.now_ms());
         self.models[key].ask(id, client, deed.plain());

@@ -29,6 +29,7 @@ fn store_seeds_hold() {
     println!("{all:?}");
     for what in [
         "commands",
+        "commands during a flush of all",
         "crashes",
         "drains",
         "fills",

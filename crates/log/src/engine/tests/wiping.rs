@@ -1,7 +1,7 @@
 //! Making all that is stored dead at once.
 
 use super::*;
-use crate::engine::{preparing::Preparing, space::Role};
+use crate::engine::{Wipe, preparing::Preparing, space::Role};
 
 /// Something of each kind: a value that is sealed, one that is not, a removed key, a large value.
 fn filled(mode: Mode) -> Log {
@@ -68,6 +68,62 @@ fn what_was_wiped_is_freed_at_once_and_after_an_open() {
     let mut log = log.reopen();
     log.settle();
     assert_eq!(sealed(&log), 0);
+}
+
+#[test]
+fn a_log_is_wiped_until_something_is_stored() {
+    let mut log = filled(Mode::Safe);
+    assert!(!log.engine.is_wiped());
+    let store: [fn(&mut Log); 4] = [
+        |log| assert!(log.put(b"open", b"new").is_ok()),
+        |log| assert!(log.engine.begin_large(b"large", 5000).is_ok()),
+        |log| {
+            let batch = [Change::Put(Put { key: b"open", value: b"new", ..Put::default() })];
+            assert!(matches!(log.engine.write_batch(&batch, 0), Ok(Batch::Done { .. })));
+        },
+        |log| *log = Log::of(std::mem::take(&mut log.disk), Mode::Safe),
+    ];
+    for (number, store) in store.into_iter().enumerate() {
+        log.engine.wipe().unwrap();
+        assert!(!log.engine.is_wiped(), "it is asked for");
+        log.settle();
+        assert!(log.engine.is_wiped());
+        assert_eq!((there(&mut log), log.remove(b"open")), (0, Removed::Absent { wait: None }));
+        assert!(log.engine.is_wiped());
+        store(&mut log);
+        assert!(!log.engine.is_wiped(), "what was stored is not seen, {number}");
+        log.settle();
+    }
+}
+
+#[test]
+fn of_what_was_wiped_the_engine_keeps_nothing() {
+    let mut log = filled(Mode::Safe);
+    assert_eq!(log.engine.larges.len(), 1);
+    wipe(&mut log);
+    // Else parts would die once more, in segments that have others by then.
+    assert!(log.engine.larges.is_empty(), "parts are known of what was wiped");
+    assert!(log.engine.take_wiped().is_some());
+    assert!(log.engine.take_wiped().is_none());
+}
+
+#[test]
+fn a_head_that_could_not_be_read_keeps_no_segment_from_being_freed_when_it_was_wiped() {
+    let mut log = filled(Mode::Safe);
+    log.seal();
+    let head = log.engine.larges.keys().next().copied().unwrap();
+    let (id, offset) = log.engine.place(head);
+    log.disk.files.get_mut(&segment(id.0)).unwrap()[offset as usize + 50] ^= 1;
+    let mut log = log.reopen();
+    assert_eq!(log.report.damages.len(), 1);
+    let kept = |log: &Log| {
+        let segments = log.engine.segments.iter().flatten();
+        segments.filter(|segment| !segment.may_be_freed).count()
+    };
+    assert!(kept(&log) > 0);
+    wipe(&mut log);
+    log.settle();
+    assert_eq!(kept(&log), 0, "what was wiped keeps segments");
 }
 
 #[test]
@@ -151,8 +207,8 @@ fn what_is_put_when_a_wipe_is_asked_for_waits_though_it_cannot_be_begun_yet() {
     }
 }
 
-#[test]
-fn what_a_failed_flush_has_left_is_not_written_again_across_a_wipe() {
+/// A flush of something that was put fails while the manifest is written.
+fn with_failed_flush() -> (Log, Wipe) {
     let mut log = filled(Mode::Safe);
     log.settle();
     log.put(b"open", b"late").unwrap();
@@ -169,6 +225,26 @@ fn what_a_failed_flush_has_left_is_not_written_again_across_a_wipe() {
         assert!(log.step());
     }
     log.engine.complete(flush, Outcome::Failed(io(), None));
+    (log, wipe)
+}
+
+#[test]
+fn what_a_failed_flush_has_left_is_not_there_alone_when_nobody_knows_of_the_wipe() {
+    let (mut log, wipe) = with_failed_flush();
+    log.disk.fail(|action| matches!(action, Action::FlushDirectory { .. }));
+    log.settle();
+    assert!(matches!(log.engine.wiped(wipe), Err(Error::WipeUnsure(_))));
+    let closed = log.engine.close(&mut log.disk, 0);
+    assert!(closed.is_err(), "what a failed flush has left is written again");
+    // The manifest is there after all.
+    let mut log =
+        Log::of(MemoryDisk { files: log.disk.files, ..MemoryDisk::default() }, Mode::Safe);
+    assert_eq!(there(&mut log), 0, "the wipe is there in part");
+}
+
+#[test]
+fn what_a_failed_flush_has_left_is_not_written_again_across_a_wipe() {
+    let (mut log, wipe) = with_failed_flush();
     log.settle();
     assert_eq!(log.engine.wiped(wipe), Ok(Settled::Done));
     assert!(log.engine.stranded.is_empty(), "it waits for ever");
