@@ -93,7 +93,7 @@ pub const LARGE_IDLE_WANTED_MS: u64 = 2000;
 /// How long nothing may be taken of a large value that leaves while another one has no memory and
 /// needs some. Longer than who sends has: a full socket takes bytes again when a third of its
 /// buffer is free, which over a slow link is a lump of seconds.
-pub const LARGE_UNTAKEN_NEEDED_MS: u64 = 5000;
+pub const LARGE_UNTAKEN_NEEDED_MS: u64 = 4000;
 
 /// For so long after it has found none somebody counts as waiting for memory: who waits asks each
 /// millisecond, if the machine has time.
