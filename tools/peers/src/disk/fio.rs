@@ -87,10 +87,9 @@ fn split(mean_bytes: f64) -> String {
 fn run(directory: &Path, name: &str, job: &[String], kind: &str) -> io::Result<Option<Rate>> {
     let mut command = Command::new("fio");
     command.arg(format!("--name={name}")).arg(format!("--filename={name}.fio"));
-    command.arg(format!("--directory={}", directory.display()));
-    command.args(["--direct=1", "--thread=1", "--group_reporting=1"]);
+    command.args(["--directory=.", "--direct=1", "--thread=1", "--group_reporting=1"]);
     command.args(["--randrepeat=0", "--output-format=json"]).args(job);
-    // Files that fio keeps beside.
+    // Here, with the files that fio keeps beside: the path may be relative to where this runs.
     command.current_dir(directory);
     let out = match command.output() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
