@@ -123,7 +123,8 @@ impl HashIndex {
                 let owner = Identity::of_bucket(slot.fingerprint, number);
                 let other = owner.other_bucket(number, size);
                 let step = Step { bucket: other, from: at as u16, place: place as u8 };
-                if search.add(step) && search.is_far() {
+                if search.add(step) {
+                    // All of a bucket's at once: one after the other each would be waited for.
                     let lines = self.blocks.pair_here(other).into_iter().flatten();
                     lines.for_each(prefetch::to_write);
                 }
