@@ -122,6 +122,8 @@ pub(crate) struct BareOptions {
     pub(crate) cpus: Vec<usize>,
     pub(crate) value_bytes: usize,
     pub(crate) keys: u32,
+    /// Where values lie, if not in memory.
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// Options of `trace`.
@@ -310,7 +312,7 @@ fn block(name: &str) -> Result<Block, String> {
 fn bare(pairs: &[(&str, &str)]) -> Result<BareOptions, String> {
     let place = Place::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
     let (io, cpus) = (Io::Uring, Vec::new());
-    let mut options = BareOptions { place, io, cpus, value_bytes: 32, keys: 1 };
+    let mut options = BareOptions { place, io, cpus, value_bytes: 32, keys: 1, file: None };
     for &(name, value) in pairs {
         match (name, value) {
             ("--listen", _) => {
@@ -323,11 +325,15 @@ fn bare(pairs: &[(&str, &str)]) -> Result<BareOptions, String> {
             ("--cpus", _) => options.cpus = each(value, |part| number(name, part))?,
             ("--value-bytes", _) => options.value_bytes = number(name, value)?,
             ("--keys", _) => options.keys = number(name, value)?,
+            ("--file", _) => options.file = Some(value.into()),
             _ => return Err(format!("bare has no option {name:?} {value:?}")),
         }
     }
     if options.value_bytes > VALUE_BYTES_MAX || options.keys == 0 {
         return Err(format!("values have at most {VALUE_BYTES_MAX} bytes, and there is one key"));
+    }
+    if options.file.is_some() && options.io == Io::Epoll {
+        return Err("--file is read on the ring of the sockets: not with --io epoll".to_owned());
     }
     Ok(options)
 }

@@ -1,5 +1,6 @@
 //! Servers that keep more than memory holds: Kelvin's durable table beside memcached's extstore and
-//! fatcache, on one file system, interleaved; and what the disk gives without a server.
+//! fatcache, on one file system, interleaved; beside them a loop that does nothing else, and what
+//! the disk gives without a server.
 //!
 //! ```text
 //!   run() --> for each size: gets --> Guest (a server, filled; its files; its page cache held)
@@ -28,7 +29,7 @@ use self::{
     asked::{Asker, Gets, Shape},
     guest::{Guest, Kind, Program},
     options::{Keys, Part, Size},
-    report::{Bare, GetsReport, GetsRow, Report, SetsReport, SetsRow},
+    report::{FioReads, GetsReport, GetsRow, ReadBack, Report, SetsReport, SetsRow},
 };
 use crate::{
     disk::{
@@ -65,7 +66,7 @@ pub(crate) fn run(options: &TiersOptions) -> io::Result<()> {
         Some(path) => fs::canonicalize(path)?,
         None => build_kelvin()?,
     };
-    let (programs, absent) = guest::programs(&kelvin, options);
+    let (programs, absent) = guest::programs(&kelvin, options)?;
     absent.iter().for_each(|line| eprintln!("{line}"));
     let free = device::free_bytes(place.path())?;
     if options.room_bytes() > free {
@@ -109,7 +110,7 @@ impl Bench<'_> {
             let mut report = GetsReport::new(size, keys);
             for program in &self.programs {
                 report.rows.push(GetsRow::new(program.kind, MANY));
-                if program.kind == Kind::Kelvin {
+                if [Kind::Kelvin, Kind::Bare].contains(&program.kind) {
                     report.rows.push(GetsRow::new(program.kind, DEEP));
                 }
             }
@@ -118,7 +119,7 @@ impl Bench<'_> {
                     let at = (turn + round as usize) % guests.len();
                     self.turn(&mut guests[at], self.programs[at].kind, (size, keys), &mut report);
                     if self.programs[at].kind == Kind::Kelvin {
-                        self.bare_reads(size, &mut report)?;
+                        self.fio_reads(size, &mut report)?;
                     }
                 }
             }
@@ -131,6 +132,10 @@ impl Bench<'_> {
     /// A server with all that it could be made to keep.
     fn filled(&self, program: &Program, size: Size) -> io::Result<Guest> {
         let mut guest = self.start(program, size)?;
+        if program.kind == Kind::Bare {
+            // Its file is as long before it listens.
+            return Ok(guest);
+        }
         let filling = (size, FILLING, false);
         self.asker.sweep(&guest, filling, ["set"])?;
         for _ in 0..MENDS_MAX {
@@ -185,7 +190,7 @@ impl Bench<'_> {
     }
 
     /// What the disk gives to reads as large and as deep as Kelvin's last ones.
-    fn bare_reads(&self, size: Size, report: &mut GetsReport) -> io::Result<()> {
+    fn fio_reads(&self, size: Size, report: &mut GetsReport) -> io::Result<()> {
         let row = report.rows.iter().find(|row| row.kind == Kind::Kelvin && row.shape == MANY);
         let last = row.and_then(|row| row.samples.last());
         let Some(Gets { read_depth, read_bytes, .. }) = last else { return Ok(()) };
@@ -202,7 +207,7 @@ impl Bench<'_> {
             Some(depth) => between(depth.max(1.0), reads)?,
             None => None,
         };
-        report.bare.push(Bare { bytes_mean, depth: *read_depth, observed, deep });
+        report.fio.push(FioReads { bytes_mean, depth: *read_depth, observed, deep });
         Ok(())
     }
 
@@ -221,8 +226,14 @@ impl Bench<'_> {
                 let name = row.kind.name();
                 match self.set_and_read_back(&self.programs[at], size) {
                     Ok(sample) => {
-                        let (rate, kept) = (sample.set.per_s, 100.0 * sample.kept_share());
-                        eprintln!("{} sets: {name}: {rate:.0}/s, {kept:.2} % kept", size.name);
+                        let (size, rate) = (size.name, sample.set.per_s);
+                        match sample.kept_share() {
+                            Some(kept) => {
+                                let kept = 100.0 * kept;
+                                eprintln!("{size} sets: {name}: {rate:.0}/s, {kept:.2} % kept");
+                            }
+                            None => eprintln!("{size} sets: {name}: {rate:.0}/s"),
+                        }
                         row.samples.push(sample);
                     }
                     Err(error) => {
@@ -240,10 +251,17 @@ impl Bench<'_> {
 
     fn set_and_read_back(&self, program: &Program, size: Size) -> io::Result<report::Sets> {
         let guest = self.start(program, size)?;
+        let keys = size.keys(self.options);
+        if program.kind == Kind::Bare {
+            // It says yes to every key.
+            let [set] = self.asker.sweep(&guest, (size, MANY, false), ["set"])?;
+            return Ok(report::Sets { keys, set, read_back: None });
+        }
         let [set, right_after] = self.asker.sweep(&guest, (size, MANY, false), ["set", "get"])?;
         thread::sleep(self.options.settle);
         let [later] = self.asker.sweep(&guest, (size, MANY, true), ["get"])?;
-        Ok(report::Sets { keys: size.keys(self.options), set, right_after, later })
+        let read_back = Some(ReadBack { right_after, later });
+        Ok(report::Sets { keys, set, read_back })
     }
 }
 

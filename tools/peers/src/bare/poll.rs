@@ -8,10 +8,7 @@ use rustix::{
     net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send, sockopt},
 };
 
-use super::{
-    replies::{Outbox, Replies},
-    requests::Requests,
-};
+use super::{Answers, outbox::Outbox, replies::Replies, requests::Requests};
 
 /// Bytes received by one call.
 const RECEIVE_BYTES: usize = 128 << 10;
@@ -25,7 +22,7 @@ const WATCHED: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 struct Peer {
     socket: OwnedFd,
     requests: Requests,
-    outbox: Outbox,
+    outbox: Outbox<u64>,
     /// It waits for room, and nothing is received meanwhile.
     is_blocked: bool,
 }
@@ -107,18 +104,18 @@ impl Peer {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let answered = replies.answer(&mut self.requests, &buffer[..count], &mut self.outbox);
+        let answered = replies.answer(0, &mut self.requests, &buffer[..count], &mut self.outbox);
         answered.map_err(|_| Errno::PROTO)
     }
 
     fn flush(&mut self, epoll: &OwnedFd, index: u64, replies: &Replies) -> rustix::io::Result<()> {
         let is_blocked = loop {
-            let bytes = self.outbox.unsent(replies);
+            let bytes = self.outbox.unsent(|key| replies.long(key));
             if bytes.is_empty() {
                 break false;
             }
             match retry_on_intr(|| send(&self.socket, bytes, SendFlags::NOSIGNAL)) {
-                Ok(count) => self.outbox.advance(replies, count),
+                Ok(count) => drop(self.outbox.advance(count)),
                 Err(Errno::AGAIN) => break true,
                 Err(error) => return Err(error),
             }

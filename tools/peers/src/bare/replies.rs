@@ -1,21 +1,18 @@
-//! What is answered, and what of it waits to be sent.
+//! What is answered from memory.
 
-use std::{collections::VecDeque, hint, io};
+use std::{hint, io};
 
 use memmap2::{Advice, MmapMut};
 
-use super::requests::{Read, Request, Requests};
+use super::{
+    Answers, FILLING, Refused,
+    outbox::{Outbox, Overfull},
+    requests::{Read, Request, Requests},
+};
 
 /// Replies up to this size are copied together, so that one call sends many; longer ones are sent
 /// from where they are.
 const COPIED_BYTES_MAX: usize = 4096;
-
-/// Replies that may wait for a peer to read them: 16 requests of 1 MiB, which is more than any
-/// cell asks for. A peer with more is cut off.
-const WAITING_BYTES_MAX: usize = 16 << 20;
-
-/// What values are made of before they are set.
-const FILLING: u8 = b'b';
 
 /// What the processor loads at once.
 const LINE_BYTES: usize = 64;
@@ -31,6 +28,8 @@ pub(super) struct Replies {
     value_bytes: usize,
     keys: u64,
     stats: Vec<u8>,
+    /// Empty between two calls.
+    asked: Vec<Request>,
 }
 
 impl Replies {
@@ -47,22 +46,21 @@ impl Replies {
         // A kernel without huge pages refuses; small ones do as well, only slower.
         let _ = gets.advise(Advice::HugePage);
         gets.chunks_exact_mut(get.len()).for_each(|place| place.copy_from_slice(&get));
-        let stats = format!("STAT pid {}\r\nEND\r\n", std::process::id()).into_bytes();
-        let (get_bytes, keys) = (get.len(), keys.into());
-        Ok(Self { gets, get_bytes, value_at, value_bytes, keys, stats })
+        let (get_bytes, keys, asked) = (get.len(), keys.into(), Vec::new());
+        Ok(Self { gets, get_bytes, value_at, value_bytes, keys, stats: stats(), asked })
     }
 
-    pub(super) fn value_bytes(&self) -> usize {
-        self.value_bytes
-    }
-
-    fn to(&self, request: Request) -> &[u8] {
+    /// Appends the reply to a request.
+    ///
+    /// # Errors
+    /// [`Overfull`].
+    fn reply(&self, request: Request, outbox: &mut Outbox<u64>) -> Result<(), Overfull> {
         match request {
-            Request::Get(key) => &self.gets[self.place(key)..][..self.get_bytes],
-            Request::Set => b"STORED\r\n",
-            Request::Stats => &self.stats,
-            Request::Version => b"VERSION bare\r\n",
-            Request::Unknown => b"ERROR\r\n",
+            Request::Get(key) if self.get_bytes > COPIED_BYTES_MAX => {
+                outbox.refer(key, self.get_bytes)
+            }
+            Request::Get(key) => outbox.copy(self.long(key)),
+            other => outbox.copy(short(other, &self.stats)),
         }
     }
 
@@ -70,37 +68,12 @@ impl Replies {
         (key % self.keys) as usize * self.get_bytes
     }
 
-    /// Reads `bytes` of a peer's requests, stores what is set and adds replies to `outbox`.
-    ///
-    /// First all requests and then all replies: so one's miss of memory does not wait for the
-    /// other's.
-    ///
-    /// # Errors
-    /// [`Refused`] when a line does not end, or too much waits.
-    pub(super) fn answer(
-        &mut self,
-        requests: &mut Requests,
-        bytes: &[u8],
-        outbox: &mut Outbox,
-    ) -> Result<(), Refused> {
-        let mut asked = std::mem::take(&mut outbox.asked);
-        let taken = requests.take(bytes, |read| match read {
-            Read::Request(request) => {
-                self.load(request);
-                asked.push(request);
-            }
-            Read::Data { key, at, bytes } => self.store(key, at, bytes),
-        });
-        let added = asked.drain(..).try_for_each(|request| outbox.add(self, request));
-        outbox.asked = asked;
-        if taken.is_err() || added.is_err() { Err(Refused) } else { Ok(()) }
-    }
-
     /// Has the processor load a reply that is going to be copied.
     fn load(&self, request: Request) {
-        let reply = self.to(request);
-        if reply.len() <= COPIED_BYTES_MAX {
-            let lines = reply.iter().step_by(LINE_BYTES);
+        if let Request::Get(key) = request
+            && self.get_bytes <= COPIED_BYTES_MAX
+        {
+            let lines = self.long(key).iter().step_by(LINE_BYTES);
             hint::black_box(lines.fold(0, |all, byte| all | byte));
         }
     }
@@ -118,96 +91,59 @@ impl Replies {
     }
 }
 
-/// A peer that is to be cut off.
-#[derive(Debug)]
-pub(super) struct Refused;
+impl Answers for Replies {
+    /// A key.
+    type Long = u64;
 
-/// A peer has too many replies waiting.
-#[derive(Debug)]
-pub(super) struct Overfull;
-
-/// The replies of one connection that are not sent.
-///
-/// Invariant: the bytes that [`Outbox::unsent`] returns stay where they are until
-/// [`Outbox::advance`] says that they are sent, so the kernel may read them meanwhile.
-#[derive(Debug, Default)]
-pub(super) struct Outbox {
-    /// Being sent.
-    first: Option<Part>,
-    /// Bytes of it that are sent.
-    sent: usize,
-    /// Behind it.
-    waiting: VecDeque<Part>,
-    waiting_bytes: usize,
-    /// An empty buffer with room.
-    spare: Vec<u8>,
-    /// Empty between two calls.
-    asked: Vec<Request>,
-}
-
-#[derive(Debug)]
-enum Part {
-    /// Short replies, one behind the other.
-    Copied(Vec<u8>),
-    /// One long reply to this request.
-    Shared(Request),
-}
-
-impl Outbox {
-    /// Appends the reply to a request.
-    ///
-    /// # Errors
-    /// [`Overfull`].
-    pub(super) fn add(&mut self, replies: &Replies, request: Request) -> Result<(), Overfull> {
-        let reply = replies.to(request);
-        self.waiting_bytes += reply.len();
-        if self.waiting_bytes > WAITING_BYTES_MAX {
-            return Err(Overfull);
-        }
-        if reply.len() > COPIED_BYTES_MAX {
-            self.waiting.push_back(Part::Shared(request));
-        } else if let Some(Part::Copied(bytes)) = self.waiting.back_mut() {
-            bytes.extend_from_slice(reply);
-        } else {
-            let mut bytes = std::mem::take(&mut self.spare);
-            bytes.extend_from_slice(reply);
-            self.waiting.push_back(Part::Copied(bytes));
-        }
-        Ok(())
+    fn value_bytes(&self) -> usize {
+        self.value_bytes
     }
 
-    /// What is to be sent next; empty if nothing is.
-    pub(super) fn unsent<'a>(&'a mut self, replies: &'a Replies) -> &'a [u8] {
-        if self.first.is_none() {
-            self.first = self.waiting.pop_front();
-        }
-        match &self.first {
-            Some(Part::Copied(bytes)) => &bytes[self.sent..],
-            Some(Part::Shared(request)) => &replies.to(*request)[self.sent..],
-            None => &[],
-        }
+    /// First all requests and then all replies: so one's miss of memory does not wait for the
+    /// other's.
+    fn answer(
+        &mut self,
+        _slot: u32,
+        requests: &mut Requests,
+        bytes: &[u8],
+        outbox: &mut Outbox<u64>,
+    ) -> Result<(), Refused> {
+        let mut asked = std::mem::take(&mut self.asked);
+        let taken = requests.take(bytes, |read| match read {
+            Read::Request(request) => {
+                self.load(request);
+                asked.push(request);
+            }
+            Read::Data { key, at, bytes } => self.store(key, at, bytes),
+        });
+        let added = asked.drain(..).try_for_each(|request| self.reply(request, outbox));
+        self.asked = asked;
+        if taken.is_err() || added.is_err() { Err(Refused) } else { Ok(()) }
     }
 
-    /// Notes that `count` of these bytes are sent.
-    pub(super) fn advance(&mut self, replies: &Replies, count: usize) {
-        self.sent += count;
-        self.waiting_bytes -= count;
-        if !self.unsent(replies).is_empty() {
-            return;
-        }
-        self.sent = 0;
-        if let Some(Part::Copied(mut bytes)) = self.first.take() {
-            bytes.clear();
-            self.spare = bytes;
-        }
+    fn long(&self, key: u64) -> &[u8] {
+        &self.gets[self.place(key)..][..self.get_bytes]
+    }
+}
+
+/// The answer to what tells the process.
+pub(super) fn stats() -> Vec<u8> {
+    format!("STAT pid {}\r\nEND\r\n", std::process::id()).into_bytes()
+}
+
+/// The answer to anything but a get.
+pub(super) fn short(request: Request, stats: &[u8]) -> &[u8] {
+    match request {
+        Request::Set => b"STORED\r\n",
+        Request::Stats => stats,
+        Request::Version => b"VERSION bare\r\n",
+        Request::Get(_) | Request::Unknown => b"ERROR\r\n",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        COPIED_BYTES_MAX, Outbox, Overfull, Replies, Request, Requests, WAITING_BYTES_MAX,
-    };
+    use super::{Answers, COPIED_BYTES_MAX, Outbox, Replies, Request, Requests};
 
     /// Sends what there is in pieces of `size` while more is added.
     fn sent(replies: &Replies, requests: &[Request], size: usize) -> Vec<u8> {
@@ -215,15 +151,15 @@ mod tests {
         let mut requests = requests.iter();
         loop {
             if let Some(request) = requests.next() {
-                outbox.add(replies, *request).expect("there is room");
+                replies.reply(*request, &mut outbox).expect("there is room");
             }
-            let unsent = outbox.unsent(replies);
+            let unsent = outbox.unsent(|key| replies.long(key));
             if unsent.is_empty() {
                 return sent;
             }
             let count = unsent.len().min(size);
             sent.extend_from_slice(&unsent[..count]);
-            outbox.advance(replies, count);
+            outbox.advance(count);
         }
     }
 
@@ -251,8 +187,9 @@ mod tests {
         let count = |value_bytes: usize| {
             let (replies, mut outbox) =
                 (Replies::new(value_bytes, 1).expect("memory"), Outbox::default());
-            (0..3).for_each(|_| outbox.add(&replies, Request::Get(0)).expect("there is room"));
-            outbox.unsent(&replies).len() / replies.get_bytes
+            (0..3)
+                .for_each(|_| replies.reply(Request::Get(0), &mut outbox).expect("there is room"));
+            outbox.unsent(|key| replies.long(key)).len() / replies.get_bytes
         };
         assert_eq!((count(1024), count(COPIED_BYTES_MAX)), (3, 1));
     }
@@ -264,19 +201,11 @@ mod tests {
         let asked = b"set k1 0 0 4\r\nabcd\r\nset k5 0 0 9\r\nlongerone\r\nset k3 0 0 1\r\nx\r\n\
             get k0\r\nget k1\r\nget k2\r\n";
         for piece in asked.chunks(5) {
-            replies.answer(&mut requests, piece, &mut outbox).expect("all makes sense");
+            replies.answer(0, &mut requests, piece, &mut outbox).expect("all makes sense");
         }
         let reply = |value: &str| format!("VALUE bare 0 4\r\n{value}\r\nEND\r\n");
         let gets = [reply("xbbb"), reply("abcd"), reply("long")].concat();
         let expected = format!("STORED\r\nSTORED\r\nSTORED\r\n{gets}");
-        assert_eq!(String::from_utf8_lossy(outbox.unsent(&replies)), expected);
-    }
-
-    #[test]
-    fn what_waits_has_a_limit() {
-        let (replies, mut outbox) = (Replies::new(1 << 20, 1).expect("memory"), Outbox::default());
-        let fit = WAITING_BYTES_MAX / replies.get_bytes;
-        (0..fit).for_each(|_| outbox.add(&replies, Request::Get(0)).expect("there is room"));
-        assert!(matches!(outbox.add(&replies, Request::Get(0)), Err(Overfull)));
+        assert_eq!(String::from_utf8_lossy(outbox.unsent(|key| replies.long(key))), expected);
     }
 }

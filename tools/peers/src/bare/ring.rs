@@ -6,22 +6,27 @@
 //! 1. A chunk is the kernel's from [`Ring::offer`] until the completion that names it.
 //! 2. What [`Ring::send`] is given stays where it is until the send's completion. Sends do not wait
 //!    for room, so that comes within the next [`Ring::enter`].
+//! 3. A range of [`Memory`] is the kernel's from [`Ring::read`] or [`Ring::write`] until the
+//!    completion with its token, and nobody touches it meanwhile. It is mapped on its own: what is
+//!    under way when a ring goes ends in pages that nobody else is given.
 //!
-//! Source: io_uring_enter(2), io_uring_register_buf_ring(3).
+//! Source: io_uring_enter(2), io_uring_register_buf_ring(3), io_uring_register_buffers(3).
 #![expect(unsafe_code, reason = "the kernel's queues, and memory shared with it")]
 
 use std::{
     array, io,
+    ops::Range,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
-    ptr,
+    ptr, slice,
     sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
     time::Duration,
 };
 
 use io_uring::{
     IoUring, cqueue, opcode, squeue,
-    types::{Fd, SubmitArgs, Timespec},
+    types::{Fd, Fixed, SubmitArgs, Timespec},
 };
+use memmap2::{MmapMut, MmapRaw};
 use rustix::{event::PollFlags, io::Errno, net::SendFlags};
 
 /// Operations handed over at a time: a send for each connection of a cell, with room.
@@ -35,6 +40,10 @@ const CHUNKS: u16 = 256;
 
 /// The one group of chunks.
 const GROUP: u16 = 0;
+
+/// The one file, and the one piece of memory, that the kernel knows by number.
+const FILE: Fixed = Fixed(0);
+const MEMORY: u16 = 0;
 
 /// An entry of the ring that tells the kernel which chunks it may fill.
 #[repr(C)]
@@ -50,13 +59,16 @@ struct Entry {
 #[repr(C, align(4096))]
 struct Entries([Entry; CHUNKS as usize]);
 
-/// What an operation is for: its kind, and the slot of its connection.
+/// What an operation is for: its kind, and the slot of its connection or what else it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Accept,
     Receive(u32),
     Send(u32),
     Room(u32),
+    /// Of the file.
+    Read(u32),
+    Write(u32),
 }
 
 impl Token {
@@ -66,6 +78,8 @@ impl Token {
             Self::Receive(slot) => (1, slot),
             Self::Send(slot) => (2, slot),
             Self::Room(slot) => (3, slot),
+            Self::Read(number) => (4, number),
+            Self::Write(number) => (5, number),
         };
         kind << 32 | u64::from(slot)
     }
@@ -76,7 +90,9 @@ impl Token {
             0 => Self::Accept,
             1 => Self::Receive(slot),
             2 => Self::Send(slot),
-            _ => Self::Room(slot),
+            3 => Self::Room(slot),
+            4 => Self::Read(slot),
+            _ => Self::Write(slot),
         }
     }
 }
@@ -156,6 +172,37 @@ impl Ring {
         self.push(poll.build(), Token::Room(slot));
     }
 
+    /// Has the kernel know a file, and the memory that it is read to and written from, by numbers:
+    /// it looks neither up again, and the memory's pages are held for good.
+    ///
+    /// # Errors
+    /// What the system says; the memory counts against what a process may lock.
+    pub(super) fn register(&mut self, file: BorrowedFd<'_>, memory: &Memory) -> io::Result<()> {
+        let submitter = self.queues.submitter();
+        submitter.register_files(&[file.as_raw_fd()])?;
+        let vector = libc::iovec {
+            iov_base: memory.mapped.as_mut_ptr().cast(),
+            iov_len: memory.mapped.len(),
+        };
+        // SAFETY: the memory is mapped, and the kernel holds its pages itself. What it does with
+        // them is asked for by `read` and `write` (invariant 3).
+        unsafe { submitter.register_buffers(&[vector]) }
+    }
+
+    /// Reads the file from `at` on, to `range` of the memory that was registered.
+    pub(super) fn read(&mut self, memory: &Memory, range: Range<usize>, at: u64, token: Token) {
+        let (start, bytes) = memory.raw(range);
+        let read = opcode::ReadFixed::new(FILE, start, bytes, MEMORY).offset(at);
+        self.push(read.build(), token);
+    }
+
+    /// Writes `range` of the memory that was registered to the file, from `at` on.
+    pub(super) fn write(&mut self, memory: &Memory, range: Range<usize>, at: u64, token: Token) {
+        let (start, bytes) = memory.raw(range);
+        let write = opcode::WriteFixed::new(FILE, start, bytes, MEMORY).offset(at);
+        self.push(write.build(), token);
+    }
+
     /// Hands all operations over, waits until there are `wanted` completions or `timeout` has
     /// passed, and appends them.
     ///
@@ -207,14 +254,51 @@ impl Ring {
     fn push(&mut self, entry: squeue::Entry, token: Token) {
         let entry = entry.user_data(token.bits());
         loop {
-            // SAFETY: what a send reads stays where it is (invariant 2), and what a receive
-            // writes is the ring's own.
+            // SAFETY: what a send reads stays where it is (invariant 2), what a receive writes is
+            // the ring's own, and what the file is read to and written from is left alone
+            // (invariant 3).
             if unsafe { self.queues.submission().push(&entry) }.is_ok() {
                 return;
             }
             // It is full. What goes wrong here shows as operations that do not complete.
             let _ = self.queues.submit();
         }
+    }
+}
+
+/// Memory that a file is read to and written from, on pages of its own.
+pub(super) struct Memory {
+    mapped: MmapRaw,
+}
+
+impl Memory {
+    /// Of zeros.
+    ///
+    /// # Errors
+    /// When there is not as much.
+    pub(super) fn new(bytes: usize) -> io::Result<Self> {
+        Ok(Self { mapped: MmapMut::map_anon(bytes)?.into() })
+    }
+
+    fn raw(&self, range: Range<usize>) -> (*mut u8, u32) {
+        assert!(range.end <= self.mapped.len(), "{range:?} is within the memory");
+        let count = u32::try_from(range.len()).expect("invariant: what is read is a value");
+        (self.mapped.as_mut_ptr().wrapping_add(range.start), count)
+    }
+
+    /// A range that is not the kernel's.
+    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        let (start, count) = self.raw(range);
+        // SAFETY: it is within the mapping, which is initialized, and only who has the memory
+        // exclusively writes to it: the kernel does not (invariant 3).
+        unsafe { slice::from_raw_parts(start, count as usize) }
+    }
+
+    /// A range that is not the kernel's.
+    pub(super) fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        let (start, count) = self.raw(range);
+        // SAFETY: as in `bytes`; and `self` is exclusive.
+        unsafe { slice::from_raw_parts_mut(start, count as usize) }
     }
 }
 

@@ -4,6 +4,7 @@
 //! kernel picks, and sends that are handed over by the call that waits.
 
 use std::{
+    collections::VecDeque,
     io,
     os::fd::{AsFd, OwnedFd},
     time::Duration,
@@ -15,7 +16,8 @@ use rustix::{
 };
 
 use super::{
-    replies::{Outbox, Replies},
+    Answers,
+    outbox::Outbox,
     requests::Requests,
     ring::{Completion, Ring, Token, adopt},
 };
@@ -33,21 +35,23 @@ const SLEEP_MAX: Duration = Duration::from_millis(20);
 /// A send up to this size fits a socket that nothing waits in.
 const SMALL_SEND_BYTES_MAX: usize = 16 << 10;
 
-struct Peer {
+struct Peer<L> {
     socket: OwnedFd,
     requests: Requests,
-    outbox: Outbox,
+    outbox: Outbox<L>,
     /// A send, or a wait for room, is under way.
     is_sending: bool,
     /// Nothing is received any more.
     is_over: bool,
 }
 
-struct Server {
+struct Server<A: Answers> {
     ring: Ring,
-    replies: Replies,
+    answers: A,
     listener: OwnedFd,
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<Peer<A::Long>>>,
+    /// What was received when there was no room, in its order.
+    held: VecDeque<(u32, Completion)>,
     /// Peers that may have something to send.
     touched: Vec<u32>,
     /// Completions to wait for at least.
@@ -58,24 +62,31 @@ struct Server {
 ///
 /// # Errors
 /// When the system has no such io_uring, or waiting fails.
-pub(super) fn serve(listener: OwnedFd, replies: Replies) -> io::Result<()> {
-    let chunk_bytes = (2 * (replies.value_bytes() + LINE_BYTES)).next_power_of_two();
-    let ring = Ring::new(chunk_bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX))?;
-    let (peers, touched) = (Vec::new(), Vec::new());
-    let mut server = Server { ring, replies, listener, peers, touched, wanted: 1 };
+pub(super) fn serve<A: Answers>(listener: OwnedFd, mut answers: A) -> io::Result<()> {
+    let chunk_bytes = (2 * (answers.value_bytes() + LINE_BYTES)).next_power_of_two();
+    let mut ring = Ring::new(chunk_bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX))?;
+    answers.register(&mut ring)?;
+    let (peers, held, touched) = (Vec::new(), VecDeque::new(), Vec::new());
+    let mut server = Server { ring, answers, listener, peers, held, touched, wanted: 1 };
     server.ring.accept(server.listener.as_fd());
     let mut completions = Vec::new();
     loop {
         server.ring.enter(server.wanted, SLEEP_MAX, &mut completions)?;
         for completion in completions.drain(..) {
-            server.complete(&completion);
+            server.complete(completion)?;
         }
+        while server.answers.has_room()
+            && let Some((slot, completion)) = server.held.pop_front()
+        {
+            server.received(slot, &completion);
+        }
+        server.answers.begin(&mut server.ring);
         server.send();
     }
 }
 
-impl Server {
-    fn complete(&mut self, completion: &Completion) {
+impl<A: Answers> Server<A> {
+    fn complete(&mut self, completion: Completion) -> io::Result<()> {
         match completion.token {
             Token::Accept => {
                 if let Ok(socket) = completion.result {
@@ -85,7 +96,10 @@ impl Server {
                     self.ring.accept(self.listener.as_fd());
                 }
             }
-            Token::Receive(slot) => self.received(slot, completion),
+            Token::Receive(slot) if self.held.is_empty() && self.answers.has_room() => {
+                self.received(slot, &completion);
+            }
+            Token::Receive(slot) => self.held.push_back((slot, completion)),
             Token::Send(slot) => self.sent(slot, completion.result),
             Token::Room(slot) => {
                 if let Some(peer) = &mut self.peers[slot as usize] {
@@ -93,7 +107,11 @@ impl Server {
                     self.touched.push(slot);
                 }
             }
+            token @ (Token::Read(_) | Token::Write(_)) => {
+                self.touched.extend(self.answers.end(token, completion.result)?);
+            }
         }
+        Ok(())
     }
 
     fn add(&mut self, socket: OwnedFd) {
@@ -120,7 +138,7 @@ impl Server {
         if let (Ok(count), Some(chunk)) = (completion.result, completion.chunk) {
             let bytes = self.ring.chunk(chunk, count as usize);
             let (requests, outbox) = (&mut peer.requests, &mut peer.outbox);
-            is_over |= self.replies.answer(requests, bytes, outbox).is_err();
+            is_over |= self.answers.answer(slot, requests, bytes, outbox).is_err();
             self.ring.offer(chunk);
             self.touched.push(slot);
         }
@@ -140,7 +158,9 @@ impl Server {
         peer.is_sending = false;
         match result {
             Ok(count) => {
-                peer.outbox.advance(&self.replies, count as usize);
+                if let Some(long) = peer.outbox.advance(count as usize) {
+                    self.answers.forget(long);
+                }
                 self.touched.push(slot);
             }
             Err(Errno::AGAIN) => {
@@ -155,8 +175,8 @@ impl Server {
     /// Forgets a peer that nothing is under way for.
     fn close(&mut self, slot: u32) {
         let peer = &mut self.peers[slot as usize];
-        if peer.as_ref().is_some_and(|peer| peer.is_over && !peer.is_sending) {
-            *peer = None;
+        if let Some(over) = peer.take_if(|peer| peer.is_over && !peer.is_sending) {
+            over.outbox.longs().for_each(|long| self.answers.forget(long));
         }
     }
 
@@ -168,7 +188,7 @@ impl Server {
         let mut are_small = true;
         for slot in self.touched.drain(..) {
             let Some(peer) = &mut self.peers[slot as usize] else { continue };
-            let bytes = peer.outbox.unsent(&self.replies);
+            let bytes = peer.outbox.unsent(|long| self.answers.long(long));
             if peer.is_sending || peer.is_over || bytes.is_empty() {
                 continue;
             }

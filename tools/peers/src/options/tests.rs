@@ -26,9 +26,12 @@ fn servers_are_described() {
         cpus: vec![0, 2],
         value_bytes: 1024,
         keys: 7,
+        file: None,
     };
     let line = "bare --unix /tmp/s --io epoll --cpus 0,2 --value-bytes 1024 --keys 7";
     assert_eq!(parse(&words(line)), Ok(Command::Bare(expected)));
+    let Ok(Command::Bare(read)) = parse(&words("bare --file /d/f")) else { panic!("--file") };
+    assert_eq!((read.io, read.file), (Io::Uring, Some("/d/f".into())));
     let line = "trace --trace zipf:keys=9,requests=8 --trace a.lis --sizes 0.5,20";
     let Ok(Command::Hits(read)) = parse(&words(line)) else { panic!("{line}") };
     assert_eq!(read.traces, ["zipf:keys=9,requests=8", "a.lis"]);
@@ -55,6 +58,10 @@ fn mistakes_are_named() {
         ("bare --io select", "bare has no option \"--io\" \"select\""),
         ("bare --keys 0", "values have at most 1048576 bytes, and there is one key"),
         ("bare --listen here", "\"here\" is no address"),
+        (
+            "bare --io epoll --file f",
+            "--file is read on the ring of the sockets: not with --io epoll",
+        ),
         ("speeed", "no command \"speeed\""),
     ] {
         assert_eq!(parse(&words(line)), Err(error.to_owned()));

@@ -102,4 +102,5 @@ peers bare [options]       be a server that does nothing but answer: the machine
   --cpus LIST              CPUs that it runs on (any)
   --value-bytes N          of the values (32)
   --keys N                 values that lie in memory (1)
+  --file FILE              they lie in it instead, and it is read for each get; overwritten
 ";

@@ -5,7 +5,7 @@ use super::{
     asked::Gets,
     guest::Kind,
     options::Size,
-    report::{Bare, GetsReport, SetsReport, ratio},
+    report::{FioReads, GetsReport, SetsReport, SetsRow, median, ratio},
 };
 
 /// Least shares of fio's rate: at the depth that was observed, and at 16.
@@ -33,6 +33,8 @@ pub(super) struct Bar {
     pub(super) bar: String,
     pub(super) found: f64,
     pub(super) holds: bool,
+    /// What the bare loop has in the same run: the machine's limit.
+    pub(super) bare: Option<f64>,
 }
 
 /// All that can be judged.
@@ -46,52 +48,75 @@ struct Cell {
     bars: Vec<Bar>,
 }
 
+/// A figure of Kelvin's, and the bare loop's.
+struct Found {
+    kelvin: Option<f64>,
+    bare: Option<f64>,
+}
+
+impl Found {
+    /// Round by round over `under`.
+    fn over(under: &[f64], kelvin: &[f64], bare: &[f64]) -> Self {
+        Self { kelvin: ratio(kelvin, under), bare: ratio(bare, under) }
+    }
+}
+
 impl Cell {
-    fn least(&mut self, what: &str, least: f64, found: Option<f64>) {
-        let bar = format!("at least {least}");
-        self.add(what, bar, found.map(|found| (found, found >= least)));
+    fn least(&mut self, what: &str, least: f64, found: Found) {
+        self.add(what, format!("at least {least}"), found, |found| found >= least);
     }
 
-    fn most(&mut self, what: &str, most: f64, found: Option<f64>) {
-        let bar = format!("at most {most}");
-        self.add(what, bar, found.map(|found| (found, found <= most)));
+    fn most(&mut self, what: &str, most: f64, found: Found) {
+        self.add(what, format!("at most {most}"), found, |found| found <= most);
     }
 
-    fn add(&mut self, what: &str, bar: String, found: Option<(f64, bool)>) {
-        let (cell, what) = (self.name.clone(), what.to_owned());
-        self.bars.extend(found.map(|(found, holds)| Bar { cell, what, bar, found, holds }));
+    fn add(&mut self, what: &str, bar: String, found: Found, holds: impl FnOnce(f64) -> bool) {
+        let Found { kelvin: Some(found), bare } = found else { return };
+        let (cell, what, holds) = (self.name.clone(), what.to_owned(), holds(found));
+        self.bars.push(Bar { cell, what, bar, found, holds, bare });
     }
 }
 
 fn of_gets(report: &GetsReport) -> Vec<Bar> {
     let name = format!("gets, {}, {}", report.size.name, report.keys.name());
     let mut cell = Cell { name, bars: Vec::new() };
-    let Some(kelvin) = report.row(Kind::Kelvin, MANY) else { return Vec::new() };
-    let rate = |gets: &Gets| Some(gets.found_per_s);
-    let mine = kelvin.each(rate);
-    let fio = |figure: fn(&Bare) -> Option<f64>| -> Vec<f64> {
-        report.bare.iter().filter_map(figure).collect()
+    if report.row(Kind::Kelvin, MANY).is_none() {
+        return Vec::new();
+    }
+    let each = |kind, shape, figure: fn(&Gets) -> Option<f64>| {
+        report.row(kind, shape).map(|row| row.each(figure)).unwrap_or_default()
     };
-    let (observed, deep) = (fio(|bare| bare.observed), fio(|bare| bare.deep));
-    let reads = kelvin.each(|gets| gets.reads_per_s);
-    cell.least("gets of fio, as deep", OF_FIO_OBSERVED, ratio(&mine, &observed));
-    cell.least("reads of fio, as deep", OF_FIO_OBSERVED, ratio(&reads, &observed));
-    cell.least("gets of fio at 16", OF_FIO_DEEP, ratio(&mine, &deep));
-    cell.least("reads of fio at 16", OF_FIO_DEEP, ratio(&reads, &deep));
+    let rate: fn(&Gets) -> Option<f64> = |gets| Some(gets.found_per_s);
+    let both = |figure| [Kind::Kelvin, Kind::Bare].map(|kind| each(kind, MANY, figure));
+    let ([gets, bare_gets], [reads, bare_reads]) = (both(rate), both(|gets| gets.reads_per_s));
+    let fio = |figure: fn(&FioReads) -> Option<f64>| -> Vec<f64> {
+        report.fio.iter().filter_map(figure).collect()
+    };
+    for (name, least, under) in [
+        ("fio, as deep", OF_FIO_OBSERVED, fio(|fio| fio.observed)),
+        ("fio at 16", OF_FIO_DEEP, fio(|fio| fio.deep)),
+    ] {
+        let found = Found::over(&under, &gets, &bare_gets);
+        cell.least(&format!("gets of {name}"), least, found);
+        let found = Found::over(&under, &reads, &bare_reads);
+        cell.least(&format!("reads of {name}"), least, found);
+    }
     if report.size.name == CPU_SIZE {
-        let us = super::report::median(kelvin.each(|gets| gets.server_cpu_us));
-        cell.most("CPU us a get", CPU_US_MAX, us);
+        let [kelvin, bare] = both(|gets| gets.server_cpu_us).map(median);
+        cell.most("CPU us a get", CPU_US_MAX, Found { kelvin, bare });
     }
+    let [p95, bare_p95] = both(|gets| Some(gets.p95_us));
     for (kind, least) in [(Kind::Extstore, OF_EXTSTORE), (Kind::Fatcache, OF_FATCACHE)] {
-        let Some(peer) = report.row(kind, MANY) else { continue };
-        let p95 = |gets: &Gets| Some(gets.p95_us);
-        cell.least(&format!("gets of {}", kind.name()), least, ratio(&mine, &peer.each(rate)));
-        let p95 = ratio(&kelvin.each(p95), &peer.each(p95));
-        cell.most(&format!("p95 of {}", kind.name()), 1.0, p95);
+        let found = Found::over(&each(kind, MANY, rate), &gets, &bare_gets);
+        cell.least(&format!("gets of {}", kind.name()), least, found);
+        let under = each(kind, MANY, |gets| Some(gets.p95_us));
+        cell.most(&format!("p95 of {}", kind.name()), 1.0, Found::over(&under, &p95, &bare_p95));
     }
-    if let Some(row) = report.row(Kind::Kelvin, DEEP) {
-        cell.least("one connection of 16", OF_MANY, ratio(&row.each(rate), &mine));
-    }
+    let found = Found {
+        kelvin: ratio(&each(Kind::Kelvin, DEEP, rate), &gets),
+        bare: ratio(&each(Kind::Bare, DEEP, rate), &bare_gets),
+    };
+    cell.least("one connection of 16", OF_MANY, found);
     cell.bars
 }
 
@@ -100,28 +125,26 @@ fn of_sets(report: &SetsReport) -> Vec<Bar> {
     let mut cell = Cell { name: format!("sets, {name}"), bars: Vec::new() };
     let of = |kind| report.rows.iter().find(|row| row.kind == kind);
     let Some(kelvin) = of(Kind::Kelvin) else { return Vec::new() };
-    let kept = kelvin.each(|sets| Some(sets.kept_share().min(sets.kept_later_share())));
-    let least = kept.iter().copied().fold(f64::MAX, f64::min);
-    cell.least("kept, in the worst round", 1.0, (!kept.is_empty()).then_some(least));
-    let good = |kind| {
-        let row = of(kind)?;
-        Some(row.each(|sets| Some(sets.good_per_s() * bytes as f64)))
-    };
-    let mine = good(Kind::Kelvin).unwrap_or_default();
-    let append = ratio(&mine, &report.append_bytes_per_s);
-    let peers = [Kind::Extstore, Kind::Fatcache]
+    let kept = kelvin.each(|sets| Some(sets.kept_share()?.min(sets.kept_later_share()?)));
+    let least = kept.into_iter().reduce(f64::min);
+    cell.least("kept, in the worst round", 1.0, Found { kelvin: least, bare: None });
+    let good = |row: &SetsRow| row.each(|sets| Some(sets.good_per_s() * bytes as f64));
+    let (mine, bare) = (good(kelvin), of(Kind::Bare).map(good).unwrap_or_default());
+    let append = Found::over(&report.append_bytes_per_s, &mine, &bare);
+    let peers: Vec<(Kind, Found)> = [Kind::Extstore, Kind::Fatcache]
         .into_iter()
-        .filter_map(|kind| Some((kind, ratio(&mine, &good(kind)?)?)));
-    let peers: Vec<(Kind, f64)> = peers.collect();
-    let beats_peers = !peers.is_empty() && peers.iter().all(|(_, ratio)| *ratio >= OF_GOODPUT);
+        .filter_map(|kind| Some((kind, Found::over(&good(of(kind)?), &mine, &bare))))
+        .filter(|(_, found)| found.kelvin.is_some())
+        .collect();
+    let beats = |found: &Found| found.kelvin.is_some_and(|found| found >= OF_GOODPUT);
+    let beats_peers = !peers.is_empty() && peers.iter().all(|(_, found)| beats(found));
+    let keeps_up = append.kelvin.is_some_and(|found| found >= OF_FIO_APPEND);
     let bar = format!("at least {OF_FIO_APPEND}, or the next");
-    let holds = |found: f64| (found, found >= OF_FIO_APPEND || beats_peers);
-    cell.add("goodput of fio's append", bar, append.map(holds));
-    let keeps_up = append.is_some_and(|found| found >= OF_FIO_APPEND);
+    cell.add("goodput of fio's append", bar, append, |_| keeps_up || beats_peers);
     for (kind, found) in peers {
         let bar = format!("at least {OF_GOODPUT}, or of fio's append");
-        let holds = keeps_up || found >= OF_GOODPUT;
-        cell.add(&format!("goodput of {}", kind.name()), bar, Some((found, holds)));
+        let holds = |found| keeps_up || found >= OF_GOODPUT;
+        cell.add(&format!("goodput of {}", kind.name()), bar, found, holds);
     }
     cell.bars
 }

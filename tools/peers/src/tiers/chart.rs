@@ -20,13 +20,13 @@ const ABOVE: f64 = 30.0;
 const BELOW: f64 = 16.0;
 const GAP: f64 = 12.0;
 const GREY: &str = "#888888";
-const KINDS: [Kind; 3] = [Kind::Kelvin, Kind::Extstore, Kind::Fatcache];
+const KINDS: [Kind; 4] = [Kind::Kelvin, Kind::Extstore, Kind::Fatcache, Kind::Bare];
 
 /// A chart.
 struct Panel {
     title: String,
     /// By kind.
-    bars: [Option<f64>; 3],
+    bars: [Option<f64>; KINDS.len()],
     disk: Option<f64>,
 }
 
@@ -82,7 +82,7 @@ fn of_gets(report: &GetsReport) -> Panel {
     Panel {
         title: format!("gets/s, {}, {}", report.size.name, report.keys.name()),
         bars: KINDS.map(bar),
-        disk: median(report.bare.iter().filter_map(|bare| bare.observed).collect()),
+        disk: median(report.fio.iter().filter_map(|fio| fio.observed).collect()),
     }
 }
 

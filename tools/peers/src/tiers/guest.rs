@@ -1,6 +1,7 @@
 //! A server with a disk below it: how it is started, and what it is given.
 
 use std::{
+    env,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -27,6 +28,8 @@ pub(super) enum Kind {
     Kelvin,
     Extstore,
     Fatcache,
+    /// A loop that does nothing else (`crate::bare`).
+    Bare,
 }
 
 /// A program that serves.
@@ -38,6 +41,7 @@ pub(super) struct Program {
 
 /// A server that runs.
 pub(super) struct Guest {
+    kind: Kind,
     // In the order in which they have to go.
     served: Served,
     held: Option<Held>,
@@ -50,12 +54,19 @@ impl Kind {
             Self::Kelvin => "Kelvin",
             Self::Extstore => "extstore",
             Self::Fatcache => "fatcache",
+            Self::Bare => "the bare loop",
         }
     }
 }
 
 /// What can be run, Kelvin first, and a line for each server that cannot.
-pub(super) fn programs(kelvin: &Path, options: &TiersOptions) -> (Vec<Program>, Vec<String>) {
+///
+/// # Errors
+/// When this program's own file is not known.
+pub(super) fn programs(
+    kelvin: &Path,
+    options: &TiersOptions,
+) -> io::Result<(Vec<Program>, Vec<String>)> {
     let mut programs = vec![Program { kind: Kind::Kelvin, path: kelvin.to_owned() }];
     let mut absent = Vec::new();
     let peers = [
@@ -72,7 +83,8 @@ pub(super) fn programs(kelvin: &Path, options: &TiersOptions) -> (Vec<Program>, 
             None => absent.push(format!("{} is left out: no {option}", kind.name())),
         }
     }
-    (programs, absent)
+    programs.push(Program { kind: Kind::Bare, path: env::current_exe()? });
+    Ok((programs, absent))
 }
 
 impl Guest {
@@ -84,7 +96,7 @@ impl Guest {
         size: Size,
     ) -> io::Result<Self> {
         let name = program.kind.name();
-        let place = Place::make(directory, name)?;
+        let place = Place::make(directory, &name.replace(' ', "-"))?;
         let file = place.path().join("file");
         let file_bytes = (size.set_bytes(options) * FILE_PERCENT / 100).next_multiple_of(1 << 20);
         if program.kind == Kind::Fatcache {
@@ -96,9 +108,9 @@ impl Guest {
         // The others read and write past the page cache.
         let held = match program.kind {
             Kind::Extstore => Some(Held::start(served.pid(), place.path())),
-            Kind::Kelvin | Kind::Fatcache => None,
+            Kind::Kelvin | Kind::Fatcache | Kind::Bare => None,
         };
-        Ok(Self { served, held, place })
+        Ok(Self { kind: program.kind, served, held, place })
     }
 
     /// From now on the page cache gives it next to nothing.
@@ -109,6 +121,10 @@ impl Guest {
     /// How its page cache is kept away.
     pub(super) fn held(&self) -> &'static str {
         self.held.as_ref().map_or("past the page cache", Held::describe)
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -154,6 +170,11 @@ fn arguments(
             "-a 127.0.0.1 -p {port} -m {memory} -i {} -D {file} -v 2",
             ((u64::from(size.keys(options)) * INDEX_BYTES) >> 20) + 1
         ),
+        Kind::Bare => format!(
+            "bare --listen 127.0.0.1:{port} --file {file} --value-bytes {} --keys {}",
+            size.bytes,
+            size.keys(options)
+        ),
     };
     text.split(' ').map(str::to_owned).collect()
 }
@@ -179,5 +200,9 @@ mod tests {
              -o ext_path=/d/file:800m,ext_threads=8,ext_wbuf_size=8"
         );
         assert_eq!(text(Kind::Fatcache), "-a 127.0.0.1 -p 7 -m 32 -i 21 -D /d/file -v 2");
+        assert_eq!(
+            text(Kind::Bare),
+            "bare --listen 127.0.0.1:7 --file /d/file --value-bytes 1024 --keys 327680"
+        );
     }
 }

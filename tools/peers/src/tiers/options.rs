@@ -6,7 +6,7 @@ use crate::options::{each, number};
 
 /// Times a set that its files may take, with what fio reads: some servers give a value a slab of
 /// twice its size.
-const ROOM_TIMES: u64 = 6;
+const ROOM_TIMES: u64 = 7;
 
 /// Of the directory of files that servers write in a ring.
 pub(super) const FILE_PERCENT: u64 = 250;

@@ -15,6 +15,11 @@ use super::{
 };
 use crate::machine::{self, Machine};
 
+/// Below the gets, so that nobody takes figures for the same that are not.
+const BARE_GETS: &str = "The bare loop reads for each get and keeps nothing in memory, where the \
+    servers answer some gets: its CPU us are those of a get with its read (\"reads a get\" has how \
+    many the others made).";
+
 /// A whole run.
 #[derive(Debug, serde::Serialize)]
 pub(super) struct Report {
@@ -36,7 +41,7 @@ pub(super) struct GetsReport {
     pub(super) size: Size,
     pub(super) keys: Keys,
     pub(super) rows: Vec<GetsRow>,
-    pub(super) bare: Vec<Bare>,
+    pub(super) fio: Vec<FioReads>,
 }
 
 /// A server in a cell of gets.
@@ -54,7 +59,7 @@ pub(super) struct GetsRow {
 
 /// What the disk gave without a server, in reads a second.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
-pub(super) struct Bare {
+pub(super) struct FioReads {
     pub(super) bytes_mean: f64,
     /// What was seen under way.
     pub(super) depth: Option<f64>,
@@ -81,34 +86,45 @@ pub(super) struct SetsRow {
     pub(super) reason: Option<String>,
 }
 
-/// Every key set once, and read back.
+/// Every key set once.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct Sets {
     pub(super) keys: u32,
     pub(super) set: Swept,
+    /// `None` of who answers to every key.
+    pub(super) read_back: Option<ReadBack>,
+}
+
+/// Every key read.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(super) struct ReadBack {
     pub(super) right_after: Swept,
     pub(super) later: Swept,
 }
 
 impl Sets {
     /// Of what was acknowledged, what was there right after.
-    pub(super) fn kept_share(&self) -> f64 {
-        self.right_after.found as f64 / self.set.stored.max(1) as f64
+    pub(super) fn kept_share(&self) -> Option<f64> {
+        let found = self.read_back.as_ref()?.right_after.found;
+        Some(found as f64 / self.set.stored.max(1) as f64)
     }
 
-    pub(super) fn kept_later_share(&self) -> f64 {
-        self.later.found as f64 / self.set.stored.max(1) as f64
+    pub(super) fn kept_later_share(&self) -> Option<f64> {
+        let found = self.read_back.as_ref()?.later.found;
+        Some(found as f64 / self.set.stored.max(1) as f64)
     }
 
-    /// Values a second that were acknowledged, and there right after.
+    /// Values a second that were acknowledged, and there right after if that was looked at.
     pub(super) fn good_per_s(&self) -> f64 {
-        self.set.per_s * self.right_after.found as f64 / f64::from(self.keys.max(1))
+        let found = self.read_back.as_ref().map(|back| back.right_after.found);
+        let good = found.unwrap_or(self.set.stored);
+        self.set.per_s * good as f64 / f64::from(self.keys.max(1))
     }
 }
 
 impl GetsReport {
     pub(super) fn new(size: Size, keys: Keys) -> Self {
-        Self { size, keys, rows: Vec::new(), bare: Vec::new() }
+        Self { size, keys, rows: Vec::new(), fio: Vec::new() }
     }
 
     pub(super) fn row(&self, kind: Kind, shape: Shape) -> Option<&GetsRow> {
@@ -213,13 +229,20 @@ impl Report {
         if self.bars.is_empty() {
             return Ok(());
         }
-        writeln!(out, "### bars\n\n| cell | what | bar | found | holds |\n|---|---|---|---|---|")?;
+        writeln!(out, "### bars\n\n| cell | what | bar | found | holds | the bare loop |")?;
+        writeln!(out, "|---|---|---|---|---|---|")?;
         self.bars.iter().try_for_each(|bar| {
-            let Bar { cell, what, bar, found, holds } = bar;
+            let Bar { cell, what, bar, found, holds, bare } = bar;
             let holds = if *holds { "yes" } else { "NO" };
-            writeln!(out, "| {cell} | {what} | {bar} | {found:.3} | {holds} |")
+            let bare = bare.map_or_else(String::new, |found| format!("{found:.3}"));
+            writeln!(out, "| {cell} | {what} | {bar} | {found:.3} | {holds} | {bare} |")
         })
     }
+}
+
+/// What is kept does not apply to who is not asked for it.
+fn kept(share: String) -> String {
+    if share.is_empty() { "n/a".to_owned() } else { share }
 }
 
 fn write_gets(report: &GetsReport, out: &mut String) -> fmt::Result {
@@ -240,16 +263,20 @@ fn write_gets(report: &GetsReport, out: &mut String) -> fmt::Result {
             write_gets_row(row, out)?;
         }
     }
-    let of =
-        |figure: fn(&Bare) -> Option<f64>| median(report.bare.iter().filter_map(figure).collect());
+    let of = |figure: fn(&FioReads) -> Option<f64>| {
+        median(report.fio.iter().filter_map(figure).collect())
+    };
     for (name, depth, rate) in [
-        ("fio, as deep as Kelvin", of(|bare| bare.depth), of(|bare| bare.observed)),
-        ("fio", Some(16.0), of(|bare| bare.deep)),
+        ("fio, as deep as Kelvin", of(|fio| fio.depth), of(|fio| fio.observed)),
+        ("fio", Some(16.0), of(|fio| fio.deep)),
     ] {
         let (Some(rate), Some(depth)) = (rate, depth) else { continue };
-        let kib = of(|bare| Some(bare.bytes_mean / 1024.0)).unwrap_or(0.0);
+        let kib = of(|fio| Some(fio.bytes_mean / 1024.0)).unwrap_or(0.0);
         write!(out, "| {name} | | {rate:.0} | | | | | | | ")?;
         writeln!(out, "| {kib:.1} | {depth:.2} | | |")?;
+    }
+    if report.rows.iter().any(|row| row.kind == Kind::Bare && !row.samples.is_empty()) {
+        writeln!(out, "\n{BARE_GETS}")?;
     }
     writeln!(out)
 }
@@ -310,8 +337,8 @@ fn write_sets(report: &SetsReport, out: &mut String) -> fmt::Result {
             row.kind.name(),
             of(&|it| Some(it.set.per_s), 0),
             of(&|it| Some(it.set.per_s * mib), 1),
-            of(&|it| Some(100.0 * it.kept_share()), 2),
-            of(&|it| Some(100.0 * it.kept_later_share()), 2),
+            kept(of(&|it| Some(100.0 * it.kept_share()?), 2)),
+            kept(of(&|it| Some(100.0 * it.kept_later_share()?), 2)),
             of(&|it| Some(it.good_per_s() * mib), 1),
             of(&|it| Some(it.set.refused as f64), 0),
             of(&|it| it.set.server_cpu_us, 2),

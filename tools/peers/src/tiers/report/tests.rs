@@ -1,4 +1,6 @@
-use super::{Bare, GetsReport, GetsRow, Report, Sets, SetsReport, SetsRow, median, ratio};
+use super::{
+    FioReads, GetsReport, GetsRow, ReadBack, Report, Sets, SetsReport, SetsRow, median, ratio,
+};
 use crate::{
     machine::Machine,
     tiers::{
@@ -47,9 +49,16 @@ fn sets(per_s: f64, right_after: u64, later: u64) -> Sets {
     Sets {
         keys: 100,
         set: swept(per_s, 0, 100),
-        right_after: swept(per_s, right_after, 0),
-        later: swept(per_s, later, 0),
+        read_back: Some(ReadBack {
+            right_after: swept(per_s, right_after, 0),
+            later: swept(per_s, later, 0),
+        }),
     }
+}
+
+/// Of who is not asked what it kept.
+fn only_sets(per_s: f64) -> Sets {
+    Sets { keys: 100, set: swept(per_s, 0, 100), read_back: None }
 }
 
 fn cells() -> (GetsReport, SetsReport) {
@@ -65,13 +74,16 @@ fn cells() -> (GetsReport, SetsReport) {
         row(Kind::Kelvin, DEEP, &[810.0, 700.0]),
         row(Kind::Extstore, MANY, &[1000.0, 500.0]),
         GetsRow { reason: Some("it is not there".to_owned()), ..row(Kind::Fatcache, MANY, &[]) },
+        row(Kind::Bare, MANY, &[1200.0, 1250.0]),
+        row(Kind::Bare, DEEP, &[1200.0, 1250.0]),
     ];
-    let bare = |observed, deep| Bare { bytes_mean: 4096.0, depth: Some(12.5), observed, deep };
-    of_gets.bare = vec![bare(Some(1000.0), Some(2000.0)), bare(Some(1000.0), Some(1250.0))];
+    let fio = |observed, deep| FioReads { bytes_mean: 4096.0, depth: Some(12.5), observed, deep };
+    of_gets.fio = vec![fio(Some(1000.0), Some(2000.0)), fio(Some(1000.0), Some(1250.0))];
     let row = |kind, samples| SetsRow { samples, ..SetsRow::new(kind) };
     let rows = vec![
         row(Kind::Kelvin, vec![sets(1000.0, 100, 100), sets(1000.0, 100, 99)]),
         row(Kind::Extstore, vec![sets(2000.0, 40, 40), sets(1000.0, 50, 50)]),
+        row(Kind::Bare, vec![only_sets(1500.0), only_sets(3000.0)]),
     ];
     let mut of_sets = SetsReport::new(size, 100, rows);
     of_sets.append_bytes_per_s = vec![4096e3, 8192e3];
@@ -88,33 +100,43 @@ fn medians_and_ratios_are_those_of_rounds() {
 #[test]
 fn what_was_dropped_is_no_goodput() {
     let dropped = sets(2000.0, 40, 30);
-    assert_eq!((dropped.kept_share(), dropped.kept_later_share()), (0.4, 0.3));
+    assert_eq!((dropped.kept_share(), dropped.kept_later_share()), (Some(0.4), Some(0.3)));
     assert_eq!(dropped.good_per_s(), 800.0);
     // Nor is what was refused.
     let refused = Sets { set: swept(2000.0, 0, 50), ..sets(2000.0, 50, 50) };
-    assert_eq!((refused.kept_share(), refused.good_per_s()), (1.0, 1000.0));
+    assert_eq!((refused.kept_share(), refused.good_per_s()), (Some(1.0), 1000.0));
+    // Who was not asked what it kept has all that it acknowledged.
+    assert_eq!((only_sets(2000.0).kept_share(), only_sets(2000.0).good_per_s()), (None, 2000.0));
+    let refused = Sets { set: swept(2000.0, 0, 50), ..only_sets(2000.0) };
+    assert_eq!(refused.good_per_s(), 1000.0);
 }
 
 #[test]
 fn bars_are_judged_by_the_rounds() {
     let (of_gets, of_sets) = cells();
     let found = bars(&[of_gets], &[of_sets]);
-    let brief = |bar: &Bar| (bar.what.clone(), (bar.found * 1000.0).round(), bar.holds);
-    let found: Vec<(String, f64, bool)> = found.iter().map(brief).collect();
+    let brief = |bar: &Bar| {
+        let bare = bar.bare.map(|found| (found * 1000.0).round());
+        (bar.what.clone(), (bar.found * 1000.0).round(), bar.holds, bare)
+    };
+    let found: Vec<(String, f64, bool, Option<f64>)> = found.iter().map(brief).collect();
     let expected = [
-        ("gets of fio, as deep", 1000.0, true),
-        ("reads of fio, as deep", 900.0, true),
-        ("gets of fio at 16", 800.0, true),
-        ("reads of fio at 16", 720.0, true),
-        ("CPU us a get", 11_000.0, true),
-        ("gets of extstore", 2000.0, true),
-        ("p95 of extstore", 1111.0, false),
-        ("one connection of 16", 900.0, true),
-        ("kept, in the worst round", 990.0, false),
-        ("goodput of fio's append", 1000.0, true),
-        ("goodput of extstore", 2000.0, true),
+        ("gets of fio, as deep", 1000.0, true, Some(1250.0)),
+        ("reads of fio, as deep", 900.0, true, Some(1125.0)),
+        ("gets of fio at 16", 800.0, true, Some(1000.0)),
+        ("reads of fio at 16", 720.0, true, Some(900.0)),
+        ("CPU us a get", 11_000.0, true, Some(11_000.0)),
+        ("gets of extstore", 2000.0, true, Some(2500.0)),
+        ("p95 of extstore", 1111.0, false, Some(833.0)),
+        ("one connection of 16", 900.0, true, Some(1000.0)),
+        ("kept, in the worst round", 990.0, false, None),
+        ("goodput of fio's append", 1000.0, true, Some(1500.0)),
+        ("goodput of extstore", 2000.0, true, Some(6000.0)),
     ];
-    assert_eq!(found, expected.map(|(what, found, holds)| (what.to_owned(), found, holds)));
+    assert_eq!(
+        found,
+        expected.map(|(what, found, holds, bare)| (what.to_owned(), found, holds, bare))
+    );
 }
 
 #[test]
@@ -148,7 +170,9 @@ fn a_table_names_what_was_not_run_and_a_chart_has_a_bar_for_what_was() {
         "| fio | | 2000 | | | | | | | | 4.0 | 16.00 | | |",
         "| extstore | 2000 | 7.8 | 50.00 | 50.00 | 3.1 (2.0 to 3.1) | 0 | 7.00 | 1 | 2 | 3 |",
         "| fio append 1 MiB QD4 | | 7.8 | | | | | | | | |",
-        "| gets, 4k, zipf | p95 of extstore | at most 1 | 1.111 | NO |",
+        "| gets, 4k, zipf | p95 of extstore | at most 1 | 1.111 | NO | 0.833 |",
+        "| sets, 4k | kept, in the worst round | at least 1 | 0.990 | NO |  |",
+        "| the bare loop | 3000 | 11.7 | n/a | n/a | 11.7 (5.9 to 11.7) | 0 | 7.00 | 1 | 2 | 3 |",
     ] {
         assert!(text.lines().any(|known| known == line), "{line}\n{text}");
     }
