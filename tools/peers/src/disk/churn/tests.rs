@@ -64,8 +64,8 @@ fn a_panic_ends_a_run_and_a_time_that_is_up_marks_it() {
 fn a_bound_is_what_is_kept_a_share_of_it_and_some_segments() {
     let own = OwnSpace { segment_bytes: 64, ..OwnSpace::default() };
     let bound = Bound::new(900, 1000, 130, Some(own));
-    assert_eq!((bound.space_bytes, bound.kept_bytes), (1300, 640));
-    assert!(bound.is_promised() && bound.holds(1940) && !bound.holds(1941));
+    assert_eq!((bound.space_bytes, bound.kept_bytes), (1300, 576));
+    assert!(bound.is_promised() && bound.holds(1876) && !bound.holds(1877));
     let of_others = Bound::new(1000, 1000, 130, None);
     assert!(!of_others.is_promised() && !of_others.holds(1301));
 }
