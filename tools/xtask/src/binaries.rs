@@ -4,19 +4,16 @@
 //! another process, for a client in another language. So cargo only builds them here. What a
 //! binary writes is kept until it ends, so that lines of two are never mixed.
 
-use std::{
-    collections::VecDeque,
-    path::PathBuf,
-    process::Command,
-    sync::{Mutex, PoisonError, mpsc},
-    thread,
-    time::Instant,
-};
+use std::{path::PathBuf, process::Command, time::Instant};
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
-use crate::process::{self, Captured};
+use crate::{
+    context::Context,
+    process::{self, Captured},
+    several,
+};
 
 /// Binaries that run at the same time. With two cores, one of the three usually waits; more would
 /// make those that measure time or memory unsteady.
@@ -26,6 +23,7 @@ const AT_A_TIME: usize = 3;
 #[derive(Deserialize)]
 struct Message {
     reason: String,
+    package_id: Option<String>,
     manifest_path: Option<PathBuf>,
     target: Option<Target>,
     profile: Option<Profile>,
@@ -43,14 +41,27 @@ struct Profile {
     test: bool,
 }
 
-/// A test binary that cargo has built.
-#[derive(Debug, PartialEq, Eq)]
-struct Binary {
+/// A test binary, or an example, that cargo has built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Binary {
     /// The package's directory, its kind and its name: `kelvin test recorded`.
     name: String,
+    /// The package's name.
+    pub(crate) package: String,
+    /// The library's, the test's or the example's name.
+    pub(crate) target: String,
     executable: PathBuf,
     /// Where it runs, as under `cargo test`: the package's directory.
     directory: PathBuf,
+}
+
+impl Binary {
+    /// What runs it.
+    pub(crate) fn command(&self, context: &Context) -> Command {
+        let mut command = context.program(&self.executable);
+        command.current_dir(&self.directory);
+        command
+    }
 }
 
 /// One that has ended.
@@ -60,45 +71,49 @@ struct Ended {
     seconds: f64,
 }
 
-/// Builds with `build` (a `cargo test --no-run`) and runs every test binary; `environment` is set
-/// for each. Returns how many tests ran.
+/// Builds test binaries with `command`, a `cargo test`, and runs none.
+///
+/// # Errors
+/// When the build fails.
+pub(crate) fn build(command: &mut Command) -> Result<Vec<Binary>> {
+    let command = command.args(["--no-run", "--message-format", MESSAGES]);
+    binaries(&process::output_of(command)?, |_, is_test| is_test)
+}
+
+/// Builds examples with `command`, a `cargo build --examples`.
+///
+/// # Errors
+/// When the build fails.
+pub(crate) fn build_examples(command: &mut Command) -> Result<Vec<Binary>> {
+    let command = command.args(["--message-format", MESSAGES]);
+    binaries(&process::output_of(command)?, |kind, _| kind == "example")
+}
+
+/// Cargo's messages for programs, but for what people are to see.
+const MESSAGES: &str = "json-render-diagnostics";
+
+/// The tests of a package among what was built.
+///
+/// # Errors
+/// When there are none.
+pub(crate) fn of_package<'a>(built: &'a [Binary], package: &str) -> Result<&'a Binary> {
+    let tests = built.iter().find(|it| it.package == package);
+    tests.with_context(|| format!("no tests of {package} were built"))
+}
+
+/// Builds with `command`, a `cargo test`, and runs every test binary with what integration tests
+/// need. Returns how many tests ran.
 ///
 /// # Errors
 /// When the build fails, when no test ran, or when a binary fails; the others are run to their end
 /// first.
-pub(crate) fn run(build: &mut Command, environment: &[(&str, PathBuf)]) -> Result<usize> {
-    let build = build.args(["--no-run", "--message-format", "json-render-diagnostics"]);
-    let binaries = Mutex::new(VecDeque::from(binaries(&process::output_of(build)?)?));
-    let (sender, ended) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..AT_A_TIME {
-            let (sender, binaries) = (sender.clone(), &binaries);
-            scope.spawn(move || run_queued(binaries, environment, &sender));
-        }
-        drop(sender);
-        report(ended)
-    })
-}
-
-/// Runs what is in the queue until it is empty.
-fn run_queued(
-    queue: &Mutex<VecDeque<Binary>>,
-    environment: &[(&str, PathBuf)],
-    ended: &mpsc::Sender<Ended>,
-) {
-    loop {
-        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let Some(Binary { name, executable, directory }) = next else { return };
-        let mut command = Command::new(executable);
-        command.current_dir(directory);
-        command.envs(environment.iter().map(|(name, value)| (name, value)));
+pub(crate) fn run(context: &Context, command: &mut Command) -> Result<usize> {
+    let run_one = |binary: Binary| {
         let start = Instant::now();
-        let captured = process::capture(&mut command);
-        let seconds = start.elapsed().as_secs_f64();
-        if ended.send(Ended { name, captured, seconds }).is_err() {
-            return;
-        }
-    }
+        let captured = process::capture(binary.command(context).envs(context.of_tests()));
+        Ended { name: binary.name, captured, seconds: start.elapsed().as_secs_f64() }
+    };
+    several::at_a_time(AT_A_TIME, build(command)?, run_one, report)
 }
 
 /// Prints each as it ends, and sums up.
@@ -122,34 +137,47 @@ fn report(ended: impl IntoIterator<Item = Ended>) -> Result<usize> {
     Ok(count)
 }
 
-/// The test binaries that cargo's messages name.
-fn binaries(messages: &str) -> Result<Vec<Binary>> {
+/// The binaries that cargo's messages name and `is_meant` by their kind and by whether they test.
+fn binaries(messages: &str, is_meant: fn(&str, bool) -> bool) -> Result<Vec<Binary>> {
     let mut binaries = Vec::new();
     for line in messages.lines().filter(|line| line.starts_with('{')) {
         let message: Message =
             serde_json::from_str(line).context("cargo's messages are not understood")?;
-        let Message { reason, manifest_path, target, profile, executable } = message;
-        let is_test = reason == "compiler-artifact" && profile.is_some_and(|p| p.test);
-        let (Some(manifest), Some(target), Some(executable), true) =
-            (manifest_path, target, executable, is_test)
+        let Message { reason, package_id, manifest_path, target, profile, executable } = message;
+        let (Some(id), Some(manifest), Some(target), Some(profile), Some(executable), true) =
+            (package_id, manifest_path, target, profile, executable, reason == "compiler-artifact")
         else {
             continue;
         };
+        let kind = target.kind.join(" ");
+        if !is_meant(&kind, profile.test) {
+            continue;
+        }
         let directory = manifest.parent().context("a manifest lies in a directory")?.to_owned();
-        let package = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let name = format!("{package} {} {}", target.kind.join(" "), target.name);
-        binaries.push(Binary { name, executable, directory });
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (name, target) = (format!("{name} {kind} {}", target.name), target.name);
+        binaries.push(Binary { name, package: package(&id), target, executable, directory });
     }
     Ok(binaries)
+}
+
+/// The package's name in cargo's `path+file:///house/log#kelvin-log@0.1.0`. Where it is that of the
+/// directory, it is said once: `path+file:///house/base#0.1.0`.
+fn package(id: &str) -> String {
+    let (url, rest) = id.split_once('#').unwrap_or((id, ""));
+    let name = rest.split_once('@').map(|(name, _)| name);
+    name.unwrap_or_else(|| url.rsplit('/').next().unwrap_or_default()).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use std::{path::PathBuf, process::Command};
 
-    use super::{Binary, binaries, run};
+    use super::{Binary, binaries, of_package, package, run};
+    use crate::context::Context;
 
     const ARTIFACT: &str = r#"{"reason":"compiler-artifact",
+        "package_id":"path+file:///house/base#0.1.0",
         "manifest_path":"/house/base/Cargo.toml",
         "target":{"name":"base","kind":["lib"]},"profile":{"test":TEST},"executable":EXECUTABLE}"#;
 
@@ -177,21 +205,36 @@ mod tests {
         ];
         let binary = Binary {
             name: "base lib base".to_owned(),
+            package: "base".to_owned(),
+            target: "base".to_owned(),
             executable: PathBuf::from("/target/base-1"),
             directory: PathBuf::from("/house/base"),
         };
-        assert_eq!(binaries(&messages.join("\n")).expect("understood"), [binary]);
-        assert!(binaries("{not json").is_err());
+        let messages = messages.join("\n");
+        let found = binaries(&messages, |_, is_test| is_test).expect("understood");
+        assert_eq!(found, [binary]);
+        assert!(of_package(&found, "base").is_ok() && of_package(&found, "wire").is_err());
+        assert_eq!(binaries(&messages, |kind, _| kind == "example").expect("understood"), []);
+        assert_eq!(binaries(&messages, |kind, _| kind == "lib").expect("understood").len(), 2);
+        assert!(binaries("{not json", |_, _| true).is_err());
+    }
+
+    #[test]
+    fn a_package_is_named_as_its_directory_or_otherwise() {
+        assert_eq!(package("path+file:///house/base#0.1.0"), "base");
+        assert_eq!(package("path+file:///house/log#kelvin-log@0.1.0"), "kelvin-log");
     }
 
     #[test]
     fn a_build_or_a_binary_that_fails_fails_the_run() {
+        let (root, target) = (PathBuf::from("/"), PathBuf::from("/none"));
+        let context = Context { root, target, gives_way: false };
         let mut no_build = Command::new("false");
-        let error = run(&mut no_build, &[]).expect_err("nothing was built");
+        let error = run(&context, &mut no_build).expect_err("nothing was built");
         assert!(error.to_string().contains("false"), "{error}");
-        let error = run(&mut build(r#""/bin/false""#), &[]).expect_err("it fails");
+        let error = run(&context, &mut build(r#""/bin/false""#)).expect_err("it fails");
         assert_eq!(error.to_string(), "failed: tmp lib base");
-        let error = run(&mut build(r#""/bin/true""#), &[]).expect_err("it runs no test");
+        let error = run(&context, &mut build(r#""/bin/true""#)).expect_err("it runs no test");
         assert!(error.to_string().starts_with("no test ran"), "{error}");
     }
 }

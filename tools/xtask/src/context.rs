@@ -1,6 +1,7 @@
 //! What commands know of the machine and pass on to each other.
 
 use std::{
+    ffi::OsStr,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -15,11 +16,17 @@ const PYTHON_VARIABLE: &str = "KELVIN_TEST_PYTHON";
 /// The variable with which tests fail that cannot mount what they need, and are skipped without it.
 const MOUNTS_VARIABLE: &str = "KELVIN_TEST_MOUNTS";
 
+/// The niceness of what gives way: beside anything else it has a seventieth of a core, and all of
+/// what is idle.
+const LEAST: &str = "19";
+
 /// Where things are.
 pub(crate) struct Context {
     pub(crate) root: PathBuf,
     /// Where cargo builds; model checkers and miri build in directories below it.
     pub(crate) target: PathBuf,
+    /// Whether what is started gives way to everything else: it fills what others leave idle.
+    pub(crate) gives_way: bool,
 }
 
 impl Context {
@@ -29,13 +36,31 @@ impl Context {
     /// When `cargo metadata` fails.
     pub(crate) fn new(root: &Path) -> Result<Self> {
         let target = workspace::metadata(root, &["--no-deps"])?.target_directory;
-        Ok(Self { root: root.to_owned(), target })
+        Ok(Self { root: root.to_owned(), target, gives_way: false })
+    }
+
+    /// The same, of what runs beside something that measures time.
+    pub(crate) fn giving_way(&self) -> Self {
+        Self { root: self.root.clone(), target: self.target.clone(), gives_way: true }
+    }
+
+    /// A program in the workspace.
+    pub(crate) fn program(&self, name: impl AsRef<OsStr>) -> Command {
+        let mut command = if self.gives_way {
+            let mut command = Command::new("nice");
+            command.args(["-n", LEAST]).arg(name);
+            command
+        } else {
+            Command::new(name)
+        };
+        command.current_dir(&self.root);
+        command
     }
 
     /// A cargo command in the workspace.
     pub(crate) fn cargo<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
-        let mut command = Command::new("cargo");
-        command.current_dir(&self.root).args(arguments);
+        let mut command = self.program("cargo");
+        command.args(arguments);
         command
     }
 
@@ -62,5 +87,27 @@ impl Context {
     /// The Python of that environment.
     pub(crate) fn python(&self) -> PathBuf {
         self.python_environment().join("bin/python")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::Context;
+    use crate::process::{capture, display};
+
+    fn context() -> Context {
+        Context { root: PathBuf::from("/"), target: PathBuf::from("/target"), gives_way: false }
+    }
+
+    #[test]
+    fn what_gives_way_runs_at_the_least_priority() {
+        assert_eq!(display(&context().cargo(["test"])), "cargo test");
+        let context = context().giving_way();
+        assert_eq!(display(&context.cargo(["test"])), "nice -n 19 cargo test");
+        // `nice` alone says at which niceness it runs.
+        let told = capture(&mut context.program("nice")).expect("it is there");
+        assert_eq!(told.stdout.trim(), "19");
     }
 }

@@ -9,6 +9,7 @@ mod mutants;
 mod process;
 mod selection;
 mod setup;
+mod several;
 mod soak;
 mod steps;
 mod suites;

@@ -8,13 +8,11 @@
 mod table;
 
 use std::{
-    collections::VecDeque,
+    collections::BTreeSet,
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
-    sync::{Mutex, PoisonError, mpsc},
-    thread,
     time::Instant,
 };
 
@@ -22,21 +20,27 @@ use anyhow::{Context as _, Result, bail};
 
 use self::table::{Mutant, all};
 use crate::{
+    binaries::{self, Binary},
     context::Context,
     process::{self, Captured},
     selection::refuse_unknown,
+    several,
     suites::Suite,
 };
 
-/// Seconds for a build, and for running one mutant: ten times what a model may take. One that
-/// hangs is stopped then, and is not caught.
+/// Seconds for running one mutant: ten times what a model may take. One that hangs is stopped then,
+/// and is not caught.
 const MUTANT_SECONDS_MAX: u32 = 600;
+
+/// Suites whose tests may be to notice a mutant, with those beside each other that one build has:
+/// not miri's, as cargo-miri drops wrappers.
+const SUITES: [&[Suite]; 3] = [&[Suite::Test, Suite::Wire], &[Suite::Loom], &[Suite::Shuttle]];
 
 /// Lines of a mutant's output that are shown when it is not caught.
 const LINES_SHOWN: usize = 40;
 
-/// Mutants at a time: while one is built the other's tests run, and most of either has one thread.
-const AT_A_TIME: usize = 2;
+/// Mutants at a time: many of their tests have one thread, or wait.
+const AT_A_TIME: usize = 3;
 
 enum Verdict {
     Caught,
@@ -54,18 +58,14 @@ enum Verdict {
 pub(crate) fn check(context: &Context, names: &[&str]) -> Result<()> {
     let known: Vec<&str> = all().map(|mutant| mutant.name).collect();
     refuse_unknown(names, &known)?;
-    let chosen = all().filter(|it| names.is_empty() || names.contains(&it.name));
-    let queue = Mutex::new(chosen.collect::<VecDeque<_>>());
-    write_wrapper(&wrapper(context))?;
-    let (sender, tried) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..AT_A_TIME {
-            let (sender, queue) = (sender.clone(), &queue);
-            scope.spawn(move || try_queued(context, queue, &sender));
-        }
-        drop(sender);
-        report(tried)
-    })
+    let chosen: Vec<_> = all().filter(|it| names.is_empty() || names.contains(&it.name)).collect();
+    let built = build(context, &chosen)?;
+    let try_one = |mutant: &'static Mutant| {
+        let start = Instant::now();
+        let verdict = try_mutant(context, mutant, &built);
+        Tried { name: mutant.name, verdict, seconds: start.elapsed().as_secs_f64() }
+    };
+    several::at_a_time(AT_A_TIME, chosen, try_one, report)
 }
 
 /// A mutant and what came of it.
@@ -75,26 +75,8 @@ struct Tried {
     seconds: f64,
 }
 
-/// Tries what is in the queue until it is empty.
-fn try_queued(
-    context: &Context,
-    queue: &Mutex<VecDeque<&'static Mutant>>,
-    tried: &mpsc::Sender<Tried>,
-) {
-    loop {
-        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let Some(mutant) = next else { return };
-        let start = Instant::now();
-        let verdict = try_mutant(context, mutant);
-        let seconds = start.elapsed().as_secs_f64();
-        if tried.send(Tried { name: mutant.name, verdict, seconds }).is_err() {
-            return;
-        }
-    }
-}
-
 /// Prints what came of each mutant, one after the other.
-fn report(tried: mpsc::Receiver<Tried>) -> Result<()> {
+fn report(tried: impl IntoIterator<Item = Tried>) -> Result<()> {
     let mut alive = Vec::new();
     for Tried { name, verdict, seconds } in tried {
         match verdict? {
@@ -111,36 +93,43 @@ fn report(tried: mpsc::Receiver<Tried>) -> Result<()> {
     Ok(())
 }
 
-fn try_mutant(context: &Context, mutant: &Mutant) -> Result<Verdict> {
-    let mut build = command(context, mutant);
-    build.arg("--no-run");
-    if mutant.suite == Suite::Miri {
-        // One seed is enough to build; many would start the interpreter.
-        build.env("MIRIFLAGS", "");
+/// The tests of suites that are built together, with all mutants of their packages.
+struct Built {
+    suites: Vec<Suite>,
+    binaries: Vec<Binary>,
+}
+
+/// Builds what the mutants' tests are in: all packages at once, since each would be built anew with
+/// the features that it alone asks of foreign crates.
+fn build(context: &Context, mutants: &[&Mutant]) -> Result<Vec<Built>> {
+    write_wrapper(&wrapper(context))?;
+    let mut built = Vec::new();
+    for suites in SUITES {
+        let of_them = || mutants.iter().filter(|it| suites.contains(&it.suite));
+        let mut suites = Vec::from_iter(of_them().map(|it| it.suite));
+        suites.sort_unstable();
+        suites.dedup();
+        let packages = Vec::from_iter(of_them().map(|it| it.package).collect::<BTreeSet<_>>());
+        let Some(mut command) = Suite::build_together(&suites, context, &packages) else {
+            continue;
+        };
+        // Sets the cfg for this workspace only, so that dependencies are not built again.
+        command.env("RUSTC_WORKSPACE_WRAPPER", wrapper(context));
+        built.push(Built { suites, binaries: binaries::build(&mut command)? });
     }
-    let built = process::capture(&mut within_limit(&build))?;
-    if !built.success {
-        return Ok(Verdict::NotCaught { why: "it does not build", shown: shown(&built, &build) });
-    }
-    let test = command(context, mutant);
+    Ok(built)
+}
+
+fn try_mutant(context: &Context, mutant: &Mutant, built: &[Built]) -> Result<Verdict> {
+    let built = built.iter().find(|it| it.suites.contains(&mutant.suite));
+    let built = &built.expect("invariant: its suite was built").binaries;
+    let mut test = binaries::of_package(built, mutant.package)?.command(context);
+    test.arg(mutant.filter).env(VARIABLE, mutant.name).envs(mutant.suite.environment());
     let ran = process::capture(&mut within_limit(&test))?;
     Ok(match why_not_caught(&ran, mutant.symptoms) {
         None => Verdict::Caught,
         Some(why) => Verdict::NotCaught { why, shown: shown(&ran, &test) },
     })
-}
-
-fn command(context: &Context, mutant: &Mutant) -> Command {
-    let mut command = mutant.suite.command(context, mutant.package, mutant.filter);
-    command.env(VARIABLE, mutant.name);
-    if mutant.suite == Suite::Miri {
-        // cargo-miri drops wrappers. Checking dependencies again is cheap there.
-        command.env("RUSTFLAGS", "--cfg mutants");
-    } else {
-        // Sets the cfg for this workspace only, so that dependencies are not built again.
-        command.env("RUSTC_WORKSPACE_WRAPPER", wrapper(context));
-    }
-    command
 }
 
 /// The variable that says which mutant is on: that of `base::mutants`.
@@ -179,9 +168,8 @@ fn within_limit(command: &Command) -> Command {
 
 fn why_not_caught(ran: &Captured, symptoms: &[&str]) -> Option<&'static str> {
     let started: usize = ran.stdout.lines().filter_map(process::tests_announced).sum();
-    let failed = ran.all.contains("test result: FAILED")
-        || ran.all.contains("error: Undefined Behavior")
-        || (ran.all.contains("panicked at") && ran.all.contains("SIGABRT"));
+    let failed =
+        ran.all.contains("test result: FAILED") || (ran.aborted && ran.all.contains("panicked at"));
     if ran.success {
         Some("its tests pass")
     } else if started == 0 {
@@ -205,25 +193,21 @@ fn shown(captured: &Captured, command: &Command) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{all, why_not_caught};
+    use super::{SUITES, all, why_not_caught};
     use crate::process::Captured;
 
     fn ran(success: bool, stdout: &str, stderr: &str) -> Captured {
         let all = format!("{stdout}{stderr}");
-        Captured { success, stdout: stdout.to_owned(), all }
+        Captured { success, aborted: false, stdout: stdout.to_owned(), all }
     }
 
     #[test]
     fn a_mutant_is_caught_by_a_failing_test_with_its_symptom() {
         let failed = "running 1 test\npanicked at x:\ntorn read\ntest result: FAILED. 0 passed\n";
         assert_eq!(why_not_caught(&ran(false, failed, ""), &["torn read"]), None);
-        let undefined = "error: Undefined Behavior: Data race detected\n";
-        assert_eq!(
-            why_not_caught(&ran(false, "running 1 test\n", undefined), &["Data race"]),
-            None
-        );
-        let aborted = "panicked at x: torn read\n(signal: 6, SIGABRT: process abort signal)\n";
-        assert_eq!(why_not_caught(&ran(false, "running 2 tests\n", aborted), &["torn read"]), None);
+        let panicked = ran(false, "running 2 tests\n", "panicked at x: torn read\n");
+        let aborted = Captured { aborted: true, ..panicked };
+        assert_eq!(why_not_caught(&aborted, &["torn read"]), None);
     }
 
     #[test]
@@ -239,6 +223,8 @@ mod tests {
         let hung = "running 1 test\ntorn\n";
         let message = "it was stopped, but no test failed";
         assert_eq!(why_not_caught(&ran(false, hung, ""), &["torn"]), Some(message));
+        let killed = ran(false, "running 1 test\npanicked at x: torn\n", "");
+        assert_eq!(why_not_caught(&killed, &["torn"]), Some(message));
         let other = "running 1 test\nModel exceeded maximum branches\ntest result: FAILED\n";
         let message = "a test failed, but not with the expected message";
         assert_eq!(why_not_caught(&ran(false, other, ""), &["torn"]), Some(message));
@@ -275,6 +261,7 @@ mod tests {
     fn each_mutant_is_tried_by_tests_that_pass_without_it() {
         for mutant in all() {
             let name = mutant.name;
+            assert!(SUITES.concat().contains(&mutant.suite), "{name}: suite");
             assert!(mutant.suite.packages().contains(&mutant.package), "{name}: package");
             assert!(mutant.filter.contains(mutant.suite.prefix()), "{name}: filter");
             let is_told = |symptom: &&str| symptom.len() > 3;

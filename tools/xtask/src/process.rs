@@ -2,16 +2,22 @@
 
 use std::{
     io::{BufRead as _, BufReader},
+    os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use anyhow::{Context as _, Result, bail};
 
+/// The signal by which `abort` ends a process.
+const SIGABRT: i32 = 6;
+
 /// What a captured command did.
 pub(crate) struct Captured {
     /// Whether it ended with status 0.
     pub(crate) success: bool,
+    /// Whether it ended by `abort`.
+    pub(crate) aborted: bool,
     /// Its standard output.
     pub(crate) stdout: String,
     /// Its standard output followed by its standard error.
@@ -65,7 +71,8 @@ pub(crate) fn capture(command: &mut Command) -> Result<Captured> {
         command.stdin(Stdio::null()).output().with_context(|| format!("cannot run: {shown}"))?;
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let all = format!("{stdout}{}", String::from_utf8_lossy(&output.stderr));
-    Ok(Captured { success: output.status.success(), stdout, all })
+    let aborted = output.status.signal() == Some(SIGABRT);
+    Ok(Captured { success: output.status.success(), aborted, stdout, all })
 }
 
 /// Shows and runs a command with the caller's standard error, and returns its standard output.
@@ -88,8 +95,10 @@ pub(crate) fn output_of(command: &mut Command) -> Result<String> {
 
 /// Whether a test command's output is passed on as it comes, or only when it fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Show {
+pub(crate) enum Show<'a> {
     Always,
+    /// With this before each line, among the lines of others.
+    As(&'a str),
     OnFailure,
 }
 
@@ -98,7 +107,7 @@ pub(crate) enum Show {
 /// # Errors
 /// When it cannot be started, fails, or starts no test at all: a filter that matches nothing must
 /// not pass for a suite that holds.
-pub(crate) fn run_tests(command: &mut Command, show: Show) -> Result<usize> {
+pub(crate) fn run_tests(command: &mut Command, show: Show<'_>) -> Result<usize> {
     let shown = display(command);
     println!("$ {shown}");
     let mut child = command
@@ -115,6 +124,7 @@ pub(crate) fn run_tests(command: &mut Command, show: Show) -> Result<usize> {
         started += tests_announced(&line).unwrap_or(0);
         match show {
             Show::Always => println!("{line}"),
+            Show::As(name) => println!("{name} | {line}"),
             Show::OnFailure => kept.extend([&line, "\n"]),
         }
     }
@@ -163,7 +173,7 @@ mod tests {
         assert_eq!(tests_announced("running 12 tests"), Some(12));
         assert_eq!(tests_announced("running 1 test\n"), Some(1));
         assert_eq!(tests_announced("test running 3 tests ... ok"), None);
-        for show in [Show::Always, Show::OnFailure] {
+        for show in [Show::Always, Show::As("base"), Show::OnFailure] {
             let mut command = shell("echo running 2 tests; echo running 1 test");
             assert_eq!(run_tests(&mut command, show).ok(), Some(3));
         }
@@ -182,8 +192,16 @@ mod tests {
         let error = run(&mut shell("exit 3")).expect_err("must fail");
         assert_eq!(error.to_string(), "failed (exit status: 3): sh -c 'exit 3'");
         let captured = capture(&mut shell("echo out; echo err >&2; exit 1")).expect("starts");
-        assert!(!captured.success);
+        assert!(!captured.success && !captured.aborted);
         assert_eq!((captured.stdout.as_str(), captured.all.as_str()), ("out\n", "out\nerr\n"));
+    }
+
+    #[test]
+    fn an_abort_is_known_through_a_program_that_limits_time() {
+        for script in ["kill -ABRT $$", "exec timeout 60 sh -c 'kill -ABRT $$'"] {
+            let captured = capture(&mut shell(script)).expect("starts");
+            assert!(captured.aborted && !captured.success, "{script}");
+        }
     }
 
     #[test]

@@ -9,12 +9,13 @@ use std::{process::Command, time::Instant};
 use anyhow::Result;
 
 use crate::{
+    binaries,
     context::Context,
     process::{self, Show},
 };
 
 /// How tests are built and run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Suite {
     /// As `cargo test` does.
     Test,
@@ -75,48 +76,76 @@ impl Suite {
         }
     }
 
-    /// The command that builds a package's library tests, or its test binary, and runs those that
-    /// match `filter`.
-    pub(crate) fn command(self, context: &Context, package: &str, filter: &str) -> Command {
-        let test = ["test", "--locked", "--package", package, "--lib"];
-        let model = ["--profile", "model", filter];
+    /// The command that builds its tests in packages. A filter for tests may be added, and
+    /// `--no-run`.
+    pub(crate) fn build(self, context: &Context, packages: &[&str]) -> Command {
         let mut command = match self {
-            Self::Test => context.cargo(test.into_iter().chain([filter])),
-            Self::Loom => context.cargo(test.into_iter().chain(model)),
-            Self::Shuttle => context.cargo(test.into_iter().chain(model)),
-            Self::Miri => {
-                let mut command = miri(context);
-                command.args(test).arg(filter);
-                command.env("MIRIFLAGS", miri_flags(MIRI_SEEDS));
-                command
-            }
-            Self::Wire => {
-                context.cargo(["test", "--locked", "--package", package, "--test", WIRE, filter])
-            }
+            Self::Miri => miri(context),
+            _ => context.cargo([]),
         };
+        command.args(["test", "--locked"]);
+        for package in packages {
+            command.args(["--package", package]);
+        }
+        command.args(self.targets());
         match self {
             Self::Test | Self::Wire => {}
             Self::Loom => in_own_build(&mut command, context, "loom"),
-            Self::Shuttle => {
-                in_own_build(&mut command, context, "shuttle");
-                command.env("SHUTTLE_RANDOM_SEED", SHUTTLE_SEED);
-            }
+            Self::Shuttle => in_own_build(&mut command, context, "shuttle"),
             Self::Miri => {
                 command.env("CARGO_TARGET_DIR", context.target.join("miri"));
             }
         }
         command
     }
+
+    /// The command that builds the tests of several suites, if there are any: of the first as
+    /// above, and of those that are built as it is.
+    pub(crate) fn build_together(
+        suites: &[Self],
+        context: &Context,
+        packages: &[&str],
+    ) -> Option<Command> {
+        let (first, others) = suites.split_first()?;
+        let mut command = first.build(context, packages);
+        command.args(others.iter().flat_map(|suite| suite.targets()));
+        Some(command)
+    }
+
+    /// What of a package its tests are in: the library, or a test binary.
+    fn targets(self) -> &'static [&'static str] {
+        match self {
+            Self::Wire => &["--test", WIRE],
+            Self::Test | Self::Loom | Self::Shuttle | Self::Miri => &["--lib"],
+        }
+    }
+
+    /// The variables that its tests are run with.
+    pub(crate) fn environment(self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Test | Self::Wire | Self::Loom => None,
+            Self::Shuttle => Some(("SHUTTLE_RANDOM_SEED", SHUTTLE_SEED.to_owned())),
+            Self::Miri => Some(("MIRIFLAGS", miri_flags(MIRI_SEEDS))),
+        }
+    }
+
+    /// The command that builds a package's tests and runs those that match `filter`.
+    pub(crate) fn command(self, context: &Context, package: &str, filter: &str) -> Command {
+        let mut command = self.build(context, &[package]);
+        command.envs(self.environment()).arg(filter);
+        command
+    }
 }
 
 fn in_own_build(command: &mut Command, context: &Context, cfg: &str) {
+    command.args(["--profile", "model"]);
     command.env("RUSTFLAGS", format!("--cfg {cfg}"));
     command.env("CARGO_TARGET_DIR", context.target.join(cfg));
 }
 
 fn miri(context: &Context) -> Command {
-    let mut command = Command::new("rustup");
-    command.current_dir(&context.root).args(["run", "nightly", "cargo", "miri"]);
+    let mut command = context.program("rustup");
+    command.args(["run", "nightly", "cargo", "miri"]);
     command
 }
 
@@ -130,7 +159,7 @@ pub(crate) fn miri_flags(seeds: u32) -> String {
 /// # Errors
 /// When a test fails, or a package has none.
 pub(crate) fn loom(context: &Context) -> Result<()> {
-    run(Suite::Loom, context)
+    model(Suite::Loom, context)
 }
 
 /// Step `shuttle`.
@@ -138,7 +167,7 @@ pub(crate) fn loom(context: &Context) -> Result<()> {
 /// # Errors
 /// When a test fails, or a package has none.
 pub(crate) fn shuttle(context: &Context) -> Result<()> {
-    run(Suite::Shuttle, context)
+    model(Suite::Shuttle, context)
 }
 
 /// Step `miri`: what has one thread is run with fewer seeds, which then only move its memory about.
@@ -157,18 +186,23 @@ pub(crate) fn miri_all(context: &Context) -> Result<()> {
     Ok(())
 }
 
-fn run(suite: Suite, context: &Context) -> Result<()> {
+/// Builds all packages of a suite at once, and runs one after the other.
+fn model(suite: Suite, context: &Context) -> Result<()> {
+    let built = binaries::build(&mut suite.build(context, suite.packages()))?;
     for package in suite.packages() {
-        run_tests_of(suite, package, &mut suite.command(context, package, suite.prefix()))?;
+        let mut command = binaries::of_package(&built, package)?.command(context);
+        command.arg(suite.prefix()).envs(suite.environment());
+        run_tests_of(suite, package, &mut command)?;
     }
     Ok(())
 }
 
 fn run_tests_of(suite: Suite, package: &str, command: &mut Command) -> Result<()> {
+    let name = format!("{} {package}", suite.prefix().trim_end_matches('_'));
     // The seeds run side by side and write into each other's lines.
-    let show = if suite == Suite::Miri { Show::OnFailure } else { Show::Always };
+    let show = if suite == Suite::Miri { Show::OnFailure } else { Show::As(&name) };
     let start = Instant::now();
     let count = process::run_tests(command, show)?;
-    println!("{package}: {count} runs of tests in {:.1} s", start.elapsed().as_secs_f64());
+    println!("{name}: {count} runs of tests in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
 }
