@@ -54,7 +54,9 @@ impl Position {
 /// class fetches the whole record. Four classes an octave, and one that marks a tombstone.
 ///
 /// Of `u` units, classes 0 to 3 are 4 to 7, and every four more double them: 8, 10, 12, 14, 16,
-/// 20 and so on, each 1.14 to 1.25 times the one before. The last is of 24,576 units.
+/// 20 and so on. From 64 units (1 KiB) on a class holds [`SizeClass::MARGIN_UNITS`] more: a value
+/// of a power of two, which is what most large values are, and its header and key would else lie
+/// just above a class, and be read as a quarter more than they have. The last is of 24,584 units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SizeClass(u8);
 
@@ -65,18 +67,27 @@ impl SizeClass {
     /// The largest class of a record.
     pub const LARGEST: Self = Self(50);
 
+    /// The first class that holds [`Self::MARGIN_UNITS`] more than its share of an octave.
+    const WITH_MARGIN: u8 = 16;
+
+    /// Units that a class from 64 units on holds beyond them: 128 bytes, for what a record has
+    /// beside its value.
+    const MARGIN_UNITS: u32 = 8;
+
     /// What a tombstone counts as in live bytes. Its key's length is not kept, so this is a share,
     /// not a size; what one adds the other takes away.
     const TOMBSTONE_BYTES: u32 = 64;
 
-    /// The narrow classes beside a position of four bytes, the tombstone aside: up to 4 KiB, up to
-    /// 64 KiB, and the rest.
+    /// The narrow classes beside a position of four bytes, the tombstone aside: up to 4 KiB and
+    /// the margin, up to 64 KiB and the margin, and the rest.
     const NARROW: [Self; 3] = [Self(24), Self(40), Self::LARGEST];
 
     /// The least class that holds `bytes` bytes; `None` above the largest.
     #[must_use]
     pub fn of_bytes(bytes: u32) -> Option<Self> {
         let units = bytes.div_ceil(UNIT_BYTES).max(4);
+        // The last class without the margin is of 56 units.
+        let units = if units > 56 { (units - Self::MARGIN_UNITS).max(57) } else { units };
         let octave = units.ilog2() - 2;
         let quarter_units = 1 << octave;
         let class = 4 * octave + units.div_ceil(quarter_units) - 4;
@@ -102,7 +113,8 @@ impl SizeClass {
             return Self::TOMBSTONE_BYTES;
         }
         let (octave, quarter) = (self.0 / 4, self.0 as u32 % 4);
-        ((4 + quarter) << octave) * UNIT_BYTES
+        let margin = if self.0 < Self::WITH_MARGIN { 0 } else { Self::MARGIN_UNITS };
+        (((4 + quarter) << octave) + margin) * UNIT_BYTES
     }
 
     /// Whether it marks a tombstone.
@@ -171,26 +183,46 @@ mod tests {
     use super::{Entry, Position, SizeClass, position_bits};
 
     #[test]
-    fn classes_hold_what_they_are_for_and_step_by_a_quarter_at_most() {
+    fn classes_hold_what_they_are_for_and_step_by_a_quarter_beside_the_margin() {
         let mut previous = 64;
         for bits in 0..=SizeClass::LARGEST.bits() {
             let class = SizeClass::from_bits(bits).unwrap();
             let bytes = class.bytes();
             assert_eq!(SizeClass::of_bytes(bytes), Some(class));
             assert_eq!(SizeClass::of_bytes(bytes - 15), Some(class));
-            assert!(bytes <= previous + previous / 4, "class {bits} of {bytes} bytes");
+            // The first with the margin is the only one that steps by more than a quarter.
+            let margin = if bits == 16 { 128 } else { 0 };
+            assert!(bytes <= previous + previous / 4 + margin, "class {bits} of {bytes} bytes");
+            if bits > 0 {
+                assert_eq!(SizeClass::of_bytes(previous + 1), Some(class));
+            }
             previous = bytes;
         }
-        assert_eq!(previous, 393_216);
-        assert_eq!(SizeClass::of_bytes(393_217), None);
+        assert_eq!(previous, 393_344);
+        assert_eq!(SizeClass::of_bytes(393_345), None);
         assert_eq!(SizeClass::of_bytes(u32::MAX), None);
         assert_eq!(SizeClass::from_bits(51), None);
     }
 
     #[test]
+    fn a_value_of_a_power_of_two_and_its_header_are_read_with_little_more() {
+        for (bytes, class_bytes) in [
+            (896, 896),
+            (897, 1152),
+            (1024 + 60, 1152),
+            (4096 + 60, 4224),
+            (65_536 + 60, 65_664),
+            (262_144 + 128, 262_272),
+            (262_144 + 129, 327_808),
+        ] {
+            assert_eq!(SizeClass::of_bytes(bytes).unwrap().bytes(), class_bytes, "{bytes} bytes");
+        }
+    }
+
+    #[test]
     fn narrow_classes_hold_the_wide_ones() {
         for (bytes, narrow, read_bytes) in
-            [(1, 0, 4096), (4096, 0, 4096), (4097, 1, 65_536), (65_537, 2, 393_216)]
+            [(1, 0, 4224), (4224, 0, 4224), (4225, 1, 65_664), (65_665, 2, 393_344)]
         {
             let class = SizeClass::of_bytes(bytes).unwrap();
             assert_eq!(class.narrow(), narrow);

@@ -11,8 +11,12 @@ pub const VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"KELVINLG";
 const HEADER_BYTES: usize = 256;
+const CLASSES_AT: usize = 112;
 const SEEDS: std::ops::Range<usize> = 128..256;
 const ROW_BYTES: usize = 72;
+
+/// The size classes that what is clean is counted in: 0 were those without a margin.
+const CLASSES: u8 = 1;
 
 /// The most segments of a log.
 pub const SEGMENTS_MAX: usize = 65_536;
@@ -227,6 +231,15 @@ impl Manifest {
         }
     }
 
+    /// Has it say nothing of a clean stop.
+    fn forget_clean(&mut self) {
+        self.clean_sequence = 0;
+        self.large_values = 0;
+        for row in &mut self.rows {
+            *row = Row::of(row.segment);
+        }
+    }
+
     /// The bytes of the file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -259,6 +272,7 @@ impl Manifest {
         file[88..96].copy_from_slice(&(self.rows.len() as u64).to_le_bytes());
         file[96..104].copy_from_slice(&self.dead_below.to_le_bytes());
         file[104..112].copy_from_slice(&self.large_values.to_le_bytes());
+        file[CLASSES_AT] = CLASSES;
         file[SEEDS].copy_from_slice(&seeds);
         for (row, bytes) in self.rows.iter().zip(file[HEADER_BYTES..].chunks_exact_mut(ROW_BYTES)) {
             encode_row(row, bytes);
@@ -267,7 +281,8 @@ impl Manifest {
         file
     }
 
-    /// Reads the file.
+    /// Reads the file. What is clean in one that counts in other size classes is not believed: it
+    /// is as if the log had not been stopped.
     ///
     /// # Errors
     /// Why it is none.
@@ -349,7 +364,7 @@ fn decode_whole(file: &[u8]) -> Option<Manifest> {
     let end = HEADER_BYTES + count * ROW_BYTES;
     let rows: Option<Vec<Row>> =
         file.get(HEADER_BYTES..end)?.chunks_exact(ROW_BYTES).map(decode_row).collect();
-    let manifest = Manifest {
+    let mut manifest = Manifest {
         log: LogId(u128_at(file, 16)?),
         shape,
         purpose: match file[63] {
@@ -367,11 +382,15 @@ fn decode_whole(file: &[u8]) -> Option<Manifest> {
     let is_ordered = manifest.rows.is_sorted_by(|a, b| a.segment < b.segment)
         && manifest.rows.last().is_none_or(|row| (row.segment.0 as usize) < SEGMENTS_MAX);
     let is_form = shape.is_valid()
-        && is_zero(&file[112..SEEDS.start])
+        && file[CLASSES_AT] <= CLASSES
+        && is_zero(&file[CLASSES_AT + 1..SEEDS.start])
         && is_zero(&file[end..])
         && file.len() == end.next_multiple_of(shape.block_bytes as usize)
         && u64_at(file, 32)? == file.len() as u64
         && (1..=RUNS_MAX).contains(&manifest.run);
+    if file[CLASSES_AT] != CLASSES && !base::mutant!("log_old_classes_believed") {
+        manifest.forget_clean();
+    }
     (is_ordered && is_form).then_some(manifest)
 }
 

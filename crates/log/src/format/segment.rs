@@ -156,6 +156,14 @@ impl Listed {
         u64::from(self.unit) * u64::from(UNIT_BYTES)
     }
 
+    /// Whether a footer that has this means the record `found`, whose class is by its bytes. A
+    /// footer written before classes had their margin may have the class above.
+    #[must_use]
+    pub fn means(&self, found: &Self) -> bool {
+        let is_class = self.class == found.class || self.class == found.class + 1;
+        is_class && Self { class: found.class, ..*self } == *found
+    }
+
     fn encode(&self, bytes: &mut [u8]) {
         bytes[..16].copy_from_slice(&self.hash.0.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.sequence.to_le_bytes());

@@ -85,7 +85,7 @@ impl<K: Keys> Engine<K> {
         let footer = read_footer(source, span, &trailer, |listed| {
             if let Some(found) = find(&scan.dropped, listed) {
                 counting += 1;
-                return found == listed;
+                return listed.means(found);
             }
             let found = find(&scan.listed, listed);
             if found.is_none() {
@@ -93,7 +93,7 @@ impl<K: Keys> Engine<K> {
                 let bytes = class.map_or(0, |class| class.bytes().into());
                 damaged(Damage { file, offset: listed.offset(), bytes, what: Wrong::Records });
             }
-            found == Some(listed)
+            found.is_some_and(|found| listed.means(found))
         });
         let records = scan.listed.len() as u64 + counting;
         match footer {

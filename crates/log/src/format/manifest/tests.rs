@@ -46,6 +46,7 @@ fn a_manifest_lies_as_the_page_says() {
     assert_eq!(file[64..72], 10u64.to_le_bytes());
     assert_eq!(file[96..104], 8u64.to_le_bytes());
     assert_eq!(file[104..112], 7u64.to_le_bytes());
+    assert_eq!(file[112..128], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(file[328..332], 2u32.to_le_bytes());
     assert_eq!(file[392..400], 7u64.to_le_bytes());
     assert_eq!(Manifest::decode(&file), Ok(sample()));
@@ -78,12 +79,31 @@ fn what_no_manifest_is_written_like_is_refused_in_spite_of_its_checksum() {
     };
     assert_eq!(mended(8, 2), Err(Flaw::Version { found: 2 }));
     // Reserved bytes, the kind of index, the part, the entry, rows out of order, states, the run.
-    for (at, byte) in
-        [(63, 3), (112, 1), (60, 3), (62, 40), (61, 9), (256, 2), (332, 3), (40, 0), (500, 1)]
-    {
+    for (at, byte) in [
+        (63, 3),
+        (112, 2),
+        (113, 1),
+        (60, 3),
+        (62, 40),
+        (61, 9),
+        (256, 2),
+        (332, 3),
+        (40, 0),
+        (500, 1),
+    ] {
         assert_eq!(mended(at, byte), Err(Flaw::Form), "byte {at} is {byte}");
     }
     assert_eq!(Manifest::decode(b"KELVINSG"), Err(Flaw::NoManifest));
+}
+
+#[test]
+fn what_was_clean_by_the_size_classes_without_a_margin_is_not_believed() {
+    let mut file = sample().encode();
+    file[112] = 0;
+    stamp(0, &mut file, 12);
+    let rows = vec![Row::of(SegmentId(0)), Row::of(SegmentId(2))];
+    let forgotten = Manifest { clean_sequence: 0, large_values: 0, rows, ..sample() };
+    assert_eq!(Manifest::decode(&file), Ok(forgotten));
 }
 
 #[test]

@@ -124,3 +124,21 @@ fn a_tombstone_comes_behind_what_is_as_old() {
     assert!(value.order() < listed(3).order());
     assert!(listed(3).order() < listed(4).order());
 }
+
+#[test]
+fn a_footer_may_have_the_class_above_and_nothing_else_that_differs() {
+    let found = listed(4);
+    assert!(found.means(&found));
+    assert!(Listed { class: 5, ..found }.means(&found));
+    for other in [
+        Listed { class: 3, ..found },
+        Listed { class: 6, ..found },
+        Listed { class: 5, sequence: 5, ..found },
+        Listed { unit: found.unit + 1, ..found },
+        Listed { kind: Kind::Head, ..found },
+        Listed { part: 1, ..found },
+        Listed { hash: KeyHash(5), ..found },
+    ] {
+        assert!(!other.means(&found), "{other:?}");
+    }
+}

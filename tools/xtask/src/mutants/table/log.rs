@@ -130,6 +130,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["what was written behind a stop was not looked for"],
     },
     Mutant {
+        name: "log_old_classes_believed",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_log_that_a_program_of_other_size_classes_stopped",
+        symptoms: &["counts in other classes were believed"],
+    },
+    Mutant {
         name: "log_clean_generation_unlooked",
         suite: Suite::Test,
         package: "kelvin-log",
