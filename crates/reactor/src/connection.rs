@@ -25,6 +25,8 @@ pub enum Next {
     Yield,
     /// [`Output::has_room`] said no: to be called again when there is room.
     Blocked,
+    /// [`Output::is_idle`] said no: to be called again when all that is queued has been sent.
+    Behind,
     /// Something outside the connection is missing, such as memory that other threads must
     /// release: to be called again in the next turn, or a little later if nothing else happens.
     Retry,

@@ -44,6 +44,9 @@ pub trait Driver<E: External> {
     /// Sends a chain that is not empty.
     fn send(&mut self, conn: ConnId, chain: Chain<E>) -> Sending<E>;
 
+    /// Has a pending send be reported as soon as it is through: its session waits for that.
+    fn expect_sent(&mut self, _conn: ConnId) {}
+
     /// Shuts one direction of a connection down. Without the receiving side, what has arrived is
     /// still received, and then the end.
     fn shutdown(&mut self, conn: ConnId, direction: Direction);

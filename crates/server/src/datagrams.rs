@@ -264,7 +264,7 @@ impl Desk {
             match next {
                 Next::Finish | Next::Abort => return Some(reply),
                 Next::Read if message.is_empty() || fed == 0 => return Some(reply),
-                Next::Read | Next::Yield | Next::Blocked => {}
+                Next::Read | Next::Yield | Next::Blocked | Next::Behind => {}
                 // Nobody rouses it: its session is gone with the datagram.
                 Next::Wait => return None,
                 Next::Retry if waits == WAITS_MAX => return None,

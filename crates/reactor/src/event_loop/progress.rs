@@ -31,6 +31,7 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
                 let now_ms = self.now_ms;
                 if let Some(connection) = self.connection(conn) {
                     connection.state.active_ms = now_ms;
+                    connection.output.note_moved();
                 }
             }
             Event::Sent { conn, chain } => self.sent(conn, chain),
@@ -140,8 +141,12 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
             (Phase::Open, Next::Yield) => self.queue(id),
             (Phase::Open, Next::Retry) => self.retry.push(id),
             (Phase::Open, Next::Blocked) if has_room => self.queue(id),
+            (Phase::Open, Next::Behind) if idle => self.queue(id),
             // What is on its way brings it on.
-            (Phase::Open, Next::Blocked | Next::Wait) => {}
+            (Phase::Open, Next::Blocked | Next::Behind | Next::Wait) if !idle => {
+                self.driver.expect_sent(id);
+            }
+            (Phase::Open, Next::Blocked | Next::Behind | Next::Wait) => {}
             (Phase::Open, Next::Finish | Next::Abort) => {
                 unreachable!("invariant: the phase follows from these")
             }

@@ -347,6 +347,11 @@ impl Files {
         self.0.waiting.borrow_mut().pop_front()
     }
 
+    /// Whether something waits to be handed over.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.0.waiting.borrow().is_empty()
+    }
+
     /// The next file that has been closed since the driver looked.
     pub(crate) fn take_closed(&self) -> Option<FileId> {
         self.0.places.borrow_mut().closed.pop()

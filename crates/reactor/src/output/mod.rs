@@ -43,6 +43,8 @@ pub struct Output<E> {
     /// The last one that has been sent, to be written to when the present one is.
     spare: Option<Chain<E>>,
     in_flight: Weight,
+    /// How often it was heard that bytes have gone out.
+    moved: u64,
     pool: Pool,
     appetite: Appetite,
 }
@@ -71,6 +73,7 @@ impl<E: External> Output<E> {
             chain: Chain::default(),
             spare: None,
             in_flight: Weight::default(),
+            moved: 0,
             pool,
             appetite: Appetite::new(),
         }
@@ -207,9 +210,22 @@ impl<E: External> Output<E> {
         }
     }
 
-    /// Whether nothing waits and nothing is on its way.
-    pub(crate) fn is_idle(&self) -> bool {
+    /// Whether nothing waits and nothing is on its way. Who has to have that returns
+    /// [`crate::Next::Behind`] when it is not so.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
         self.is_empty() && self.in_flight == Weight::default()
+    }
+
+    /// Another number than before when the peer has taken something since.
+    #[must_use]
+    pub fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// Bytes of what was launched have gone out, but not all.
+    pub fn note_moved(&mut self) {
+        self.moved += 1;
     }
 
     /// Whether the connection's own bound allows another unit.
@@ -246,6 +262,7 @@ impl<E: External> Output<E> {
             chain.clear();
         }
         self.in_flight = Weight::default();
+        self.note_moved();
         self.spare = Some(chain);
     }
 }

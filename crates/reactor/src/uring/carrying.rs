@@ -306,6 +306,17 @@ impl<E: External> Uring<E> {
         }
     }
 
+    /// Has the kernel begin with what has been started, by a call of its own. Handed over behind
+    /// sends, it would reach its device when all of them are done.
+    #[cold]
+    pub(super) fn begin_files(&mut self) {
+        let is_due = |cargo: &Cargo| cargo.threads.is_none() && cargo.files.has_waiting();
+        if self.cargo.as_deref().is_some_and(is_due) {
+            self.hand_over_files();
+            self.ring.submit();
+        }
+    }
+
     /// Notes what came of a call.
     #[cold]
     pub(super) fn hear_file(&mut self, slot: u32, result: Result<u32, Errno>) {

@@ -6,7 +6,8 @@
 //! no buffer. One that receives much at a time is waited for and read from as the epoll driver
 //! does it, straight into its buffer; so is any other while chunks are short. What a turn has to
 //! send is handed over together, with the wait for the next turn; long replies in many pieces are
-//! sent by calls of their own. Files are read and written by operations of the same ring.
+//! sent by calls of their own. Files are read and written by operations of the same ring, which the
+//! kernel gets before what the turn sends: then a device works while it sends.
 //!
 //! Invariants:
 //! 1. A socket on which something can be done at once is in `ready`; so `wait` does not sleep.
@@ -303,6 +304,9 @@ impl<E: External> Driver<E> for Uring<E> {
         let socket = self.sockets[slot as usize].as_mut().expect("invariant: it is in use");
         debug_assert!(!socket.sending && socket.send.is_none(), "one send at a time");
         if chain.one_slice().is_some() || chain.is_one_piece() {
+            if self.sends.is_empty() && self.cargo.is_some() {
+                self.begin_files();
+            }
             self.hand_over(slot, chain);
             return Sending::Pending;
         }
@@ -316,6 +320,13 @@ impl<E: External> Driver<E> for Uring<E> {
                 Sending::Pending
             }
             Err(error) => Sending::Failed(error.into()),
+        }
+    }
+
+    fn expect_sent(&mut self, conn: ConnId) {
+        if let Some(slot) = self.slot(conn) {
+            let socket = self.socket(slot);
+            socket.is_awaited = socket.sending;
         }
     }
 

@@ -6,6 +6,7 @@ use rustix::{event::PollFlags, io::Errno};
 
 use super::{
     Uring,
+    socket::Socket,
     token::{Kind, Token},
 };
 use crate::{
@@ -65,11 +66,14 @@ impl<E: External> Uring<E> {
     }
 
     /// Completions that are worth waking up for. A send that is complete is none, unless its
-    /// connection asks for nothing and may wait for just that.
+    /// connection waits for just that, or asks for nothing and may.
     pub(super) fn wanted(&self) -> u32 {
+        let is_awaited = |socket: &Socket<E>| {
+            socket.is_awaited && !base::mutant!("uring_sent_unheard") || socket.receive.is_none()
+        };
         let asks = |slot: &u32| {
             let socket = self.sockets[*slot as usize].as_ref();
-            socket.is_none_or(|socket| socket.closed || socket.receive.is_some())
+            socket.is_none_or(|socket| socket.closed || !is_awaited(socket))
         };
         let sends = if self.sends.iter().all(asks) { self.sends.len() as u32 } else { 0 };
         sends + 1
@@ -83,7 +87,7 @@ impl<E: External> Uring<E> {
     ) {
         let mut chain = self.ring.land(slot);
         let socket = self.sockets[slot as usize].as_mut().expect("invariant: it is in use");
-        socket.sending = false;
+        (socket.sending, socket.is_awaited) = (false, false);
         if socket.closed {
             drop(chain);
             return self.free_if_done(slot);

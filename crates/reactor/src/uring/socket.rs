@@ -33,6 +33,8 @@ pub(super) struct Socket<E> {
     pub(super) awaits_room: bool,
     /// The kernel sends.
     pub(super) sending: bool,
+    /// Its session waits for that.
+    pub(super) is_awaited: bool,
     /// Sends that were begun, up to when the kernel is told of the socket.
     pub(super) sends: u32,
     /// The kernel knows the socket by its slot.
@@ -64,6 +66,7 @@ impl<E> Socket<E> {
             awaits_bytes: false,
             awaits_room: false,
             sending: false,
+            is_awaited: false,
             sends: 0,
             kept: false,
             readable: false,

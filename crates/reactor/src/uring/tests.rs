@@ -11,6 +11,7 @@ use super::Uring;
 use crate::{
     ConnId,
     driver::{Driver, Event, Sending},
+    input::Input,
     mailbox,
     output::Output,
     pool::Pool,
@@ -61,6 +62,24 @@ impl Sole {
             }
             assert!(Instant::now() < deadline, "nothing is sent");
         }
+    }
+}
+
+#[test]
+fn a_send_that_is_waited_for_is_worth_waking_up_for() {
+    let mut sole = Sole::new();
+    let conn = ConnId { index: 0, generation: 0 };
+    let _peer = sole.open(conn);
+    // Bytes are asked for as well, so nobody need hear of a send.
+    sole.driver.receive(conn, Input::new().request());
+    sole.driver.wait(Duration::ZERO, &mut Vec::new()).expect("a ring");
+    for (is_awaited, wanted) in [(false, 2), (true, 1), (false, 2)] {
+        sole.send(conn, b"a reply");
+        if is_awaited {
+            sole.driver.expect_sent(conn);
+        }
+        assert_eq!(sole.driver.wanted(), wanted, "whoever waits for it hears nothing");
+        sole.land();
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) enum Asked {
     Open(ConnId),
     Receive(ConnId),
     Send(ConnId, Vec<u8>),
+    ExpectSent(ConnId),
     Shutdown(ConnId, Direction),
     Close(ConnId),
     SetAccepting(bool),
@@ -137,6 +138,10 @@ impl Driver<Blob> for Fake {
         Sending::Done(chain)
     }
 
+    fn expect_sent(&mut self, conn: ConnId) {
+        self.0.borrow_mut().asked.push(Asked::ExpectSent(conn));
+    }
+
     fn shutdown(&mut self, conn: ConnId, direction: Direction) {
         self.0.borrow_mut().asked.push(Asked::Shutdown(conn, direction));
     }
@@ -197,6 +202,9 @@ impl Handler for Puppet {
             if byte == b'N' && connection.input.bytes().len() < NEED && !connection.input.ended() {
                 connection.input.need(NEED);
                 return Next::Read;
+            }
+            if byte == b'B' && !connection.output.is_idle() {
+                return Next::Behind;
             }
             connection.input.consume(1);
             match byte {

@@ -137,13 +137,34 @@ fn nothing_is_read_while_replies_wait_at_the_bound() {
     stage.fake.0.borrow_mut().full = true;
     assert_eq!(stage.says(conn, b"a"), [send(conn, b""), Asked::Receive(conn)]);
     // A reply is on its way; further ones queue up behind it, to the bound.
-    assert_eq!(stage.says(conn, b"Lb"), []);
+    assert_eq!(stage.says(conn, b"Lb"), [Asked::ExpectSent(conn)]);
     stage.fake.sent(conn);
-    assert_eq!(stage.turn(), [send(conn, b"")], "the value, and still no receive");
+    let asked = stage.turn();
+    assert_eq!(asked, [send(conn, b""), Asked::ExpectSent(conn)], "the value, and no receive");
     stage.fake.sent(conn);
     stage.fake.0.borrow_mut().full = false;
     let asked = stage.turn();
     assert_eq!(asked, [send(conn, b"b"), Asked::Receive(conn)]);
+}
+
+#[test]
+fn who_has_to_come_behind_what_is_queued_is_called_when_all_of_it_is_sent() {
+    let mut stage = Stage::new(1 << 20);
+    let conn = stage.open(1);
+    // It goes out at once.
+    assert_eq!(stage.says(conn, b"aB"), [send(conn, b"a")]);
+    assert_eq!(stage.turn(), [send(conn, b"B"), Asked::Receive(conn)]);
+    assert_eq!(stage.last_timeout_ms(), 0);
+    stage.fake.0.borrow_mut().full = true;
+    assert_eq!(stage.says(conn, b"bB"), [send(conn, b""), Asked::ExpectSent(conn)]);
+    let moved = stage.event_loop.connection(conn).map(|it| it.output.moved());
+    stage.fake.happens(Event::Progress { conn });
+    assert_eq!(stage.turn(), [], "not all of it is sent");
+    assert!(stage.last_timeout_ms() > 0, "it is called again and again");
+    assert_ne!(stage.event_loop.connection(conn).map(|it| it.output.moved()), moved);
+    stage.fake.0.borrow_mut().full = false;
+    stage.fake.sent(conn);
+    assert_eq!(stage.turn(), [send(conn, b"B"), Asked::Receive(conn)]);
 }
 
 #[test]

@@ -123,22 +123,28 @@ fn without_frames_there_is_nothing_to_register() {
     assert_eq!((carried.carrier, carried.refused.is_none()), (Carrier::Ring, true));
 }
 
-#[test]
-fn what_lies_in_one_frame_goes_out_with_the_next_wait_and_not_by_a_call() {
-    let (sender, mailbox) = mailbox::<()>(1).expect("an eventfd");
-    let pool = Pool::new(1 << 20);
-    let driver = Uring::<Frame>::new(pool.clone(), mailbox.waker(), 16 << 10);
-    let (mut driver, frames) = (driver.expect("an io_uring"), frames());
-    driver.carry_files(&Files::new(2), &frames).expect("the ring");
-    let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
+/// A driver with one connection, which `theirs` is the other end of.
+fn connected(files: &Files, frames: &Frames) -> (Uring<Frame>, ConnId, UnixStream) {
+    let (_, mailbox) = mailbox::<()>(1).expect("an eventfd");
+    let driver = Uring::<Frame>::new(Pool::new(1 << 20), mailbox.waker(), 16 << 10);
+    let mut driver = driver.expect("an io_uring");
+    driver.carry_files(files, frames).expect("the ring");
+    let (ours, theirs) = UnixStream::pair().expect("two sockets");
     ours.set_nonblocking(true).expect("an open socket");
     theirs.set_nonblocking(true).expect("an open socket");
     let conn = ConnId { index: 0, generation: 0 };
     driver.open(conn, ours.into()).expect("a socket");
+    (driver, conn, theirs)
+}
+
+#[test]
+fn what_lies_in_one_frame_goes_out_with_the_next_wait_and_not_by_a_call() {
+    let frames = frames();
+    let (mut driver, conn, mut theirs) = connected(&Files::new(2), &frames);
     let mut frame = frames.take(PROBE_BYTES).expect("a frame");
     let expected = [b"header ", &frame.data()[..10], b" trailer"].concat();
     frame.dress(0..10, b"header ", b" trailer");
-    let mut output = Output::new(pool);
+    let mut output = Output::new(Pool::new(1 << 20));
     output.attach(frame);
     assert!(matches!(driver.send(conn, output.launch()), Sending::Pending));
     let mut got = [1; 64];
@@ -150,5 +156,39 @@ fn what_lies_in_one_frame_goes_out_with_the_next_wait_and_not_by_a_call() {
     assert_eq!(got[..count], expected);
     assert_eq!(frames.stats().used, 0, "what has been sent is free");
     output.landed(chain);
-    drop(sender);
+}
+
+#[test]
+fn what_is_started_is_begun_before_the_same_turn_sends() {
+    let (files, frames) = (Files::new(2), frames());
+    let (mut driver, conn, mut theirs) = connected(&files, &frames);
+    // What is written can be seen from outside.
+    let (fd, buffer) = probe_file().expect("a file");
+    let file = files.open(Arc::clone(&fd)).expect("room");
+    let expected = buffer.as_slice().to_vec();
+    let write = Operation::Write { file, offset: 0, buffer, from: 0, bytes: PROBE_BYTES };
+    files.start(1, write).expect("room");
+    let mut frame = frames.take(PROBE_BYTES).expect("a frame");
+    frame.dress(0..10, b"header ", b" trailer");
+    let mut output = Output::new(Pool::new(1 << 20));
+    output.attach(frame);
+    assert!(matches!(driver.send(conn, output.launch()), Sending::Pending));
+    let mut written = vec![0; PROBE_BYTES];
+    let start = Stopwatch::start();
+    while written != expected {
+        rustix::io::pread(&fd, &mut written, 0).expect("a file");
+        let waited_ns = u128::from(start.elapsed_ns());
+        assert!(waited_ns < PATIENCE.as_nanos(), "it waits until all is sent");
+    }
+    assert!(theirs.read(&mut [0; 64]).is_err(), "nothing has been sent");
+    let mut events = Vec::new();
+    while !files.has_done() {
+        driver.wait(Duration::from_secs(1), &mut events).expect("a ring");
+    }
+    let sent = events.into_iter().find_map(|event| match event {
+        Event::Sent { chain, .. } => Some(chain),
+        _ => None,
+    });
+    output.landed(sent.expect("it is sent"));
+    assert_eq!(files.take_done().expect("it is done").result.expect("room"), PROBE_BYTES);
 }

@@ -50,8 +50,8 @@ pub(crate) struct Session {
     outgoing: Option<Outgoing>,
     /// Those before it whose parts are in the output.
     untaken: Vec<Rc<Said>>,
-    /// Since when its client has left so much untaken that a value in parts cannot be sent.
-    stuck_since_ms: Option<u64>,
+    /// Since when a value in parts waits behind what its client does not take.
+    stuck: Option<Stuck>,
     /// The last reply is written: nothing comes behind it.
     is_over: bool,
     /// It ends because what it said makes no sense.
@@ -77,6 +77,14 @@ enum Phase {
     Flush,
     /// Nothing that matters.
     Finished,
+}
+
+/// What a value in parts waits behind.
+#[derive(Clone, Copy, Debug)]
+struct Stuck {
+    since_ms: u64,
+    /// What had gone out by then.
+    moved: u64,
 }
 
 /// What one turn of a connection works with.
@@ -142,7 +150,7 @@ impl Session {
             busy_since_ms: None,
             outgoing: None,
             untaken: Vec::new(),
-            stuck_since_ms: None,
+            stuck: None,
             is_over: false,
             is_wrong: false,
         }
@@ -202,7 +210,7 @@ impl Session {
                 Flow::Stop(next) => break next,
             }
         };
-        self.note_stuck(table, next);
+        self.note_stuck(table, replies, next);
         let desk = &table.desk;
         let read = read_before - input.bytes().len();
         let seen = self.connection.connection();
@@ -239,8 +247,8 @@ impl Session {
             if !turn.replies.has_room() {
                 return Some(Next::Blocked);
             }
-            if self.waits_to_read(turn) {
-                return Some(Next::Retry);
+            if let Some(next) = self.waits_to_read(turn) {
+                return Some(next);
             }
             let reply = self.board.send_next()?;
             self.is_over = reply.is_last;

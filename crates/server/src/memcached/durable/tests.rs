@@ -160,7 +160,7 @@ impl Stage {
         loop {
             let next = self.turn(client);
             replies.extend(taken(client));
-            if !matches!(next, Next::Yield | Next::Blocked) {
+            if !matches!(next, Next::Yield | Next::Blocked | Next::Behind) {
                 return (replies, next);
             }
         }

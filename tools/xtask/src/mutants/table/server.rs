@@ -5,6 +5,20 @@ use crate::suites::Suite;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "server_reads_behind_untaken",
+        suite: Suite::Test,
+        package: "server",
+        filter: "who_is_slow_gets_all_values",
+        symptoms: &["cut off at", "bytes of parts"],
+    },
+    Mutant {
+        name: "server_moving_is_stuck",
+        suite: Suite::Test,
+        package: "server",
+        filter: "who_is_slow_gets_all_values",
+        symptoms: &["cut off at"],
+    },
+    Mutant {
         name: "server_flush_overtakes",
         suite: Suite::Test,
         package: "server",

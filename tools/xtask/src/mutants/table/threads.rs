@@ -5,6 +5,13 @@ use crate::suites::Suite;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "uring_sent_unheard",
+        suite: Suite::Test,
+        package: "reactor",
+        filter: "a_send_that_is_waited_for",
+        symptoms: &["whoever waits for it hears nothing"],
+    },
+    Mutant {
         name: "uring_guards_nothing",
         suite: Suite::Test,
         package: "reactor",

@@ -9,7 +9,7 @@ use wire::memcached::{
     limits::KEY_LEN_MAX,
 };
 
-use super::{Advance, Flow, Phase, Session, Turn};
+use super::{Advance, Flow, Phase, Session, Stuck, Turn};
 use crate::memcached::{
     command::StoreCommand,
     durable::{
@@ -21,6 +21,7 @@ use crate::memcached::{
         transfer::{Outgoing, Sending},
     },
     large::LargeValue,
+    record::Replies,
     upload::LINE_KEPT_BYTES_MAX,
 };
 
@@ -152,28 +153,38 @@ impl Session {
         self.phase = Phase::Swallow(rest.left());
     }
 
-    /// Whether the next reply has to wait until fewer values in parts are sent.
-    pub(super) fn waits_to_read(&self, turn: &Turn<'_>) -> bool {
-        self.board.next_large().is_some_and(|large| !turn.table.may_begin_reading(&large))
+    /// Why the next reply has to wait, if it has a value in parts. Nothing of that is read before
+    /// all that comes before it is in the kernel's hands: the parts of one value are all that a
+    /// connection keeps memory for, and its client has the time from then on to take them.
+    pub(super) fn waits_to_read(&self, turn: &Turn<'_>) -> Option<Next> {
+        let large = self.board.next_large()?;
+        if !turn.replies.is_idle() && !base::mutant!("server_reads_behind_untaken") {
+            return Some(Next::Behind);
+        }
+        (!turn.table.may_begin_reading(&large)).then_some(Next::Retry)
     }
 
-    /// Whether the connection is to end: it leaves so much untaken that no reply fits behind it,
-    /// for so long, and replies wait that keep places in the log.
+    /// Whether the connection is to end: for so long its client has taken nothing of what comes
+    /// before a value in parts, which keeps places in the log.
     pub(super) fn has_stuck(&mut self, turn: &Turn<'_>) -> bool {
-        if turn.replies.has_room() || !self.board.has_large() {
-            self.stuck_since_ms = None;
+        let has_moved = |stuck: Stuck| {
+            stuck.moved != turn.replies.moved() && !base::mutant!("server_moving_is_stuck")
+        };
+        if turn.replies.is_idle() || !self.board.has_large() || self.stuck.is_some_and(has_moved) {
+            self.stuck = None;
         }
-        let since_ms = self.stuck_since_ms;
-        since_ms.is_some_and(|since_ms| turn.table.desk.now_ms >= since_ms + LARGE_IDLE_MS)
+        let now_ms = turn.table.desk.now_ms;
+        self.stuck.is_some_and(|stuck| now_ms >= stuck.since_ms + LARGE_IDLE_MS)
     }
 
     /// Notes whether it is so now, and has it looked at in time.
-    pub(super) fn note_stuck(&mut self, table: &mut Table, next: Next) {
-        if next != Next::Blocked || !self.board.has_large() {
-            self.stuck_since_ms = None;
+    pub(super) fn note_stuck(&mut self, table: &mut Table, replies: &Replies, next: Next) {
+        if !matches!(next, Next::Blocked | Next::Behind) || !self.board.has_large() {
+            self.stuck = None;
             return;
         }
-        let since_ms = *self.stuck_since_ms.get_or_insert(table.desk.now_ms);
+        let now = Stuck { since_ms: table.desk.now_ms, moved: replies.moved() };
+        let Stuck { since_ms, .. } = *self.stuck.get_or_insert(now);
         if !base::mutant!("server_stuck_for_ever") {
             table.watch(self.board.unsent(), since_ms + LARGE_IDLE_MS);
         }

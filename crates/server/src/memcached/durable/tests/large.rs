@@ -1,5 +1,8 @@
 //! Values in parts.
 
+use std::io::IoSlice;
+
+use reactor::Gather;
 use store::limits::{LARGE_MAX, LARGE_UNTAKEN_NEEDED_MS};
 
 use super::*;
@@ -231,6 +234,63 @@ fn who_leaves_other_replies_untaken_does_not_keep_a_value_behind_them_for_ever()
     assert!(stage.go_on(), "it is not looked at");
     assert_eq!(stage.turn(&mut client), Next::Abort, "it keeps places in the log for ever");
     drop(client);
+    assert_at_rest(&mut stage);
+}
+
+/// Bytes a second of a client that may be slow: a value that it takes has to bring two parts in
+/// 30 s.
+const SLOW_BYTES: usize = 20_000;
+
+/// A client that takes so much a second, until it has all. Its replies, and the most that parts
+/// took.
+fn take_slowly(stage: &mut Stage, client: &mut Client, len: usize) -> (Vec<u8>, usize) {
+    let (mut replies, mut most) = (Vec::new(), 0);
+    while replies.len() < len {
+        let mut chain = client.output.launch();
+        while !chain.is_empty() {
+            let mut slices = [IoSlice::new(&[]); 16];
+            let mut gather = Gather::new(&mut slices);
+            chain.gather(&mut gather);
+            let count = gather.count();
+            let all: Vec<u8> = slices[..count].iter().flat_map(|it| it.iter().copied()).collect();
+            let taken = all.len().min(SLOW_BYTES);
+            replies.extend(&all[..taken]);
+            chain.advance(taken);
+            client.output.note_moved();
+            stage.clock.advance_ms(1000);
+            stage.go_on();
+            assert_ne!(stage.turn(client), Next::Abort, "cut off at {}", replies.len());
+            most = most.max(stage.table.parts_bytes().1);
+        }
+        client.output.landed(chain);
+        stage.go_on();
+        assert_ne!(stage.turn(client), Next::Abort, "cut off at {}", replies.len());
+    }
+    (replies, most)
+}
+
+#[test]
+fn who_is_slow_gets_all_values_that_he_has_asked_for_and_holds_the_parts_of_one() {
+    const SHORT: usize = VALUE_BYTES_MAX + 40_000;
+    let directory = Directory::new();
+    let mut stage = with_cold(&directory, 6, VALUE_BYTES_MAX);
+    assert_eq!(stage.ask(&[&format!("set k 0 0 {SHORT}"), &text("a")[..SHORT]]), "STORED\n");
+    let mut client = stage.client();
+    // One after the other, and behind as much of others as a connection may have in its output.
+    let gets: String = (0..6).map(|key| format!("get c{key}\r\n")).collect();
+    let asked = ["get k\r\n".repeat(5), gets, "get k\r\n".to_owned()].concat();
+    stage.feed(&mut client, asked.as_bytes());
+    stage.turn(&mut client);
+    let value = |key: &str, value: &str| {
+        format!("VALUE {key} 0 {}\r\n{value}\r\nEND\r\n", value.len()).into_bytes()
+    };
+    let large = value("k", &text("a")[..SHORT]);
+    let cold = "v".repeat(VALUE_BYTES_MAX);
+    let others: Vec<u8> = (0..6).flat_map(|key| value(&format!("c{key}"), &cold)).collect();
+    let expected = [large.repeat(5), others, large].concat();
+    let (replies, most) = take_slowly(&mut stage, &mut client, expected.len());
+    assert!(replies == expected, "{} bytes, {} expected", replies.len(), expected.len());
+    assert!(most < SHORT + 10_000, "a connection holds {most} bytes of parts");
     assert_at_rest(&mut stage);
 }
 
