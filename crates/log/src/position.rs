@@ -54,7 +54,7 @@ impl Position {
 /// class fetches the whole record. Four classes an octave, and one that marks a tombstone.
 ///
 /// Of `u` units, classes 0 to 3 are 4 to 7, and every four more double them: 8, 10, 12, 14, 16,
-/// 20 and so on. From 64 units (1 KiB) on a class holds [`SizeClass::MARGIN_UNITS`] more: a value
+/// 20 and so on. From 64 units (1 KiB) on a class holds 8 units (128 bytes) more: a value
 /// of a power of two, which is what most large values are, and its header and key would else lie
 /// just above a class, and be read as a quarter more than they have. The last is of 24,584 units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
