@@ -28,6 +28,7 @@ mod queued;
 mod read_value;
 mod reads;
 mod replies;
+mod shelf;
 mod spill;
 mod store;
 #[cfg(all(test, not(loom)))]

@@ -20,8 +20,12 @@ pub const PART_READS_MAX: usize = 8;
 /// begin.
 pub const READ_BYTES_KEPT: usize = 16 << 10;
 
-/// Of such buffers, those that values are sent from: with more, values are copied, so that clients
-/// who take nothing keep no others from being read into.
+/// Bytes of buffers of longer reads that a worker keeps while nobody uses them: 28 of reads of 64
+/// KiB, seven of parts of large values.
+pub const LONG_BYTES_KEPT: usize = 2 << 20;
+
+/// Of buffers of short reads, those that values are sent from: with more, values are copied, so
+/// that clients who take nothing keep no others from being read into.
 pub const READS_ANSWERED_MAX: usize = 32;
 
 /// Buffers of that size that a worker has use for.

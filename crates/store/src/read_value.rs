@@ -1,48 +1,14 @@
-//! Values in the buffers that they were read into, and the buffers of a worker.
+//! Values in the buffers that they were read into.
 //!
 //! A buffer is on its worker's [`Shelf`], with a read, or with an answer: a [`ReadValue`]. Whoever
 //! has that has the buffer alone, and what is done with it, sending it for instance, has ended when
 //! it is dropped; only then is anything else read into it.
-//!
-//! Thread safety: a worker takes buffers off its shelf, and any thread puts them back.
 
 use std::{fmt, ops::Range, sync::Arc};
 
-use base::sync::{
-    Mutex,
-    atomic::{AtomicUsize, Ordering},
-    lock,
-};
 use log::plan::Buffer;
 
-use crate::limits::{READ_BUFFERS_MAX, READ_BYTES_KEPT, READS_ANSWERED_MAX};
-
-/// Buffers of [`READ_BYTES_KEPT`] that nobody uses, and how many are with answers.
-#[derive(Debug)]
-pub(crate) struct Shelf {
-    free: Mutex<Vec<Buffer>>,
-    answered: AtomicUsize,
-}
-
-impl Shelf {
-    pub(crate) fn new() -> Self {
-        Self { free: Mutex::new(Vec::new()), answered: AtomicUsize::new(0) }
-    }
-
-    pub(crate) fn take(&self) -> Option<Buffer> {
-        lock(&self.free).pop()
-    }
-
-    /// Keeps a buffer if it is of the size of these, and there are not more than are ever used.
-    pub(crate) fn give_back(&self, buffer: Buffer) {
-        if buffer.as_slice().len() == READ_BYTES_KEPT {
-            let mut free = lock(&self.free);
-            if free.len() < READ_BUFFERS_MAX {
-                free.push(buffer);
-            }
-        }
-    }
-}
+use crate::shelf::Shelf;
 
 /// A value in the buffer that it was read into.
 pub struct ReadValue {
@@ -75,15 +41,12 @@ impl ReadValue {
 
     /// Lets it go with an answer. Itself when as many are with answers as may be.
     pub(crate) fn answer(mut self) -> Result<Self, Self> {
-        // Others have none of the buffers of reads to come.
-        if self.buffer().as_slice().len() == READ_BYTES_KEPT {
-            let answered = self.shelf.answered.fetch_add(1, Ordering::Relaxed);
-            self.is_answered = true;
-            if answered >= READS_ANSWERED_MAX && !base::mutant!("store_answers_keep_all") {
-                return Err(self);
-            }
+        if !Shelf::is_short(self.buffer()) {
+            // It has none of the buffers that reads to come are sure of.
+            return Ok(self);
         }
-        Ok(self)
+        self.is_answered = true;
+        if self.shelf.answer() { Ok(self) } else { Err(self) }
     }
 
     /// The value.
@@ -126,7 +89,7 @@ impl ReadValue {
 impl Drop for ReadValue {
     fn drop(&mut self) {
         if self.is_answered {
-            self.shelf.answered.fetch_sub(1, Ordering::Relaxed);
+            self.shelf.end_answer();
         }
         if let Some(buffer) = self.buffer.take()
             && !base::mutant!("store_read_values_lost")

@@ -12,7 +12,7 @@ use log::{
 
 use crate::{
     limits::{PART_READS_MAX, READ_BYTES_KEPT, READS_MAX, SHORT_READS_MAX},
-    read_value::Shelf,
+    shelf::Shelf,
 };
 
 /// Tokens of reads begin here, those of the log's own actions do not get so far. Behind it the
@@ -119,10 +119,10 @@ impl Reads {
         self.parts_out += usize::from(read.whom.is_part());
         let bytes = read.reading.bytes();
         // A part is with its reader for long, and what is lent is to come back at once.
-        let is_kept = bytes <= READ_BYTES_KEPT && !read.whom.is_part();
-        let buffer = read.buffer.take().unwrap_or_else(|| match is_kept {
-            true => self.shelf.take().unwrap_or_else(|| Buffer::new(READ_BYTES_KEPT)),
-            false => Buffer::new(bytes),
+        let is_short = bytes <= READ_BYTES_KEPT && !read.whom.is_part();
+        let buffer = read.buffer.take().unwrap_or_else(|| match is_short {
+            true => self.shelf.take_short(),
+            false => self.shelf.take_long(bytes),
         });
         let token = Token(self.next);
         self.next += 1;

@@ -187,8 +187,9 @@ impl<K: Keys, C: Command> Worker<K, C> {
     /// Gives a part back that was sent, or will not be.
     pub fn give_back(&mut self, part: Part) {
         let Self { shared, own } = self;
-        let Part { reader, held, range, .. } = part;
+        let Part { reader, held, range, buffer } = part;
         own.is_stirred = true;
+        own.reads.shelf().give_back(buffer);
         let Some(leaving) = own.readers.all.get_mut(&reader) else {
             return own.readers.pay_back(shared, held);
         };

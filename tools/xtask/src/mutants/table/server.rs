@@ -132,6 +132,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["a client has all of it"],
     },
     Mutant {
+        name: "store_long_kept_unbounded",
+        suite: Suite::Test,
+        package: "store",
+        filter: "longer_ones_have_a_bound",
+        symptoms: &["bytes of longer reads are kept"],
+    },
+    Mutant {
         // Of the store: what sessions send from.
         name: "store_answers_keep_all",
         suite: Suite::Test,
