@@ -30,12 +30,25 @@ impl KeyHasher {
     }
 
     /// The 64-bit hash of `key`. Takes 2 to 4 ns for keys of up to 49 bytes.
+    ///
+    /// Inlined for short keys: where their length is known, two thirds of the steps are gone.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn hash(&self, key: &[u8]) -> u64 {
+        match key.len() {
+            ..=SHORT_BYTES => self.0.hash(key),
+            _ => self.hash_long(key),
+        }
+    }
+
+    #[inline(never)]
+    fn hash_long(&self, key: &[u8]) -> u64 {
         self.0.hash(key)
     }
 }
+
+/// The longest key of which PolymurHash multiplies but twice.
+const SHORT_BYTES: usize = 21;
 
 /// A map whose keys are numbers that this process has drawn itself, one after the other.
 pub type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;

@@ -84,6 +84,8 @@ pub(crate) struct Index {
     size: AtomicU64,
     /// Bits of a base; the index began with that many buckets.
     base_bits: u32,
+    /// That many bits, kept because every key asks for them.
+    base_mask: u64,
     /// Arena blocks that hold buckets, in order. An entry that is behind the last one may be out of
     /// date, so that who reads it late finds a block that was one.
     directory: Box<[AtomicU32]>,
@@ -160,6 +162,8 @@ impl Candidates {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     base_bits: u32,
+    /// That many bits.
+    base_mask: u64,
     size: Size,
 }
 
@@ -188,7 +192,7 @@ impl Extent {
     /// The base of a bucket.
     #[inline]
     fn base_of(self, number: u64) -> u64 {
-        number & ((1 << self.base_bits) - 1)
+        number & self.base_mask
     }
 
     /// The bucket that the next split takes from, and the bit of growth that moves an entry.
@@ -258,6 +262,7 @@ impl Index {
         Self {
             size: AtomicU64::new(Size::new(buckets as u64, 0).0),
             base_bits: buckets.ilog2(),
+            base_mask: buckets as u64 - 1,
             directory,
             bucket_blocks: AtomicUsize::new(first_blocks.len()),
             overflow: zeroed(arena_blocks_max / 8 + 1),
@@ -280,9 +285,12 @@ impl Index {
     /// Where `hash` may be now.
     #[inline]
     pub(crate) fn candidates(&self, hash: u64) -> Candidates {
+        // Where it is does not change: known before, it is not looked up again for each line.
+        let (directory, index) = (&*self.directory, self.name());
         let size = self.size(Ordering::Acquire);
-        let [first, second] = self.extent(size).numbers(hash).map(|number| self.line_of(number));
-        Candidates { index: self.name(), size, first, second }
+        let numbers = self.extent(size).numbers(hash);
+        let [first, second] = numbers.map(|number| line_in(directory, number));
+        Candidates { index, size, first, second }
     }
 
     /// Whether `candidates` are lines of this index.
@@ -310,15 +318,13 @@ impl Index {
 
     #[inline]
     fn extent(&self, size: Size) -> Extent {
-        Extent { base_bits: self.base_bits, size }
+        Extent { base_bits: self.base_bits, base_mask: self.base_mask, size }
     }
 
     /// The line of the arena that a bucket is.
     #[inline]
     fn line_of(&self, number: u64) -> usize {
-        let number = number as usize;
-        let block = self.directory[number / BLOCK_LINES].load(Ordering::Acquire) as usize;
-        block * BLOCK_LINES + number % BLOCK_LINES
+        line_in(&self.directory, number)
     }
 
     /// A bucket by number.
@@ -360,6 +366,14 @@ impl Index {
             line.entry(place).location()
         })
     }
+}
+
+/// The line of the arena that a bucket is, by the directory.
+#[inline(always)]
+fn line_in(directory: &[AtomicU32], number: u64) -> usize {
+    let number = number as usize;
+    let block = directory[number / BLOCK_LINES].load(Ordering::Acquire) as usize;
+    block * BLOCK_LINES + number % BLOCK_LINES
 }
 
 #[cfg(test)]

@@ -207,7 +207,8 @@ fn overflow_lines_keep_what_no_bucket_takes_and_come_back() {
 fn a_key_keeps_its_buckets_or_moves_to_the_new_one() {
     for buckets in 8..300u64 {
         let size = Size::new(buckets, 5);
-        let [before, after] = [size, size.grown()].map(|size| Extent { base_bits: 3, size });
+        let [before, after] =
+            [size, size.grown()].map(|size| Extent { base_bits: 3, base_mask: 7, size });
         assert_eq!((after.size.shrunk(false), after.size.level()), (size, (buckets + 1).ilog2()));
         assert_ne!(after.size.shrunk(true), size, "a block was given back");
         let (split, moving) = before.next_split();

@@ -3,7 +3,8 @@
 use base::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
-    EXPIRY_BYTES, FIRST_KEY_BYTES, HEADER_BYTES, Header, SHORT_BYTES, SHORT_WORDS, unaligned,
+    EXPIRY_BYTES, FIRST_KEY_BYTES, HEADER_BYTES, Header, SHORT_BYTES, SHORT_WORDS, TOKEN_BYTES,
+    unaligned,
 };
 use crate::{
     Key, Meta, Output,
@@ -18,6 +19,13 @@ use crate::{
 /// lies behind the slot's own end is only ever read by a reader that fails validation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot<'a>(pub(crate) &'a [AtomicU64]);
+
+/// Longest key that lies, with what is in front of it, in [`NEAR_WORDS`] words.
+const NEAR_KEY_BYTES: usize = 16;
+const NEAR_WORDS: usize = (HEADER_BYTES + NEAR_KEY_BYTES).div_ceil(WORD_BYTES);
+/// Words that hold a short value behind such a key, or behind a word that another key ends in.
+const FRONT_WORDS: usize =
+    (HEADER_BYTES + NEAR_KEY_BYTES + TOKEN_BYTES + SHORT_BYTES).next_multiple_of(64) / WORD_BYTES;
 
 /// Token and value of a short record. See [`Slot::short_plain`].
 #[derive(Clone, Copy, Debug)]
@@ -101,14 +109,23 @@ impl<'a> Slot<'a> {
         if key.len() <= FIRST_KEY_BYTES {
             return true;
         }
-        let Some(last) = key.last_chunk() else { return self.same(1, &key[FIRST_KEY_BYTES..]) };
+        if key.len() > NEAR_KEY_BYTES {
+            return self.has_far(key);
+        }
+        self.0.first_chunk().is_some_and(|near| has_near(near, key))
+    }
+
+    /// The same of a key that is longer than [`NEAR_KEY_BYTES`].
+    #[inline]
+    fn has_far(self, key: &[u8]) -> bool {
+        let Some(last) = key.last_chunk() else { return false };
         // The last eight bytes at once, wherever they start, and whole words in front of them.
         let at = HEADER_BYTES + key.len() - WORD_BYTES;
-        let Some(end) = self.0.get(at / WORD_BYTES..).and_then(|end| end.first_chunk()) else {
+        let Some(end) = self.0.get(at / WORD_BYTES..).and_then(|end| end.first_chunk::<2>()) else {
             return false;
         };
         let (middle, _) = key[FIRST_KEY_BYTES..].as_chunks();
-        let words = &self.0[1..at.div_ceil(WORD_BYTES).max(1)];
+        let words = &self.0[1..at.div_ceil(WORD_BYTES)];
         unaligned::eight(end, at % WORD_BYTES) == u64::from_le_bytes(*last)
             && words
                 .iter()
@@ -147,9 +164,13 @@ impl<'a> Slot<'a> {
             return None;
         }
         let at = HEADER_BYTES + key.bytes.len();
-        let words: &[_; SHORT_WORDS + 2] = self.0.get(at / WORD_BYTES..)?.first_chunk()?;
-        let token = unaligned::eight(words.first_chunk()?, at % WORD_BYTES);
-        let value = unaligned::short(words.last_chunk()?, at % WORD_BYTES);
+        let (words, at) = match key.bytes.len() {
+            ..=NEAR_KEY_BYTES => (self.0, at),
+            _ => (self.0.get(at / WORD_BYTES..)?, at % WORD_BYTES),
+        };
+        let words: &[_; FRONT_WORDS] = words.first_chunk()?;
+        let token = unaligned::eight(words, at);
+        let value = unaligned::short(words, at + TOKEN_BYTES);
         Some(ShortPlain { token, value_len, value })
     }
 
@@ -157,7 +178,7 @@ impl<'a> Slot<'a> {
     /// `None` at the end of a block.
     #[inline(always)]
     pub(crate) fn short(self, at: usize) -> Option<[u8; SHORT_BYTES]> {
-        let words = self.0.get(at / WORD_BYTES..)?.first_chunk()?;
+        let words: &[_; SHORT_WORDS + 1] = self.0.get(at / WORD_BYTES..)?.first_chunk()?;
         Some(unaligned::short(words, at % WORD_BYTES))
     }
 
@@ -225,6 +246,25 @@ impl<'a> Slot<'a> {
             win_sent: header.win_sent(),
             fetched,
         }
+    }
+}
+
+/// Whether a record that starts with these words, whose key has the first bytes of `key` and its
+/// length, at most [`NEAR_KEY_BYTES`], has the others. Two looks that overlap tell: no branch
+/// depends on what is between them.
+#[inline(always)]
+fn has_near(words: &[AtomicU64; NEAR_WORDS], key: &[u8]) -> bool {
+    match (key.first_chunk(), key.last_chunk(), key.last_chunk()) {
+        (Some(first), Some(last), _) => {
+            let last_at = HEADER_BYTES + key.len() - WORD_BYTES;
+            let differs = unaligned::eight(words, HEADER_BYTES) ^ u64::from_le_bytes(*first);
+            differs | (unaligned::eight(words, last_at) ^ u64::from_le_bytes(*last)) == 0
+        }
+        (_, _, Some(last)) => {
+            let last_at = HEADER_BYTES + key.len() - FIRST_KEY_BYTES;
+            unaligned::eight(words, last_at) as u32 == u32::from_le_bytes(*last)
+        }
+        _ => true,
     }
 }
 

@@ -78,7 +78,7 @@ fn miri_what_is_written_is_read_at_every_alignment() {
                 assert_eq!(read, value);
                 // What is short is also read without a branch on its length, where the block has as
                 // much behind it.
-                let with_slack: Vec<AtomicU64> = words.into_iter().chain(self::slot(6)).collect();
+                let with_slack: Vec<AtomicU64> = words.into_iter().chain(self::slot(8)).collect();
                 let slot = Slot(&with_slack);
                 let mut room = vec![0; value.len().max(SHORT_BYTES)];
                 slot.copy(header.value_at(), value.len(), &mut room);
@@ -113,7 +113,7 @@ fn miri_what_is_written_is_read_at_every_alignment() {
 fn every_byte_of_a_key_counts_whatever_its_length() {
     for key_len in 1..=40 {
         let key: Vec<u8> = (1..=key_len).collect();
-        let (layout, words) = (layout(&key, b"v"), slot(12));
+        let (layout, words) = (layout(&key, b"v"), slot(14));
         write(&words, &layout, &key, (5, 0), b"v");
         let slot = Slot(&words);
         let found = |key: &[u8]| {

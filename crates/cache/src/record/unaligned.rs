@@ -19,16 +19,25 @@ use base::sync::atomic::AtomicU64;
 use super::{SHORT_BYTES, SHORT_WORDS};
 use crate::geometry::WORD_BYTES;
 
-/// Eight bytes from byte `skip`, which is less than eight.
+/// Eight bytes from byte `at`, which is less than [`starts`] says.
 #[inline(always)]
-pub(super) fn eight(words: &[AtomicU64; 2], skip: usize) -> u64 {
-    loads::eight(words, skip % WORD_BYTES)
+pub(super) fn eight<const WORDS: usize>(words: &[AtomicU64; WORDS], at: usize) -> u64 {
+    loads::eight(words, at % const { starts(WORDS, 1) })
 }
 
-/// [`SHORT_BYTES`] bytes from byte `skip`, which is less than eight.
+/// [`SHORT_BYTES`] bytes from byte `at`, which is less than [`starts`] says.
 #[inline(always)]
-pub(super) fn short(words: &[AtomicU64; SHORT_WORDS + 1], skip: usize) -> [u8; SHORT_BYTES] {
-    loads::short(words, skip % WORD_BYTES)
+pub(super) fn short<const WORDS: usize>(
+    words: &[AtomicU64; WORDS],
+    at: usize,
+) -> [u8; SHORT_BYTES] {
+    loads::short(words, at % const { starts(WORDS, SHORT_WORDS) })
+}
+
+/// From how many bytes, the first ones of so many words, `taken` words' worth may be taken: a power
+/// of two, so that to hold a place below it is one step.
+const fn starts(words: usize, taken: usize) -> usize {
+    1 << ((words - taken) * WORD_BYTES).ilog2()
 }
 
 /// Fills `out`, of at least eight bytes, from byte `skip`, which is less than eight.
@@ -46,17 +55,18 @@ pub(super) fn copy(words: &[AtomicU64], skip: usize, out: &mut [u8]) {
 mod shifts {
     use base::sync::atomic::{AtomicU64, Ordering};
 
-    use super::{SHORT_BYTES, SHORT_WORDS, WORD_BYTES};
+    use super::{SHORT_BYTES, WORD_BYTES};
 
-    pub(super) fn eight([low, high]: &[AtomicU64; 2], skip: usize) -> u64 {
-        shifted(low, high, skip)
+    pub(super) fn eight(words: &[AtomicU64], at: usize) -> u64 {
+        let first = at / WORD_BYTES;
+        shifted(&words[first], &words[first + 1], at % WORD_BYTES)
     }
 
-    pub(super) fn short(words: &[AtomicU64; SHORT_WORDS + 1], skip: usize) -> [u8; SHORT_BYTES] {
+    pub(super) fn short(words: &[AtomicU64], at: usize) -> [u8; SHORT_BYTES] {
         let mut bytes = [0; SHORT_BYTES];
         let (parts, _) = bytes.as_chunks_mut::<WORD_BYTES>();
-        for ((part, low), high) in parts.iter_mut().zip(words).zip(&words[1..]) {
-            *part = shifted(low, high, skip).to_le_bytes();
+        for (number, part) in parts.iter_mut().enumerate() {
+            *part = eight(words, at + number * WORD_BYTES).to_le_bytes();
         }
         bytes
     }
@@ -98,19 +108,20 @@ mod loads {
 
     use base::sync::atomic::AtomicU64;
 
-    use super::{SHORT_BYTES, SHORT_WORDS, WORD_BYTES};
+    use super::{SHORT_BYTES, SHORT_WORDS, WORD_BYTES, starts};
 
     #[inline(always)]
-    pub(super) fn eight(words: &[AtomicU64; 2], skip: usize) -> u64 {
-        debug_assert!(skip < WORD_BYTES);
+    pub(super) fn eight<const WORDS: usize>(words: &[AtomicU64; WORDS], at: usize) -> u64 {
+        debug_assert!(at < starts(WORDS, 1));
         let bytes;
-        // SAFETY: reads 8 bytes from one of the first 8 of 16, all of them initialized. This
-        // stands for a relaxed load of one atomic for every byte that is taken from it.
+        // SAFETY: reads 8 bytes from a place that has as many behind it among the words, all of
+        // them initialized. This stands for a relaxed load of one atomic for every byte that is
+        // taken from it.
         unsafe {
             asm!(
-                "mov {bytes}, qword ptr [{words} + {skip}]",
+                "mov {bytes}, qword ptr [{words} + {at}]",
                 words = in(reg) words,
-                skip = in(reg) skip,
+                at = in(reg) at,
                 bytes = lateout(reg) bytes,
                 options(nostack, preserves_flags, readonly)
             );
@@ -119,20 +130,23 @@ mod loads {
     }
 
     #[inline(always)]
-    pub(super) fn short(words: &[AtomicU64; SHORT_WORDS + 1], skip: usize) -> [u8; SHORT_BYTES] {
+    pub(super) fn short<const WORDS: usize>(
+        words: &[AtomicU64; WORDS],
+        at: usize,
+    ) -> [u8; SHORT_BYTES] {
         const { assert!(SHORT_BYTES == 2 * size_of::<__m128i>()) };
-        debug_assert!(skip < WORD_BYTES);
+        debug_assert!(at < starts(WORDS, SHORT_WORDS));
         let (low, high): (__m128i, __m128i);
         let mut bytes = [0; SHORT_BYTES];
-        // SAFETY: reads 32 bytes from one of the first 8 of 40, all of them initialized. This
-        // stands for a relaxed load of one atomic for every byte that is taken from it. The stores
-        // fill `bytes`, which has room for both.
+        // SAFETY: reads 32 bytes from a place that has as many behind it among the words, all of
+        // them initialized. This stands for a relaxed load of one atomic for every byte that is
+        // taken from it. The stores fill `bytes`, which has room for both.
         unsafe {
             asm!(
-                "movdqu {low}, xmmword ptr [{words} + {skip}]",
-                "movdqu {high}, xmmword ptr [{words} + {skip} + 16]",
+                "movdqu {low}, xmmword ptr [{words} + {at}]",
+                "movdqu {high}, xmmword ptr [{words} + {at} + 16]",
                 words = in(reg) words,
-                skip = in(reg) skip,
+                at = in(reg) at,
                 low = out(xmm_reg) low,
                 high = out(xmm_reg) high,
                 options(nostack, preserves_flags, readonly)
@@ -287,16 +301,24 @@ mod tests {
 
     #[test]
     fn bytes_are_read_from_every_start() {
-        let bytes: [u8; 40] = std::array::from_fn(|at| at as u8 + 100);
-        let words = std::array::from_fn(|at| {
+        read_from_every_start::<5>([32, 8]);
+        read_from_every_start::<8>([32, 32]);
+    }
+
+    /// The starts for eight bytes and for [`SHORT_BYTES`] of so many words.
+    fn read_from_every_start<const WORDS: usize>(starts: [usize; 2]) {
+        let bytes: Vec<u8> = (0..WORDS * 8).map(|at| at as u8 + 100).collect();
+        let words: [AtomicU64; WORDS] = std::array::from_fn(|at| {
             AtomicU64::new(u64::from_le_bytes(*bytes[at * 8..].first_chunk().expect("eight")))
         });
-        for skip in 0..8 {
-            assert_eq!(short(&words, skip), bytes[skip..skip + 32]);
-            assert_eq!(shifts::short(&words, skip), bytes[skip..skip + 32]);
-            let two = words.first_chunk().expect("two");
-            let expected = u64::from_le_bytes(*bytes[skip..].first_chunk().expect("eight"));
-            assert_eq!((eight(two, skip), shifts::eight(two, skip)), (expected, expected));
+        assert_eq!([super::starts(WORDS, 1), super::starts(WORDS, SHORT_WORDS)], starts);
+        for at in 0..starts[0] {
+            let expected = u64::from_le_bytes(*bytes[at..].first_chunk().expect("eight"));
+            assert_eq!((eight(&words, at), shifts::eight(&words, at)), (expected, expected));
+        }
+        for at in 0..starts[1] {
+            assert_eq!(short(&words, at), bytes[at..at + 32]);
+            assert_eq!(shifts::short(&words, at), bytes[at..at + 32]);
         }
     }
 }

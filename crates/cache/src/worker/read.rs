@@ -5,7 +5,7 @@ use base::sync::{Arc, atomic::Ordering};
 use super::{Worker, write::find_key};
 use crate::{
     Dead, Get, Key, Meta, Output, Pinned, extent,
-    index::{Entry, Found, Tag},
+    index::{Entry, Found, Probe, Tag},
     memory::Memory,
     table::Table,
 };
@@ -34,21 +34,35 @@ impl Worker {
         let probe = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
         if let Some(found) = probe.found() {
             let slot = memory.slot(found.entry.location());
-            if let Some(short) = slot.short_plain(&key, key.plain(memory.epoch())) {
-                let meta = short.copy(found.entry.fetched(), out);
-                if probe.holds(&found) {
-                    count_hit(&found);
-                    return Get::Hit(meta);
-                }
-            } else if let Some(seen) = look(memory, found.entry, &key, self.now_ms, out)
-                && probe.holds(&found)
-            {
-                return self.seen(&found, seen, key, out);
+            let Some(short) = slot.short_plain(&key, key.plain(memory.epoch())) else {
+                return self.get_other(probe, found, key, out);
+            };
+            let meta = short.copy(found.entry.fetched(), out);
+            if probe.holds(&found) {
+                count_hit(&found);
+                return Get::Hit(meta);
             }
         } else if memory.index.is_miss(&probe, key.candidates) {
             return Get::Miss;
         }
         self.get_any(key, out)
+    }
+
+    /// Reads a record that is not short and plain, or another key's. Takes a key of its own: the
+    /// caller's, to which nothing else refers, stays in registers.
+    #[inline(never)]
+    fn get_other(
+        &self,
+        probe: Probe<'_>,
+        found: Found<'_>,
+        key: Key<'_>,
+        out: &mut impl Output,
+    ) -> Get {
+        let seen = look(&self.cache.table.memory, found.entry, &key, self.now_ms, out);
+        match seen.filter(|_| probe.holds(&found)) {
+            Some(seen) => self.seen(&found, seen, key, out),
+            None => self.get_any(key, out),
+        }
     }
 
     /// What was seen and validated becomes the answer.
