@@ -19,13 +19,20 @@ pub(crate) enum Wait {
     Nothing,
     /// The flush of what was written.
     Write(Mark),
-    /// The flush of what was seen.
+    /// The flush of what was seen, which is flushed, or not, with this mark.
     Seen(Mark),
+    /// The flush of what was seen, whose own mark is this one or one before it.
+    SeenBefore(Mark),
 }
 
 impl Wait {
     pub(crate) fn seen(mark: Option<Mark>) -> Self {
         mark.map_or(Self::Nothing, Self::Seen)
+    }
+
+    /// Whether it is one of who has changed nothing.
+    pub(crate) fn is_of_seen(self) -> bool {
+        matches!(self, Self::Seen(_) | Self::SeenBefore(_))
     }
 }
 
@@ -149,7 +156,14 @@ impl<K: Keys, V> Core<K, V> {
         match wait {
             Wait::Nothing => Settled::Done,
             Wait::Write(mark) => self.engine.may_answer(mark),
-            Wait::Seen(mark) => self.settled_seen(mark),
+            // Whatever a failure before it holds back for ever.
+            Wait::Seen(mark)
+                if self.engine.durable(mark) == Settled::Done
+                    && !base::mutant!("store_seen_held_back") =>
+            {
+                Settled::Done
+            }
+            Wait::Seen(mark) | Wait::SeenBefore(mark) => self.settled_seen(mark),
         }
     }
 

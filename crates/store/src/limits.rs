@@ -5,8 +5,8 @@
 pub const KEY_LOCKS: usize = 1024;
 
 /// Words that say up to which mark the records of some keys are to be waited for: 256 KiB. Where
-/// 500 records are not flushed, a flush of 1 ms at 500,000 a second, 1.5 % of the hits wait for one
-/// that is another key's.
+/// 500 records are not flushed, a flush of 1 ms at 500,000 a second, 1.5 % of the hits find one of
+/// another key, and take two locks to know that.
 pub const UNFLUSHED_SLOTS: usize = if cfg!(loom) { 2 } else { 1 << 15 };
 
 /// Reads of a worker that are out at once: devices measured gain nothing from more.

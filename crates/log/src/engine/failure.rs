@@ -106,9 +106,19 @@ impl<K: Keys> Engine<K> {
             let is_done = self.rewrite_one(&mut unflushed);
             if !is_done {
                 self.stranded.insert(0, unflushed);
+                if self.is_rewriting_over() && !base::mutant!("log_rewriting_awaited_for_ever") {
+                    self.failures = FAILURES_MAX + 1;
+                }
                 return;
             }
         }
+    }
+
+    /// Whether there is no segment for what is left, and none is made or freed any more, as nobody
+    /// knows what the manifest is.
+    fn is_rewriting_over(&self) -> bool {
+        let has_segment = self.open.is_some() || !self.free.is_empty() || self.preparing.is_some();
+        self.is_read_only() && !has_segment && self.has_lost()
     }
 
     fn rewrite_one(&mut self, unflushed: &mut Unflushed) -> bool {
@@ -275,7 +285,7 @@ struct Rewritable<'a> {
 
 /// What a reply that saw a record waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub enum Seen {
     /// Its flush, or nothing when it is flushed.
     Until(Option<Mark>),
     /// It is to be written again; it must be looked up anew.

@@ -61,6 +61,7 @@ pub use self::{
     backup::{Copying, Cut},
     batch::{Batch, Change},
     counts::Counts,
+    failure::Seen,
     iterate::{Found, Iteration},
     large::Upload,
     moving::Unreported,

@@ -138,6 +138,17 @@ impl<K: Keys> Engine<K> {
         self.reading(entry.position, entry.class, wanted).map(Get::Read)
     }
 
+    /// What a reply waits for that saw a copy of a key's newest record, which the caller has: what
+    /// [`Engine::get`] would say, without a read. The mark shares its fate with the record.
+    ///
+    /// # Errors
+    /// When the key is none of the log's, or its newest record could not be written.
+    pub fn seen(&self, key: &[u8]) -> Result<Seen, Error> {
+        let hash = self.index.hash(key)?;
+        let entry = self.index.get(hash);
+        entry.map_or(Ok(Seen::Until(None)), |entry| self.wait_for(entry.position))
+    }
+
     /// Asks the processor for what the index has of these keys, so that it comes side by side.
     pub fn ask_for(&self, keys: &[&[u8]]) {
         let hashes = keys.iter().filter_map(|key| self.index.hash(key).ok());

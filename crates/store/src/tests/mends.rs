@@ -1,6 +1,8 @@
 //! What must not be overtaken, and what comes of failed flushes.
 
-use log::plan::FileName;
+use std::collections::BTreeSet;
+
+use log::plan::{File, FileName};
 
 use super::*;
 
@@ -35,6 +37,69 @@ impl Table {
         assert_eq!(self.ask(0, 0, key, Ask::Set(value, 0)), Asked::Later);
         self.run();
         assert_eq!(self.answers(0), [done(0)]);
+    }
+}
+
+/// The segment that an action writes to.
+fn written(plan: &Plan) -> Option<File> {
+    match &plan.action {
+        Action::Write { file, .. } => {
+            Some(*file).filter(|it| matches!(it.name, FileName::Segment(_)))
+        }
+        _ => None,
+    }
+}
+
+impl Table {
+    /// Has `put` store something until the end of it lies in another segment than its begin, and is
+    /// written: both are to be flushed. Says in which the begin lies. `put` is told its turn, and
+    /// has the plans that it has taken.
+    pub(super) fn write_two_segments(
+        &mut self,
+        mut put: impl FnMut(&mut Self, u64) -> Vec<Plan>,
+    ) -> File {
+        for turn in 0.. {
+            let mut plans = put(self, turn);
+            plans.extend(self.plans());
+            let files: BTreeSet<_> = plans.iter().filter_map(written).collect();
+            let first = plans.iter().find_map(written);
+            plans.into_iter().for_each(|plan| self.perform(0, plan));
+            if files.len() == 2 {
+                return first.expect("it is one of two");
+            }
+            for _ in 0..4 {
+                self.clock.advance_ms(500);
+                self.run();
+            }
+            drop(self.answers(0));
+        }
+        unreachable!("no segment is endless")
+    }
+
+    /// All that the first worker has to hand out.
+    pub(super) fn plans(&mut self) -> Vec<Plan> {
+        std::iter::from_fn(|| self.workers[0].poll()).collect()
+    }
+
+    /// The next plans: those that flush segments, of which the one of `failing` fails, and the
+    /// other is not performed yet.
+    pub(super) fn fail_flush_of(&mut self, failing: File) -> Plan {
+        let is_segment = |file: &File| matches!(file.name, FileName::Segment(_));
+        let mut other = None;
+        let mut has_failed = false;
+        while other.is_none() || !has_failed {
+            let plan = self.workers[0].poll().expect("a plan");
+            match &plan.action {
+                Action::Flush { file } if *file == failing => {
+                    let failed = Outcome::Failed(Failure::NotFound, None);
+                    self.workers[0].complete(plan.token, failed);
+                    has_failed = true;
+                }
+                Action::Flush { file } if is_segment(file) => other = Some(plan),
+                _ => self.perform(0, plan),
+            }
+        }
+        other.expect("invariant: the loop has found it")
     }
 }
 
@@ -170,4 +235,49 @@ fn what_expires_when_it_was_overtaken_is_told_to_who_asked_before() {
     table.perform(1, plan);
     // In its time the key was there, and was overwritten later.
     assert_eq!(table.answers(1), [(2, Some(b"old".to_vec())), (3, None)]);
+}
+
+#[test]
+fn what_memory_has_is_told_without_a_read_when_no_key_of_its_word_can_be_flushed() {
+    let mut table = Table::new();
+    table.make_warm(b"k", b"v");
+    let other = table.same_word(b"k");
+    table.fail_flush(1, b"first");
+    table.run();
+    table.fail_flush(2, &other);
+    table.run();
+    drop(table.answers(0));
+    assert!(table.store.with_log(|log| log.is_read_only()));
+    // The disk may have failed as a whole.
+    table.files = MemoryDisk::default();
+    for _ in 0..2 {
+        assert_eq!(table.value(b"k"), Some(b"v".to_vec()), "it is in memory, and durable");
+    }
+    assert_eq!(table.workers[0].figures().reads, 0);
+    assert!(matches!(table.get(0, 5, &other).0, Got::Failed(_)));
+}
+
+#[test]
+fn what_is_flushed_in_the_end_is_told_though_what_was_before_it_never_will_be() {
+    static LONG: [u8; 40_000] = [b'x'; 40_000];
+    let mut table = Table::new();
+    table.fail_flush(1, b"first");
+    table.run();
+    drop(table.answers(0));
+    let mut last = 0_u64;
+    let failing = table.write_two_segments(|table, _| {
+        for _ in 0..3 {
+            last += 1;
+            let stored = table.ask(0, last, &last.to_le_bytes(), Ask::Set(&LONG, 0));
+            assert_eq!(stored, Asked::Later);
+        }
+        Vec::new()
+    });
+    assert!(matches!(table.get(1, 7, &last.to_le_bytes()).0, Got::Later));
+    let other = table.fail_flush_of(failing);
+    assert!(table.store.with_log(|log| log.is_read_only()));
+    assert_eq!(table.answers(1), [], "it is told before it is flushed");
+    table.perform(0, other);
+    assert_eq!(table.answers(1), [(7, Some(LONG.to_vec()))], "what is durable is an error");
+    assert!(table.answers(0).contains(&done(last)));
 }

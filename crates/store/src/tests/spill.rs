@@ -385,6 +385,64 @@ fn when_a_ring_that_recovers_takes_no_writes_only_what_it_has_is_an_error() {
     assert_eq!(table.value(b"kept"), Some(b"old".to_vec()));
 }
 
+#[test]
+fn what_a_ring_could_not_flush_is_a_miss() {
+    for mode in [Mode::Async, Mode::Safe] {
+        let ring = Ring { bytes_max: 10 << 20, recovers: true };
+        let mut table = Table::made(MemoryDisk::default(), mode, Some((ring, Admission::All)));
+        for failures in 1..=2 {
+            let key = [failures as u8; 3];
+            table.ask(0, 4, &key, Ask::Set(b"lost", 0));
+            table.spill_to_a_failing_disk(&key, failures);
+        }
+        assert!(table.store.with_log(|log| log.is_read_only()));
+        // Nothing older was anywhere.
+        for _ in 0..2 {
+            let (got, _) = table.get(0, 5, &[2; 3]);
+            assert!(
+                matches!(got, Got::Miss),
+                "in {mode:?} a record of a cache is an error: {got:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_replaces_a_record_of_a_ring_that_takes_no_writes_is_told_when_its_tombstone_is_flushed() {
+    let ring = Ring { bytes_max: 10 << 20, recovers: true };
+    let made = Some((ring, Admission::All));
+    let mut table = Table::made(MemoryDisk::default(), Mode::Safe, made);
+    let name = |turn: u64| [b"key".as_slice(), &turn.to_le_bytes()].concat();
+    for turn in 0..40 {
+        table.ask(0, 1, &name(turn), Ask::Set(b"old", 0));
+        table.spill(&name(turn));
+    }
+    table.ask(0, 1, b"first", Ask::Set(b"lost", 0));
+    table.spill_to_a_failing_disk(b"first", 1);
+    let mut last = 0;
+    let failing = table.write_two_segments(|table, turn| {
+        for number in 0..40_u64 {
+            let key = (turn * 40 + number).to_be_bytes();
+            table.ask(0, 2, &key, Ask::Set(value(3000), 0));
+            table.cache.quiesce();
+            assert!(table.cache.evict(table.cache.key(&key)), "it is not in memory");
+        }
+        // All of it is in the log, and some of it in a chunk that the tombstone comes to as well.
+        let plans = table.workers[0].poll().into_iter().collect();
+        last = turn;
+        assert_eq!(table.ask(0, 3, &name(turn), Ask::Set(b"new", 0)), Asked::Later);
+        plans
+    });
+    let other = table.fail_flush_of(failing);
+    assert!(table.store.with_log(|log| log.is_read_only()));
+    drop(table.answers(0));
+    assert!(matches!(table.get(1, 7, &name(last)).0, Got::Later));
+    assert_eq!(table.answers(1), [], "a crash brings the old one back");
+    table.perform(0, other);
+    table.run();
+    assert_eq!(table.answers(1), [(7, Some(b"new".to_vec()))]);
+}
+
 impl Table {
     /// A record goes to the ring, and its flush fails: so many have then.
     fn spill_to_a_failing_disk(&mut self, key: &[u8], failures: u32) {

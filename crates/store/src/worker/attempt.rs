@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cache::{Change, Dead, Get, Key, Meta, Token, Value};
 use log::{
-    engine::{self, Mark, Reading, Upload},
+    engine::{self, Mark, Reading, Seen, Upload},
     format::record::Record,
     keys::Keys,
 };
@@ -68,14 +68,13 @@ impl<V: Send> Own<V> {
         self.large = None;
         if let Some(found) = in_memory {
             let wait = match shared.unflushed.wait_for(name.hash()) {
-                None => Some(Wait::Nothing),
-                Some(mark) => (!shared.core().engine.is_read_only()).then_some(Wait::Seen(mark)),
+                None => Ok(Wait::Nothing),
+                Some(mark) => wait_of_copy(shared, name, mark),
             };
-            if let Some(wait) = wait {
-                return found.map_or(Look::Absent(wait), |meta| Look::Present(meta, wait));
-            }
-            // The mark may be another key's, which will never be flushed. The log knows better.
-            self.forget(name);
+            return match wait {
+                Ok(wait) => found.map_or(Look::Absent(wait), |meta| Look::Present(meta, wait)),
+                Err(error) => Look::Failed(error),
+            };
         }
         let mut core = shared.core();
         if core.is_ahead_of_memory() {
@@ -236,6 +235,23 @@ impl<V: Send> Own<V> {
         let filled = filled.is_ok();
         self.figures.fills += u64::from(filled);
         self.figures.fills_refused += u64::from(!filled);
+    }
+}
+
+/// What a reply waits for that saw what memory has of a key, in whose word is this mark. It may be
+/// another key's, which is never flushed. The log knows better, and reads nothing for that: the
+/// disk may have failed.
+pub(super) fn wait_of_copy<K: Keys, C: Command>(
+    shared: &Shared<K, C>,
+    name: Key<'_>,
+    mark: Mark,
+) -> Result<Wait, Error> {
+    if base::mutant!("store_copy_by_its_word") {
+        return Ok(Wait::SeenBefore(mark));
+    }
+    match shared.core().engine.seen(name.bytes())? {
+        Seen::Until(wait) => Ok(Wait::seen(wait)),
+        Seen::Stranded => Ok(Wait::SeenBefore(mark)),
     }
 }
 

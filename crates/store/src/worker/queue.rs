@@ -379,7 +379,7 @@ impl<V: Send> Own<V> {
         };
         match given {
             Some(envelope) => self.send(shared, envelope),
-            None => self.figures.waits += u64::from(matches!(wait, Wait::Seen(_))),
+            None => self.figures.waits += u64::from(wait.is_of_seen()),
         }
     }
 }

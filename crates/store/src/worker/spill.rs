@@ -13,7 +13,11 @@ use log::{
     keys::Keys,
 };
 
-use super::{Own, apply::Applied, attempt::Look};
+use super::{
+    Own,
+    apply::Applied,
+    attempt::{Look, wait_of_copy},
+};
 use crate::{
     Command, Error, Needs,
     held::Wait,
@@ -82,6 +86,15 @@ impl<V: Send> Own<V> {
         if needs == Needs::Fields && base::mutant!("store_spill_fields_unread") {
             return Look::Absent(Wait::Nothing);
         }
+        self.look_in_ring(shared, spill, name)
+    }
+
+    fn look_in_ring<K: Keys, C: Command<Verdict = V>>(
+        &mut self,
+        shared: &Shared<K, C>,
+        spill: Spill,
+        name: Key<'_>,
+    ) -> Look {
         let mut core = shared.core();
         let (got, dead_below) =
             (core.engine.get(name.bytes(), self.cache.now_ms()), core.dead_below);
@@ -100,12 +113,20 @@ impl<V: Send> Own<V> {
                 let value = std::mem::take(&mut self.value);
                 self.fill_spilled(name, &meta, &value);
                 self.value = value;
-                Look::Present(meta, seen(shared.unflushed.wait_for(name.hash())))
+                match self.wait_of_copy(shared, name) {
+                    Ok(wait) => Look::Present(meta, wait),
+                    Err(error) => Look::Failed(error),
+                }
             }
             Ok(engine::Get::Read(reading)) => Look::Read(Arc::new(reading)),
             Ok(engine::Get::Wait) if spill.recovers => Look::Stalled,
             Ok(engine::Get::Wait) => Look::Absent(Wait::Nothing),
-            Err(error @ log::error::Error::Unflushed) if spill.recovers => {
+            // It may be the tombstone of something that a crash would bring back.
+            Err(error @ log::error::Error::Unflushed)
+                if spill.recovers
+                    && (shared.unflushed.wait_for(name.hash()).is_some()
+                        || base::mutant!("store_spill_unflushed_refused")) =>
+            {
                 Look::Failed(error.into())
             }
             // It may go at any time.
@@ -156,14 +177,13 @@ impl<V: Send> Own<V> {
         name: Key<'_>,
     ) -> Result<Wait, Error> {
         let Some(mark) = shared.unflushed.wait_for(name.hash()) else { return Ok(Wait::Nothing) };
-        let mut core = shared.core();
-        if !core.engine.is_read_only() {
-            return Ok(Wait::Seen(mark));
+        // What has been spilled again since would be flushed later.
+        if !shared.core().engine.is_read_only() {
+            return Ok(Wait::SeenBefore(mark));
         }
-        // The mark may be another key's, which will never be flushed. The log knows better.
-        match core.engine.get(name.bytes(), self.cache.now_ms()) {
-            Err(error @ log::error::Error::Unflushed) => Err(error.into()),
-            _ => Ok(Wait::Nothing),
+        match wait_of_copy(shared, name, mark) {
+            Ok(_) if base::mutant!("store_spill_copy_told_early") => Ok(Wait::Nothing),
+            wait => wait,
         }
     }
 

@@ -168,7 +168,7 @@ impl<V: Send> Own<V> {
         let given = shared.core().hold(wait, envelope);
         if given.is_none() {
             shared.inboxes[self.number].begin(bytes);
-            self.figures.waits += u64::from(matches!(wait, Wait::Seen(_)));
+            self.figures.waits += u64::from(wait.is_of_seen());
         }
         given.map(|envelope| envelope.answered.answer)
     }

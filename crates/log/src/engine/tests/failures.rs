@@ -281,3 +281,26 @@ fn a_removal_that_is_never_durable_is_an_error_each_time() {
         assert_eq!(log.engine.remove(b"key", log.now_ms), Err(Error::Unflushed));
     }
 }
+
+#[test]
+fn what_cannot_be_written_again_when_no_segment_is_made_any_more_is_told() {
+    let mut log = Log::new(Mode::Safe);
+    log.put(b"kept", b"old").unwrap();
+    log.settle();
+    // The segment that is to take what a failed flush leaves: nobody knows whether it is there.
+    log.engine.free.clear();
+    let mut left = 1;
+    log.disk.fault = Some(Box::new(move |action| match action {
+        Action::Rename { .. } => Some(io()),
+        Action::Flush { file } if *file == segment(0) && left > 0 => {
+            left -= 1;
+            Some(io())
+        }
+        _ => None,
+    }));
+    log.put(b"key", b"new").unwrap();
+    log.settle();
+    assert!(log.engine.is_read_only() && log.engine.setbacks().0 == 1);
+    assert_eq!(log.stored(b"key"), Err(Error::Unflushed));
+    assert_eq!(log.value(b"kept"), Some(b"old".to_vec()));
+}

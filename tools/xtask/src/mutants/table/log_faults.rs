@@ -116,4 +116,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "the_others_serve_on",
         symptoms: &["one directory ends writes"],
     },
+    Mutant {
+        name: "log_rewriting_awaited_for_ever",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_cannot_be_written_again_when",
+        symptoms: &["the get waits for ever"],
+    },
 ];

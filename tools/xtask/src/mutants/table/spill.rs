@@ -172,4 +172,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "one_header_that_cannot",
         symptoms: &["after"],
     },
+    Mutant {
+        name: "store_spill_unflushed_refused",
+        suite: Suite::Test,
+        package: "store",
+        filter: "what_a_ring_could_not_flush",
+        symptoms: &["a record of a cache is an error"],
+    },
+    Mutant {
+        name: "store_spill_copy_told_early",
+        suite: Suite::Test,
+        package: "store",
+        filter: "what_replaces_a_record_of_a_ring",
+        symptoms: &["a crash brings the old one back"],
+    },
 ];

@@ -274,4 +274,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "threads_that_append_in_memory_lose_nothing",
         symptoms: &["an append is lost"],
     },
+    Mutant {
+        name: "store_seen_held_back",
+        suite: Suite::Test,
+        package: "store",
+        filter: "what_is_flushed_in_the_end",
+        symptoms: &["what is durable is an error"],
+    },
+    Mutant {
+        name: "store_copy_by_its_word",
+        suite: Suite::Test,
+        package: "store",
+        filter: "what_memory_has_is_told_without",
+        symptoms: &["it is in memory, and durable"],
+    },
 ];
