@@ -1,13 +1,33 @@
 //! Memory for parts of large values that go one way, for all workers.
 //!
 //! Who comes has a number; the smallest that is there is the oldest. Invariant: nobody who has no
-//! part and is the oldest is refused one, so some value always gets on, or is idle and ends.
+//! part and is the oldest is refused one when it is his turn, or nobody has any, so some value
+//! always gets on, or is idle and ends.
+//!
+//! Those who take it in turn have it in this order: who has had nothing yet, as they came; who has
+//! nothing, as they came to that; who has some; who gives way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::sync::{Mutex, lock};
 
 use crate::limits::{LARGE_PLACES_DIVISOR, LARGE_QUICK_MS, LARGE_WANTED_MS};
+
+/// Where somebody stands who takes memory in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// He has had none.
+    New,
+    /// He has had some, and has none.
+    Again,
+    /// He has some.
+    More,
+    /// He was slow with what he has had.
+    Slow,
+}
+
+/// A place in the line: the rank, the number of the turn, and whose it is.
+type Turn = (Rank, u64, u64);
 
 #[derive(Debug)]
 struct Held {
@@ -22,6 +42,83 @@ struct Held {
     quick_ms: Option<u64>,
     /// When somebody who has nothing was refused last, unless there may be enough since.
     needed_ms: Option<u64>,
+    /// Those of the first ranks who wait, and when they have asked last.
+    line: BTreeMap<Turn, u64>,
+    /// Their turns.
+    turns: BTreeMap<u64, Turn>,
+    next_turn: u64,
+}
+
+impl Held {
+    fn take(&mut self, number: u64, ask: &Ask, now_ms: u64) -> bool {
+        let Ask { has, bytes, gives_way, is_early } = *ask;
+        let is_oldest = has == 0 && self.there.first() == Some(&number);
+        let is_oldest = is_oldest && !base::mutant!("store_oldest_waits");
+        // Who is before it may need more than there ever is.
+        let is_oldest = is_oldest && (!is_early || self.bytes == self.places_bytes);
+        let is_ignored = base::mutant!("store_budget_ignored");
+        let is_behind = gives_way && self.quick_ms.is_some_and(|at| now_ms < at + LARGE_QUICK_MS);
+        let is_behind = is_behind || is_early;
+        if (self.bytes + bytes > self.max || is_behind) && !is_oldest && !is_ignored {
+            self.wanted_ms = Some(now_ms);
+            if !gives_way {
+                self.quick_ms = Some(now_ms);
+            }
+            if has == 0 && !is_early {
+                self.needed_ms = Some(now_ms);
+            }
+            return false;
+        }
+        if has == 0 {
+            // Others who need some will say so again.
+            self.needed_ms = None;
+        }
+        self.bytes += bytes;
+        true
+    }
+
+    /// Whether it is the turn of others, who still ask.
+    fn is_others_turn(&self, turn: Turn, now_ms: u64) -> bool {
+        let mut before = self.line.range(..turn);
+        before.any(|(_, asked_ms)| now_ms < asked_ms + LARGE_QUICK_MS)
+            && !base::mutant!("store_readers_out_of_turn")
+    }
+
+    /// His place in the line, which he keeps until he has some.
+    fn turn_of(&mut self, number: u64, rank: Rank) -> Turn {
+        if let Some(turn) = self.turns.get(&number).filter(|turn| turn.0 == rank) {
+            return *turn;
+        }
+        self.leave_line(number);
+        let place = match rank {
+            Rank::New => number,
+            Rank::Again | Rank::More | Rank::Slow => self.next_turn,
+        };
+        (rank, place, number)
+    }
+
+    fn wait_in_line(&mut self, turn: Turn, now_ms: u64) {
+        if turn.0 <= Rank::Again {
+            self.next_turn += u64::from(self.turns.insert(turn.2, turn).is_none());
+            self.line.insert(turn, now_ms);
+        }
+    }
+
+    fn leave_line(&mut self, number: u64) {
+        if let Some(turn) = self.turns.remove(&number) {
+            self.line.remove(&turn);
+        }
+    }
+}
+
+/// What somebody asks for.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    has: usize,
+    bytes: usize,
+    gives_way: bool,
+    /// It is the turn of others.
+    is_early: bool,
 }
 
 /// How much there is, and who has how much of it.
@@ -39,6 +136,9 @@ impl Budget {
             wanted_ms: None,
             quick_ms: None,
             needed_ms: None,
+            line: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            next_turn: 0,
         }))
     }
 
@@ -61,7 +161,9 @@ impl Budget {
 
     /// He goes. What he has of the memory is given back apart from that.
     pub(crate) fn leave(&self, number: u64) {
-        lock(&self.0).there.remove(&number);
+        let mut held = lock(&self.0);
+        held.there.remove(&number);
+        held.leave_line(number);
     }
 
     /// Takes so many bytes for who has this number, and has this much already. Who gives way has
@@ -74,27 +176,29 @@ impl Budget {
         now_ms: u64,
         gives_way: bool,
     ) -> bool {
+        let ask = Ask { has, bytes, gives_way, is_early: false };
+        lock(&self.0).take(number, &ask, now_ms)
+    }
+
+    /// The same for those who take it in turn.
+    pub(crate) fn take_in_turn(
+        &self,
+        number: u64,
+        has: usize,
+        bytes: usize,
+        now_ms: u64,
+        rank: Rank,
+    ) -> bool {
         let mut held = lock(&self.0);
-        let is_oldest = has == 0 && held.there.first() == Some(&number);
-        let is_oldest = is_oldest && !base::mutant!("store_oldest_waits");
-        let is_ignored = base::mutant!("store_budget_ignored");
-        let is_behind = gives_way && held.quick_ms.is_some_and(|at| now_ms < at + LARGE_QUICK_MS);
-        if (held.bytes + bytes > held.max || is_behind) && !is_oldest && !is_ignored {
-            held.wanted_ms = Some(now_ms);
-            if !gives_way {
-                held.quick_ms = Some(now_ms);
-            }
-            if has == 0 {
-                held.needed_ms = Some(now_ms);
-            }
-            return false;
+        let turn = held.turn_of(number, rank);
+        let is_early = held.is_others_turn(turn, now_ms);
+        let ask = Ask { has, bytes, gives_way: rank == Rank::Slow, is_early };
+        let has_taken = held.take(number, &ask, now_ms);
+        match has_taken {
+            true => held.leave_line(number),
+            false => held.wait_in_line(turn, now_ms),
         }
-        if has == 0 {
-            // Others who need some will say so again.
-            held.needed_ms = None;
-        }
-        held.bytes += bytes;
-        true
+        has_taken
     }
 
     pub(crate) fn give_back(&self, bytes: usize) {
@@ -182,6 +286,44 @@ mod tests {
         budget.give_back(10);
         assert!(budget.take(numbers[1], 0, 10, 5 + LARGE_QUICK_MS, true), "nobody else waits");
         assert!(budget.take(numbers[0], 0, 10, 5 + LARGE_QUICK_MS, true), "the oldest waits");
+    }
+
+    #[test]
+    fn memory_is_taken_in_turn() {
+        let budget = Budget::new(30);
+        let [old, a, b, c, slow] = [(); 5].map(|()| budget.enter());
+        let take = |who, has, now_ms, rank| budget.take_in_turn(who, has, 10, now_ms, rank);
+        assert!(take(old, 0, 1, Rank::New) && take(old, 10, 1, Rank::More));
+        assert!(take(a, 0, 1, Rank::New) && !take(a, 10, 1, Rank::More));
+        assert!(!take(c, 0, 1, Rank::New) && !take(b, 0, 1, Rank::New));
+        assert!(!take(slow, 0, 1, Rank::Slow));
+        // The first gives one back: it has one left, and then none.
+        budget.give_back(10);
+        assert!(!take(old, 10, 2, Rank::More), "somebody has none");
+        assert!(!take(c, 0, 2, Rank::New), "who came last is first");
+        assert!(take(b, 0, 2, Rank::New));
+        budget.give_back(10);
+        assert!(!take(a, 0, 3, Rank::Again), "somebody has had none");
+        assert!(take(c, 0, 3, Rank::New));
+        assert!(!take(b, 0, 3, Rank::Again));
+        budget.give_back(20);
+        assert!(!take(b, 0, 4, Rank::Again) && !take(slow, 0, 4, Rank::Slow), "it came later");
+        assert!(take(a, 0, 4, Rank::Again) && take(b, 0, 4, Rank::Again));
+        budget.give_back(20);
+        assert!(!take(slow, 0, 5, Rank::Slow), "others have just waited");
+        assert!(take(slow, 0, 4 + LARGE_QUICK_MS, Rank::Slow));
+    }
+
+    #[test]
+    fn who_asks_no_more_is_not_waited_for() {
+        let budget = Budget::new(10);
+        let [old, gone, ended, last] = [(); 4].map(|()| budget.enter());
+        let take = |who, now_ms| budget.take_in_turn(who, 0, 10, now_ms, Rank::New);
+        assert!(take(old, 1) && !take(gone, 1) && !take(ended, 20) && !take(last, 20));
+        budget.give_back(10);
+        assert!(!take(last, 21), "it is another one's turn");
+        budget.leave(ended);
+        assert!(take(last, 21));
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub const LARGE_UNTAKEN_NEEDED_MS: u64 = 4000;
 pub const LARGE_WANTED_MS: u64 = 1000;
 
 /// For so long after it has found none somebody goes before those who were slow with their last
-/// part.
+/// part, or come behind him.
 pub const LARGE_QUICK_MS: u64 = 10;
 
 /// The least speed of those who send or take a large value when the log lacks room, while it is up

@@ -4,7 +4,7 @@ mod giving_way;
 
 use super::*;
 use crate::{
-    Found, Large, Notice, Part, Took, UploadId, What,
+    Large, Notice, Part, Took, UploadId, What,
     limits::{
         LARGE_BYTES, LARGE_IDLE_MS, LARGE_IDLE_WANTED_MS, LARGE_MAX, LARGE_PLACES_DIVISOR,
         LARGE_UNTAKEN_NEEDED_MS, PART_READS_MAX,
@@ -55,12 +55,20 @@ impl Table {
     }
 
     fn large(&mut self, worker: usize, key: &[u8]) -> Large {
+        let large = self.large_of(worker, key);
+        assert_eq!(large.len(), VALUE_BYTES as u64);
+        large
+    }
+
+    /// A large value of any length.
+    fn large_of(&mut self, worker: usize, key: &[u8]) -> Large {
         assert!(matches!(self.get(worker, 77, key).0, Got::Later));
         self.run();
         let answer = taken(&mut self.workers[worker]).pop().expect("an answer");
         let Answer::Value(found) = answer.answer else { panic!("{answer:?}") };
-        assert_eq!((found.meta.value_len as usize, found.value.len()), (VALUE_BYTES, 0));
-        found.large.expect("it lies in parts")
+        let large = found.large.expect("it lies in parts");
+        assert_eq!((u64::from(found.meta.value_len), found.value.len()), (large.len(), 0));
+        large
     }
 
     fn notices(&mut self, worker: usize) -> Vec<Notice> {

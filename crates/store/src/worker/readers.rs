@@ -13,8 +13,9 @@ use log::{
 use super::{Own, Worker};
 use crate::{
     Command, Error, Large, Notice, Part, ReaderId, What,
+    budget::Rank,
     limits::{AHEAD_MAX, LARGE_IDLE_MS, LARGE_MAX, LARGE_UNTAKEN_NEEDED_MS},
-    pace::{Pace, gives_way, in_turn},
+    pace::{Pace, gives_way},
     reads::{Reads, Whom},
     store::Shared,
 };
@@ -59,6 +60,16 @@ impl Leaving {
         self.asked < self.parts() && self.asked - self.back < AHEAD_MAX
     }
 
+    /// Where it stands among those who want memory.
+    fn rank(&self) -> Rank {
+        match (self.gives_way, self.held, self.asked) {
+            (true, ..) => Rank::Slow,
+            (false, 0, 0) => Rank::New,
+            (false, 0, _) => Rank::Again,
+            (false, ..) => Rank::More,
+        }
+    }
+
     /// Whether it is the caller's turn.
     fn is_callers(&self) -> bool {
         self.given > self.back
@@ -81,7 +92,8 @@ impl Leaving {
     ) {
         while self.wants_more() {
             let bytes = self.large.0.read_bytes(self.asked);
-            if !shared.leaving.take(number, self.held, bytes, now_ms, self.gives_way) {
+            let rank = self.rank();
+            if !shared.leaving.take_in_turn(number, self.held, bytes, now_ms, rank) {
                 return;
             }
             let reading = shared.core().engine.part(&self.large.0, self.asked);
@@ -290,7 +302,7 @@ impl<V: Send> Own<V> {
     }
 
     /// Those that nobody takes anything of end, and hold no place in the log any more; those that
-    /// wait for memory go on, in the order of uploads. If one has none then, another one gives way.
+    /// wait for memory go on, in their turn. If one has none then, another one gives way.
     pub(super) fn tend_readers<K: Keys, C: Command<Verdict = V>>(&mut self, shared: &Shared<K, C>) {
         let now_ms = self.cache.now_ms();
         if self.readers.all.is_empty() || now_ms == self.readers.looked_ms {
@@ -304,8 +316,10 @@ impl<V: Send> Own<V> {
             self.end_slow(shared, number, caller);
         }
         let waiting = self.readers.all.iter().filter(|(_, it)| it.wants_more());
-        let since_ms = |it: &Leaving| it.gives_way.then_some(it.last_ms);
-        for number in in_turn(waiting.map(|(number, it)| (*number, since_ms(it)))) {
+        let mut waiting: Vec<_> =
+            waiting.map(|(number, it)| (it.rank(), it.last_ms, *number)).collect();
+        waiting.sort_unstable();
+        for (_, _, number) in waiting {
             if let Some(leaving) = self.readers.all.get_mut(&number) {
                 leaving.read_on(number, &mut self.reads, shared, now_ms);
             }

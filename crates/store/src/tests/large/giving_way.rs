@@ -104,12 +104,7 @@ fn who_waits_for_readers() -> (Table, Vec<Part>) {
     assert_eq!(table.finish(0, upload, Ask::Uploaded), Asked::Later);
     table.run();
     assert_eq!(table.answers(0), [done(1)]);
-    assert!(matches!(table.get(1, 77, b"k").0, Got::Later));
-    table.run();
-    let answer = taken(&mut table.workers[1]).pop().expect("an answer");
-    let Answer::Value(Found { large: Some(large), .. }) = answer.answer else {
-        panic!("{answer:?}")
-    };
+    let large = table.large_of(1, b"k");
     for caller in 0..2 {
         table.workers[0].begin_reading(&large, caller).expect("a reader");
     }
@@ -177,6 +172,40 @@ fn who_has_a_part_and_wants_one_more_ends_nobody() {
     parts.into_iter().for_each(|part| table.workers[0].give_back(part));
     pass(&mut table, 500);
     assert!(!table.parts(0).is_empty(), "it does not get on");
+}
+
+/// Many begin to read at once, all of them quick, and there is memory for two parts each of some.
+#[test]
+fn memory_goes_round_among_those_who_read() {
+    const READERS: u64 = 12;
+    let mut table = Table::new();
+    let long = vec![7; LONG_PARTS * PART_BYTES];
+    let upload = table.workers[0].begin_upload(b"k", long.len() as u64, 1).expect("an upload");
+    table.push(0, upload, &long);
+    assert_eq!(table.finish(0, upload, Ask::Uploaded), Asked::Later);
+    table.run();
+    drop(table.answers(0));
+    let large = table.large_of(0, b"k");
+    table.store.set_large_bytes(5 * PART_BYTES + READERS as usize * large.bytes());
+    for caller in 0..READERS {
+        table.workers[0].begin_reading(&large, caller).expect("a reader");
+    }
+    let mut had = vec![0; READERS as usize];
+    let mut turns = 0;
+    while had.iter().any(|it| *it < LONG_PARTS) {
+        table.clock.advance_ms(1);
+        turns += 1;
+        assert!(turns < 200, "nobody gets on: {had:?}");
+        for Notice { caller, what } in table.notices(0) {
+            let What::Part(part) = what else { panic!("{what:?}") };
+            had[caller as usize] += 1;
+            table.workers[0].give_back(part);
+        }
+        // The oldest has one in any case when it is his turn.
+        let (least, most) = (had[1..].iter().min(), had[1..].iter().max());
+        let ahead = most.copied().unwrap_or(0) - least.copied().unwrap_or(0);
+        assert!(ahead <= 3, "some have parts before others: {had:?}");
+    }
 }
 
 #[test]

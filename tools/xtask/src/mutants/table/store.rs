@@ -288,4 +288,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "what_memory_has_is_told_without",
         symptoms: &["it is in memory, and durable"],
     },
+    Mutant {
+        name: "store_readers_out_of_turn",
+        suite: Suite::Test,
+        package: "store",
+        filter: "memory_goes_round_among",
+        symptoms: &["some have parts before others"],
+    },
 ];
