@@ -40,6 +40,8 @@ pub(crate) struct Inbox<V> {
     /// find answers count the values as well.
     pending: AtomicUsize,
     pending_bytes: AtomicUsize,
+    /// How many may be.
+    pending_max: AtomicUsize,
     /// A worker of this number lives.
     is_taken: AtomicBool,
 }
@@ -49,7 +51,9 @@ impl<V> Inbox<V> {
         let (pending, pending_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let is_taken = AtomicBool::new(false);
         let queued = Mutex::new(Queued::default());
-        Self { answers: Mutex::new(Vec::new()), queued, pending, pending_bytes, is_taken }
+        let pending_max = AtomicUsize::new(PENDING_MAX);
+        let answers = Mutex::new(Vec::new());
+        Self { answers, queued, pending, pending_bytes, pending_max, is_taken }
     }
 
     /// Takes it for a worker, unless another one has it.
@@ -82,7 +86,8 @@ impl<V> Inbox<V> {
     pub(crate) fn is_full(&self, bytes: usize) -> bool {
         let pending = self.pending.load(Ordering::Relaxed);
         let all_bytes = self.pending_bytes.load(Ordering::Relaxed) + bytes;
-        pending >= PENDING_MAX || pending > 0 && all_bytes > PENDING_BYTES_MAX
+        pending >= self.pending_max.load(Ordering::Relaxed)
+            || pending > 0 && all_bytes > PENDING_BYTES_MAX
     }
 
     /// Bytes that what waits holds.
@@ -275,6 +280,14 @@ impl<K: Keys, C: Command> Store<K, C> {
     /// may be waited for.
     pub fn with_log<R>(&self, ask: impl FnOnce(&mut Engine<K>) -> R) -> R {
         ask(&mut self.shared.core().engine)
+    }
+
+    /// How many commands of each worker may wait, [`PENDING_MAX`] at most and unless told
+    /// otherwise.
+    pub fn limit_pending(&self, commands: usize) {
+        let max = commands.min(PENDING_MAX);
+        let inboxes = self.shared.inboxes.iter();
+        inboxes.for_each(|inbox| inbox.pending_max.store(max, Ordering::Relaxed));
     }
 
     /// How many bytes of parts of large values may be in memory, those that arrive and those that

@@ -113,7 +113,7 @@ impl Run {
                 }
                 Got::Miss => Some(Heard::Reply(Reply::Value(None))),
                 Got::Later => None,
-                Got::Busy => Some(Heard::Refused("busy".to_owned())),
+                Got::Busy => Some(self.refuse_busy(key, id)?),
                 Got::Failed(error) => Some(refused(&error)),
             }
         } else {
@@ -123,7 +123,7 @@ impl Run {
                     None
                 }
                 Asked::Later => None,
-                Asked::Busy => Some(Heard::Refused("busy".to_owned())),
+                Asked::Busy => Some(self.refuse_busy(key, id)?),
             }
         };
         self.turns.call(at);
@@ -131,6 +131,13 @@ impl Run {
             Some(heard) => self.fill(id, heard),
             None => Ok(()),
         }
+    }
+
+    /// Too much waits: the command is as if it had not been asked.
+    pub(super) fn refuse_busy(&mut self, key: usize, id: Id) -> Result<Heard, String> {
+        self.summary.add("refused as busy", 1);
+        self.models[key].withdraw(id).map_err(|what| format!("key {key}, busy {id}: {what}"))?;
+        Ok(Heard::Busy)
     }
 
     fn is_read_only(&self) -> bool {
@@ -198,6 +205,7 @@ impl Run {
                 self.summary.add("looks at what has to be there", 1);
             }
             match heard {
+                Heard::Busy => {}
                 Heard::Refused(why) => {
                     model.answer(id, &Reply::Refused).map_err(|what| format!("{why}: {what}"))?;
                 }

@@ -32,7 +32,11 @@ impl Run {
         match self.workers[at].flush(id) {
             Asked::Now(answer) => self.hear_of_flush(id, &answer),
             Asked::Later => Ok(()),
-            Asked::Busy => self.refuse_flush(id),
+            Asked::Busy => {
+                self.flushing.remove(&id);
+                self.summary.add("flushes refused as busy", 1);
+                self.models.iter_mut().try_for_each(|model| model.withdraw(id))
+            }
         }
     }
 

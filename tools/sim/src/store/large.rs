@@ -124,7 +124,11 @@ impl Run {
         match self.workers[at].finish_upload(upload, &deed, || deed.clone()) {
             Asked::Now(answer) => self.fill(id, heard(&deed, answer)),
             Asked::Later => Ok(()),
-            Asked::Busy => self.fill(id, Heard::Refused("busy".to_owned())),
+            Asked::Busy => {
+                let (_, key) = self.asked_of(id)?;
+                let busy = self.refuse_busy(key, id)?;
+                self.fill(id, busy)
+            }
         }
     }
 

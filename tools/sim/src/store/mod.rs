@@ -24,7 +24,7 @@ use log::{
     index::Keyed,
     plan::Token,
 };
-use store::{SlotId, Slots, Store, Worker};
+use store::{SlotId, Slots, Store, Worker, limits::PENDING_MAX};
 
 use self::{
     deed::Deed,
@@ -59,6 +59,9 @@ const START_MS: u64 = 1_700_000_000_000;
 /// The stream of random numbers that decides what clients do.
 const STREAM: u64 = 9;
 
+/// That which decides how many of them may wait.
+const PENDING_STREAM: u64 = 13;
+
 /// Memory of the cache: the least that one can have. Records go because they are taken out.
 const CACHE_BYTES: u64 = 4 << 20;
 
@@ -79,6 +82,8 @@ enum Heard {
     Reply(Reply),
     /// Nothing has happened, and why.
     Refused(String),
+    /// Nothing has happened, because too much waits.
+    Busy,
     /// It has happened, but a crash may undo it.
     Lost,
     /// It has happened, but what it shows could not be read to its end.
@@ -130,6 +135,8 @@ pub struct Run {
     read_only_from: Option<Id>,
     /// Flushes of all that are not answered.
     flushing: BTreeSet<Id>,
+    /// Commands of a worker that may wait.
+    pending_max: usize,
     /// Whose command this is, and how many flushes had failed when it was asked.
     waiting: BTreeMap<Id, (usize, SlotId, u32)>,
     summary: Summary,
@@ -183,6 +190,7 @@ impl Run {
             next_id: 1,
             read_only_from: None,
             flushing: BTreeSet::new(),
+            pending_max: pending_max(seed),
             waiting: BTreeMap::new(),
             summary: Summary::default(),
             trace: false,
@@ -281,6 +289,7 @@ impl Run {
                 .map_err(|error| format!("no table: {error}"))?,
         };
         store.set_large_bytes(self.scenario.part_bytes as usize * 2);
+        store.limit_pending(self.pending_max);
         for number in 0..workers {
             self.workers.push(store.worker(number).map_err(|error| error.to_string())?);
         }
@@ -383,6 +392,15 @@ impl Run {
         let name = name(key);
         let removed = evictor.update(evictor.key(&name), |_| Change::Remove.into());
         removed.expect("invariant: removing needs no memory");
+    }
+}
+
+/// How many commands of a worker may wait in a run: in every third so few that some are refused.
+fn pending_max(seed: u64) -> usize {
+    let mut random = Random::new(seed, PENDING_STREAM);
+    match random.below(3) {
+        0 => 1 + random.below(4) as usize,
+        _ => PENDING_MAX,
     }
 }
 

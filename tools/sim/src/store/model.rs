@@ -139,6 +139,19 @@ impl Model {
         self.last = id;
     }
 
+    /// It has not been asked: nothing has come of it, and nothing will.
+    ///
+    /// # Errors
+    /// When that explains nothing.
+    pub fn withdraw(&mut self, id: Id) -> Result<(), String> {
+        self.worlds.retain(|world| !world.done.contains_key(&id));
+        self.pending.retain(|it| it.id != id);
+        match self.worlds.is_empty() {
+            true => Err(format!("no order explains that {id} has done nothing")),
+            false => Ok(()),
+        }
+    }
+
     /// So late is it.
     pub fn tell_ms(&mut self, now_ms: u64) {
         self.now_ms = now_ms;

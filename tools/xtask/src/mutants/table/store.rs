@@ -295,4 +295,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "memory_goes_round_among",
         symptoms: &["some have parts before others"],
     },
+    Mutant {
+        name: "store_busy_has_done_it",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "store_seeds_hold",
+        symptoms: NO_ORDER,
+    },
 ];
