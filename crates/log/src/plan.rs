@@ -301,6 +301,7 @@ impl Disk for &dyn SharedDisk {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::{FileName, SegmentId};
 

@@ -179,6 +179,7 @@ impl Entry {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::{Entry, Position, SizeClass, position_bits};
 

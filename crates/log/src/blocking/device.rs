@@ -87,6 +87,7 @@ impl Files {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use std::{fs, io::IoSliceMut, os::unix::fs::OpenOptionsExt as _, path::Path};
 

@@ -326,6 +326,7 @@ pub fn failure(errno: Errno) -> Failure {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
 

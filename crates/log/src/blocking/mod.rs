@@ -393,4 +393,5 @@ fn ignore_poison<T>(result: Result<T, PoisonError<T>>) -> T {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests;

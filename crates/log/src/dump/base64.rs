@@ -76,6 +76,7 @@ pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
 

@@ -115,4 +115,5 @@ const TAGS_BYTES_MAX: usize = crate::format::TAGS_MAX * 8;
 const VALUE_BYTES_MAX: u64 = crate::format::VALUE_BYTES_MAX;
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests;

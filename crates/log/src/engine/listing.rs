@@ -242,6 +242,7 @@ impl Listing {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
     use crate::format::KeyHash;

@@ -327,4 +327,5 @@ impl<K: Keys> Engine<K> {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests;

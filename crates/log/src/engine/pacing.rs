@@ -44,12 +44,14 @@ impl Account {
     }
 
     #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
     pub(super) fn credit_bytes(&self) -> i64 {
         self.credit_bytes
     }
 
     /// As if nothing was left of what was won, and so much was paid since.
     #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
     pub(super) fn owe(&mut self, bytes: i64) {
         self.credit_bytes = -bytes;
     }
@@ -172,6 +174,7 @@ impl<K: Keys> Engine<K> {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
 

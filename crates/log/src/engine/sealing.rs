@@ -264,6 +264,7 @@ impl<K: Keys> Engine<K> {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
     use crate::{

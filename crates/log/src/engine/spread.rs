@@ -154,6 +154,7 @@ impl<K: Keys> Engine<K> {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 impl Spread {
     /// The parts of `self`, taken for those of another upload.
     pub(super) fn taken_for(&self, other: &Self) -> Self {

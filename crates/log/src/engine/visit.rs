@@ -305,6 +305,7 @@ impl Visit {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
     use crate::plan::{DirectoryId, FileName};

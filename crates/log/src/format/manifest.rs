@@ -395,4 +395,5 @@ fn decode_whole(file: &[u8]) -> Option<Manifest> {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests;

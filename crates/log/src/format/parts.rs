@@ -157,6 +157,7 @@ pub fn places(words: &[u64]) -> Option<Places> {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
 

@@ -363,4 +363,5 @@ impl<'a> Parts<'a> {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests;

@@ -296,4 +296,5 @@ impl Trailer {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests;

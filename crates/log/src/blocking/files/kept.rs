@@ -68,6 +68,7 @@ impl<T> Kept<T> {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
     use crate::plan::{DirectoryId, FileName, SegmentId};

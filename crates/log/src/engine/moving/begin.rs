@@ -77,6 +77,7 @@ pub(super) struct Lists {
 impl Lists {
     /// For how many records there is room in each.
     #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
     pub(super) fn rooms(&self) -> [usize; 3] {
         [self.entries.capacity(), self.found.capacity(), self.listed.capacity()]
     }

@@ -117,24 +117,28 @@ impl Compaction {
 
     /// What is won by that.
     #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
     pub(in crate::engine) fn victim_dead_bytes(&self) -> u64 {
         self.moving.as_ref().map_or(0, |moving| moving.dead_bytes)
     }
 
     /// Whether records were read that are to be copied.
     #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
     pub(in crate::engine) fn has_records(&self) -> bool {
         self.moving.as_ref().is_some_and(|moving| !moving.windows.is_empty())
     }
 
     /// Windows that were read and are not copied.
     #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
     pub(in crate::engine) fn windows(&self) -> usize {
         self.moving.as_ref().map_or(0, |moving| moving.windows.len())
     }
 
     /// Buffers that are read into, hold what was read, or are kept for the next reads.
     #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
     pub(in crate::engine) fn buffers(&self) -> usize {
         let held = self.moving.as_ref().map_or(0, |it| usize::from(it.piece.is_some()));
         self.buffers.len() + self.windows() + held + usize::from(self.reading.is_some())
@@ -142,18 +146,21 @@ impl Compaction {
 
     /// For how many records there is room in what the last move has left.
     #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
     pub(in crate::engine) fn rooms_kept(&self) -> [usize; 3] {
         self.lists.rooms()
     }
 
     /// Whether something stays for somebody who reads.
     #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
     pub(in crate::engine) fn stays_for_reader(&self) -> bool {
         self.moving.as_ref().is_some_and(|moving| moving.stays_for_reader)
     }
 
     /// Large values that are noted to be moved.
     #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
     pub(in crate::engine) fn larges(&self) -> usize {
         self.moving.as_ref().map_or(0, |moving| moving.larges.len())
     }

@@ -22,6 +22,7 @@ mod window;
 pub(super) use self::compaction::Compaction;
 pub use self::compaction::Unreported;
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 pub(super) use self::window::WINDOWS_AHEAD;
 use self::{
     begin::{Lists, Moving},
@@ -259,6 +260,7 @@ impl<K: Keys> Engine<K> {
 
     /// As if a move had ended without a report.
     #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
     pub(crate) fn note_end_of_move(&mut self) {
         self.compaction.unreported.ends += 1;
     }

@@ -318,6 +318,7 @@ pub(super) fn merge<K: Keys, E>(
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::{BLOCKS_AT_ONCE, LOADED_BYTES_MAX, blocks_at_once};
 
