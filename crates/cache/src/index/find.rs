@@ -34,6 +34,14 @@ pub(crate) const OPTIMISTIC_ATTEMPTS: u32 = 8;
 /// 0.95, so a longer chain is a torn one.
 pub(super) const OVERFLOW_CHAIN_MAX: usize = 64;
 
+impl Found<'_> {
+    /// The entry as it is now. Under the lock only its counter can have changed.
+    #[inline]
+    pub(crate) fn now(self) -> Self {
+        Self { entry: self.line.entry(self.place), ..self }
+    }
+}
+
 impl<'a> Lines<'a> {
     #[inline(always)]
     pub(super) fn of(arena: &'a Arena, candidates: Candidates) -> Self {
@@ -88,8 +96,14 @@ impl<'a> Probe<'a> {
     /// Whether what `found` was read from has not changed since.
     #[inline(always)]
     pub(crate) fn holds(&self, found: &Found<'a>) -> bool {
+        found.bucket.unchanged(self.version(found))
+    }
+
+    /// The version of the bucket in which this found something, from before it looked.
+    #[inline(always)]
+    pub(crate) fn version(&self, found: &Found<'a>) -> Version {
         let in_first = found.bucket.is(self.lines.first);
-        found.bucket.unchanged(if in_first { self.heads.0 } else { self.heads.1 })
+        if in_first { self.heads.0 } else { self.heads.1 }
     }
 
     /// Whether none of the two lines has changed since. An entry that moved from the second bucket

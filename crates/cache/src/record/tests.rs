@@ -152,25 +152,43 @@ fn a_head_keeps_its_key_and_its_pins_apart() {
 
 #[test]
 fn whatever_was_in_a_slot_a_record_reads_as_it_was_written() {
-    let key = b"a key";
-    for value_len in [1, 63, 64, 100, 4096] {
+    let lens = [(5, 1), (5, 63), (16, 64), (16, 100), (5, 4096), (1, 3), (4, 8), (16, 18), (29, 7)];
+    for (key_len, value_len) in lens {
+        let key: Vec<u8> = (1..=key_len).collect();
         let value: Vec<u8> = (0..value_len).map(|at| at as u8).collect();
-        let layout = layout(key, &value);
-        // Nothing, the same, and what differs in a single word of a group.
-        for other in [None, Some(0), Some(value_len / 2), Some(value_len - 1)] {
+        let layout = layout(&key, &value);
+        let write_over = |words: &[AtomicU64], is_new| {
+            let start = if is_new { WordSink::new } else { WordSink::over };
+            write_by(start(words), &layout, &key, (7, 0), &value);
+            let slot = Slot(words);
+            let mut read = vec![0; value_len];
+            slot.copy_exactly(layout.header(0).value_at(), &mut read);
+            assert_eq!(read, value, "{value_len} bytes, is_new: {is_new}");
+            assert_eq!(
+                slot.with_key(&named(&key)),
+                Some(layout.header(0)),
+                "{key_len} bytes of key"
+            );
+            assert_eq!(slot.token(layout.header(0)), 7);
+        };
+        let words = || slot(layout.bytes().div_ceil(8));
+        write_over(&words(), true);
+        // The same key's: the same, and what differs in a single word of a group.
+        for at in [0, value_len / 2, value_len - 1] {
             for is_new in [true, false] {
-                let words = slot(layout.bytes().div_ceil(8));
-                if let Some(at) = other {
-                    let mut before = value.clone();
-                    before[at] ^= u8::from(at > 0);
-                    write(&words, &layout, key, (7, 0), &before);
-                }
-                let start = if is_new { WordSink::new } else { WordSink::over };
-                write_by(start(&words), &layout, key, (7, 0), &value);
-                let mut read = vec![0; value_len];
-                Slot(&words).copy_exactly(layout.header(0).value_at(), &mut read);
-                assert_eq!(read, value, "{value_len} bytes over {other:?}");
+                let words = words();
+                let mut before = value.clone();
+                before[at] ^= u8::from(at > 0);
+                write(&words, &layout, &key, (8, 0), &before);
+                write_over(&words, is_new);
             }
+        }
+        // The same key's of another length and with other fields, in a slot of the same size.
+        let other = Layout { value_len: 0, expiry_ms: 5, client_flags: 9, ..layout };
+        if other.bytes() <= layout.bytes().next_multiple_of(8) {
+            let words = words();
+            write(&words, &other, &key, (8, 0), &[]);
+            write_over(&words, false);
         }
     }
 }

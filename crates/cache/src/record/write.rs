@@ -97,9 +97,7 @@ impl Layout {
             sink.push_word(header);
             sink.push_bytes(key.bytes);
         } else {
-            let (start, rest) = key.bytes.split_at(key.bytes.len().min(FIRST_KEY_BYTES));
-            sink.start(header | key.first, HEADER_BYTES + start.len());
-            sink.push_bytes(rest);
+            sink.start(header | key.first, key.bytes);
         }
         sink.push_word(token);
         if self.has_expiry() {
@@ -131,7 +129,7 @@ pub(crate) struct WordSink<'a> {
 }
 
 impl<'a> WordSink<'a> {
-    /// Starts at the first of `words`, where another record of the same key is.
+    /// Starts at the first of `words`, where another record of the same key is, inline as well.
     #[inline]
     pub(crate) fn over(words: &'a [AtomicU64]) -> Self {
         Self { words, at: 0, pending: 0, pending_bits: 0, is_new: false }
@@ -143,21 +141,40 @@ impl<'a> WordSink<'a> {
         Self { is_new: true, ..Self::over(words) }
     }
 
-    /// Begins with the low `len` bytes of `value`, 5 to 8; its other bytes must be zero.
+    /// Begins an inline record: the first word, with the header and the key's first bytes, and the
+    /// key's other bytes, which are there already in a record of the same key.
     #[inline(always)]
-    fn start(&mut self, value: u64, len: usize) {
+    fn start(&mut self, first: u64, key: &[u8]) {
         debug_assert!(self.at == 0 && self.pending_bits == 0);
-        self.pending = value;
-        self.pending_bits = len as u32 * 8;
-        if len == WORD_BYTES {
-            self.emit(value);
-            (self.pending, self.pending_bits) = (0, 0);
+        let end = HEADER_BYTES + key.len();
+        self.pending_bits = (end % WORD_BYTES * 8) as u32;
+        let Some(rest) = key.get(FIRST_KEY_BYTES..) else {
+            self.pending = first;
+            return;
+        };
+        self.emit(first);
+        let (words, tail) = rest.as_chunks::<WORD_BYTES>();
+        if self.is_new {
+            let places = &self.words[self.at..][..words.len()];
+            places.iter().zip(words).for_each(|(place, word)| store(place, word));
         }
+        self.at = end / WORD_BYTES;
+        self.pending = match key.last_chunk() {
+            Some(last) => self.end_of(*last),
+            None => little_endian(tail),
+        };
+    }
+
+    /// The last of eight bytes, as many as are pending; a shift by 64 bits in two steps when there
+    /// are none.
+    #[inline(always)]
+    fn end_of(&self, last: [u8; WORD_BYTES]) -> u64 {
+        u64::from_le_bytes(last) >> 1 >> (u64::BITS - 1 - self.pending_bits)
     }
 
     #[inline(always)]
     fn emit(&mut self, value: u64) {
-        store(&self.words[self.at], value);
+        store_number(&self.words[self.at], value);
         self.at += 1;
     }
 
@@ -183,64 +200,28 @@ impl<'a> WordSink<'a> {
         self.pending = value >> 1 >> (u64::BITS - 1 - self.pending_bits);
     }
 
-    /// Appends bytes.
+    /// Appends bytes: the word that is begun is filled up, and the others are taken from the bytes
+    /// as they are, instead of two shifted together for each.
     #[inline(always)]
     pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
-        if bytes.len() >= LONG_BYTES {
-            return self.push_long(bytes);
-        }
-        let (words, tail) = bytes.as_chunks::<WORD_BYTES>();
-        for word in words {
-            self.push_word(u64::from_le_bytes(*word));
-        }
-        self.push_tail(bytes, tail);
-    }
-
-    /// Appends the last bytes of `bytes`, fewer than a word has.
-    #[inline(always)]
-    fn push_tail(&mut self, bytes: &[u8], tail: &[u8]) {
-        if !tail.is_empty() {
-            // The last eight bytes at once where there are as many.
-            let last = match bytes.last_chunk() {
-                Some(last) => u64::from_le_bytes(*last) >> (u64::BITS - tail.len() as u32 * 8),
-                None => little_endian(tail),
-            };
-            self.push(last, tail.len());
-        }
-    }
-
-    /// Appends many bytes: the word that is begun is filled up, and the others are taken from the
-    /// bytes as they are, instead of two shifted together for each.
-    #[inline(never)]
-    fn push_long(&mut self, bytes: &[u8]) {
-        let mut rest = bytes;
-        if self.pending_bits > 0
-            && let Some(first) = bytes.first_chunk()
-        {
-            rest = &bytes[WORD_BYTES - self.pending_bits as usize / 8..];
-            self.emit(self.pending | u64::from_le_bytes(*first) << self.pending_bits);
-            (self.pending, self.pending_bits) = (0, 0);
-        }
+        let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+            if !bytes.is_empty() {
+                self.push(little_endian(bytes), bytes.len());
+            }
+            return;
+        };
+        self.emit(self.pending | u64::from_le_bytes(*first) << self.pending_bits);
+        let rest = &bytes[WORD_BYTES - self.pending_bits as usize / 8..];
         let (words, tail) = rest.as_chunks::<WORD_BYTES>();
         let places = &self.words[self.at..][..words.len()];
-        let (groups, last_words) = words.as_chunks::<GROUP_WORDS>();
-        let (group_places, last_places) = places.as_chunks::<GROUP_WORDS>();
-        if self.is_new {
-            for (places, words) in group_places.iter().zip(groups) {
-                for (place, word) in places.iter().zip(words) {
-                    place.store(u64::from_le_bytes(*word), Ordering::Relaxed);
-                }
-            }
-        } else {
-            for (places, words) in group_places.iter().zip(groups) {
-                store_changed(places, words);
-            }
-        }
-        for (place, word) in last_places.iter().zip(last_words) {
-            store(place, u64::from_le_bytes(*word));
-        }
         self.at += words.len();
-        self.push_tail(bytes, tail);
+        if bytes.len() >= LONG_BYTES {
+            store_long(places, words, self.is_new);
+        } else {
+            places.iter().zip(words).for_each(|(place, word)| store(place, word));
+        }
+        self.pending_bits = tail.len() as u32 * 8;
+        self.pending = self.end_of(*last);
     }
 
     /// Writes the word that is not full yet, its rest zero.
@@ -256,21 +237,46 @@ impl<'a> WordSink<'a> {
 /// processor's cache, and half the instructions.
 const GROUP_WORDS: usize = 4;
 
-/// Stores words of which one at least differs from what is there.
+/// Stores many words, where a record of another key was or where the same key's is.
+#[inline(never)]
+fn store_long(places: &[AtomicU64], words: &[[u8; WORD_BYTES]], is_new: bool) {
+    let (groups, last_words) = words.as_chunks::<GROUP_WORDS>();
+    let (group_places, last_places) = places.as_chunks::<GROUP_WORDS>();
+    let groups = group_places.iter().zip(groups);
+    if is_new {
+        groups.for_each(|(places, words)| store_all(places, &words.map(u64::from_le_bytes)));
+    } else {
+        groups.for_each(|(places, words)| store_changed(places, &words.map(u64::from_le_bytes)));
+    }
+    last_places.iter().zip(last_words).for_each(|(place, word)| store(place, word));
+}
+
+/// Stores words whatever is there.
 #[inline(always)]
-fn store_changed(places: &[AtomicU64; GROUP_WORDS], words: &[[u8; WORD_BYTES]; GROUP_WORDS]) {
-    let words = words.map(u64::from_le_bytes);
-    let differs = |at: usize| places[at].load(Ordering::Relaxed) ^ words[at];
-    if differs(0) | differs(1) | differs(2) | differs(3) != 0 {
-        for (place, word) in places.iter().zip(words) {
-            place.store(word, Ordering::Relaxed);
-        }
+fn store_all(places: &[AtomicU64; GROUP_WORDS], words: &[u64; GROUP_WORDS]) {
+    for (place, word) in places.iter().zip(words) {
+        place.store(*word, Ordering::Relaxed);
     }
 }
 
-/// Stores a word that differs from what is there.
+/// Stores words of which one at least differs from what is there.
 #[inline(always)]
-fn store(place: &AtomicU64, value: u64) {
+fn store_changed(places: &[AtomicU64; GROUP_WORDS], words: &[u64; GROUP_WORDS]) {
+    let differs = |at: usize| places[at].load(Ordering::Relaxed) ^ words[at];
+    if differs(0) | differs(1) | differs(2) | differs(3) != 0 {
+        store_all(places, words);
+    }
+}
+
+/// Stores a word of bytes that differs from what is there.
+#[inline(always)]
+fn store(place: &AtomicU64, word: &[u8; WORD_BYTES]) {
+    store_number(place, u64::from_le_bytes(*word));
+}
+
+/// Stores a number that differs from what is there.
+#[inline(always)]
+fn store_number(place: &AtomicU64, value: u64) {
     if place.load(Ordering::Relaxed) != value {
         place.store(value, Ordering::Relaxed);
     }

@@ -12,7 +12,7 @@ use super::{Worker, victims::AsOf};
 use crate::{
     Change, KEY_LEN_MAX, Key, Put, StoreError, Token, Value, extent,
     geometry::{BLOCK_WORDS, slot_class},
-    index::{Entry, Found, Pair, Probe, Tag},
+    index::{Entry, Found, Pair, Probe, Tag, Version},
     memory::Memory,
     record::{Layout, WordSink},
     subtable::Newcomer,
@@ -86,14 +86,18 @@ impl Worker {
         }
         // A look without a lock says where the key is; the lock then says whether it still is.
         let probe = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
-        let found = match probe.found() {
-            Some(found) if has_key(memory, found.entry, &key) => Some(found),
+        let first = probe.found();
+        let seen = match first {
+            Some(found) if has_key(memory, found.entry, &key) => {
+                Some((found, Some(probe.version(&found))))
+            }
             None if probe.is_all() => None,
-            _ => look_further(memory, key),
+            _ => look_further(memory, key).map(|found| (found, None)),
         };
-        if let Some(found) = found
+        if let Some((found, version)) = seen
             && table.class_at(found.entry.location()) == Some(class)
-            && let Some(token) = overwrite_found(table, &found, &draft, value, self.now_ms)
+            && let Some(token) =
+                overwrite_found(table, &found, version, (&draft, value), self.now_ms)
         {
             self.slot_need.note(false);
             if let Some(location) = ahead {
@@ -180,23 +184,36 @@ impl<'k> Draft<'k> {
 }
 
 /// Rewrites the record that an entry leads to, if it still leads there and to this key. Takes the
-/// lock of one bucket and allocates nothing.
+/// lock of one bucket and allocates nothing. `version`: the bucket's from before it was looked at.
 #[inline]
 fn overwrite_found(
     table: &Table,
     found: &Found<'_>,
-    draft: &Draft<'_>,
-    value: &[u8],
+    version: Option<Version>,
+    (draft, value): (&Draft<'_>, &[u8]),
     now_ms: u64,
 ) -> Option<u64> {
-    let _lock = found.bucket.lock();
     let memory = &table.memory;
-    let found = memory.index.confirm(&memory.arena, found)?;
-    if !has_key(memory, found.entry, draft.key) {
-        return None;
-    }
+    // Usually nobody was here since the look without a lock, and what was seen is still there.
+    let unchanged = version.and_then(|version| found.bucket.lock_at(version));
+    let (_lock, found) = match unchanged {
+        Some(lock) => (lock, found.now()),
+        None => (found.bucket.lock(), find_again(memory, found, draft.key)?),
+    };
     memory.note_overwritten(memory.is_dead_at(found.entry.location(), now_ms));
     Some(rewrite(table, &found, draft, value))
+}
+
+/// Under the lock of its bucket: what was found, if it still leads to the same record and this is
+/// still the key's.
+#[cold]
+#[inline(never)]
+fn find_again<'a>(memory: &'a Memory, found: &Found<'a>, key: &Key<'_>) -> Option<Found<'a>> {
+    if base::mutant!("overwrite_without_second_look") {
+        return Some(found.now());
+    }
+    let found = memory.index.confirm(&memory.arena, found)?;
+    has_key(memory, found.entry, key).then_some(found)
 }
 
 /// Rewrites a record in its slot. The caller holds the lock of its bucket, and the class fits.

@@ -97,6 +97,13 @@ const MUTANTS: &[Mutant] = &[
         symptoms: &["a key was added twice"],
     },
     Mutant {
+        name: "overwrite_without_second_look",
+        suite: Suite::Shuttle,
+        package: "cache",
+        filter: "shuttle_",
+        symptoms: &["slot shared", "present key missed", "another key's value", "torn read"],
+    },
+    Mutant {
         name: "evictor_frees_without_winning",
         suite: Suite::Shuttle,
         package: "cache",
