@@ -13,13 +13,43 @@
 /// Asks for the line that `place` begins in, which will be written.
 #[inline(always)]
 pub fn to_write<T>(place: &T) {
+    to_write_line(place);
+}
+
+/// The same of the place with this number. There need not be one: nothing happens then that a
+/// program sees.
+#[inline(always)]
+pub fn to_write_at<T>(places: &[T], at: usize) {
+    to_write_line(places.as_ptr().wrapping_add(at));
+}
+
+/// Asks for the line that the place with this number begins in, which will be read. There need not
+/// be one.
+#[inline(always)]
+pub fn to_read_at<T>(places: &[T], at: usize) {
+    let place = places.as_ptr().wrapping_add(at);
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
-    // SAFETY: changes nothing that a program sees. Processors without it do nothing: all of
-    // them know the instruction.
+    // SAFETY: changes nothing that a program sees, and faults nowhere.
+    unsafe {
+        std::arch::asm!(
+            "prefetcht0 byte ptr [{place}]",
+            place = in(reg) place,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
+    let _ = place;
+}
+
+#[inline(always)]
+fn to_write_line<T>(place: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    // SAFETY: changes nothing that a program sees, and faults nowhere. Processors without it do
+    // nothing: all of them know the instruction.
     unsafe {
         std::arch::asm!(
             "prefetchw byte ptr [{place}]",
-            place = in(reg) std::ptr::from_ref(place),
+            place = in(reg) place,
             options(nostack, preserves_flags, readonly)
         );
     }
@@ -36,11 +66,14 @@ mod tests {
     fn what_is_asked_for_stays_as_it_is_wherever_it_lies() {
         let words: Vec<AtomicU64> = (0..1000).map(AtomicU64::new).collect();
         words.iter().for_each(super::to_write);
+        (0..2000).for_each(|at| super::to_write_at(&words, at));
+        (0..2000).for_each(|at| super::to_read_at(&words, at));
         for (word, expected) in words.iter().zip(0..) {
             super::to_write(&expected);
             super::to_write(&word.load(Ordering::Relaxed));
             assert_eq!(word.load(Ordering::Relaxed), expected);
         }
         super::to_write(&());
+        super::to_read_at(&words, usize::MAX);
     }
 }

@@ -63,18 +63,17 @@ impl Owner {
     }
 }
 
-/// What is known of one block, by the places below. All zeros stand for a block that was never
+/// What is known of one block, by the places below, but for what every put changes: whoever looks
+/// for its owner would find it with another core. All zeros stand for a block that was never
 /// touched. An array, because a struct would need a derived proof that it may be all zeros.
-type Known = [AtomicU64; 4];
+type Known = [AtomicU64; 3];
 
 /// Its [`Owner`], packed.
 const OWNER: usize = 0;
 /// No record in it expires before [`u64::MAX`] less this, in milliseconds; 0 when none does at all.
 const EXPIRY_LEAD_MS: usize = 1;
-/// Sequence of the last write into it, so that a copy can take just what changed.
-const CHANGED: usize = 2;
 /// The next block of the same value.
-const NEXT: usize = 3;
+const NEXT: usize = 2;
 
 #[derive(Debug, Default)]
 struct Free {
@@ -136,6 +135,9 @@ impl Surplus {
 #[derive(Debug)]
 pub(crate) struct Blocks {
     table: Box<[Known]>,
+    /// Of each block the sequence of the last write into it, so that a copy can take just what
+    /// changed.
+    changed: Box<[AtomicU64]>,
     free: Mutex<Free>,
     /// Blocks with an owner, block 0 among them; changes under the lock of `free` only.
     taken: AtomicUsize,
@@ -152,6 +154,7 @@ impl Blocks {
     pub(crate) fn new(blocks: usize, limit: usize) -> Self {
         let this = Self {
             table: zeroed(blocks),
+            changed: zeroed(blocks),
             free: Mutex::new(Free { untouched: 1, ..Free::default() }),
             taken: AtomicUsize::new(1),
             limit: AtomicUsize::new(limit),
@@ -162,7 +165,7 @@ impl Blocks {
     }
 
     /// Bytes of the table for one block.
-    pub(crate) const TABLE_BYTES_PER_BLOCK: usize = size_of::<Known>();
+    pub(crate) const TABLE_BYTES_PER_BLOCK: usize = size_of::<Known>() + size_of::<AtomicU64>();
 
     /// Blocks that there are addresses for.
     pub(crate) fn len(&self) -> usize {
@@ -285,16 +288,24 @@ impl Blocks {
     /// Notes a write into a block: its sequence, and when the record expires (0 for never).
     #[inline]
     pub(crate) fn note_write(&self, block: usize, sequence: u64, expiry_ms: u64) {
-        let entry = &self.table[block];
-        entry[CHANGED].store(sequence, Ordering::Relaxed);
-        if expiry_ms != 0 && u64::MAX - expiry_ms > entry[EXPIRY_LEAD_MS].load(Ordering::Relaxed) {
-            entry[EXPIRY_LEAD_MS].fetch_max(u64::MAX - expiry_ms, Ordering::Relaxed);
+        self.changed[block].store(sequence, Ordering::Relaxed);
+        if expiry_ms != 0 {
+            let lead_ms = &self.table[block][EXPIRY_LEAD_MS];
+            if u64::MAX - expiry_ms > lead_ms.load(Ordering::Relaxed) {
+                lead_ms.fetch_max(u64::MAX - expiry_ms, Ordering::Relaxed);
+            }
         }
+    }
+
+    /// A write into a block will be noted soon, while its key is locked.
+    #[inline]
+    pub(crate) fn expect_write(&self, block: usize) {
+        base::prefetch::to_write_at(&self.changed, block);
     }
 
     /// Sequence of the last write into a block.
     pub(crate) fn changed(&self, block: usize) -> u64 {
-        self.table[block][CHANGED].load(Ordering::Relaxed)
+        self.changed[block].load(Ordering::Relaxed)
     }
 
     /// When the first record of a block expires, at the earliest; `u64::MAX` when none does.

@@ -5,7 +5,8 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use super::{
     EXPIRY, EXPIRY_BYTES, EXPIRY_MAX_MS, FIRST_KEY_BYTES, FLAGS, FLAGS_BYTES, HEAD_KEY_AT,
     HEADER_BYTES, Header, LOCATION_BYTES, MARKS_SHIFT, PARTS, STALE, TOKEN_BYTES, VALUE_LEN_SHIFT,
-    WIN_SENT, read::little_endian,
+    WIN_SENT,
+    read::{Slot, little_endian},
 };
 use crate::{
     Key,
@@ -44,6 +45,16 @@ impl Layout {
         let expiry = if self.has_expiry() { EXPIRY_BYTES } else { 0 };
         let flags = if self.has_flags() { FLAGS_BYTES } else { 0 };
         key_at + self.key_len + TOKEN_BYTES + expiry + flags
+    }
+
+    /// This record will soon be written over one of its key and its size, which lies in a slot:
+    /// asks for the lines behind the first one, too, which would be waited for while the key is
+    /// locked. The token is what always changes; a line with nothing but key and value may stay
+    /// with other cores.
+    #[inline(always)]
+    pub(crate) fn expect_overwrite(&self, slot: Slot<'_>) {
+        base::prefetch::to_write_at(slot.0, (HEADER_BYTES + self.key_len) / WORD_BYTES);
+        base::prefetch::to_read_at(slot.0, self.bytes() / WORD_BYTES);
     }
 
     /// Bytes of the slot that the record takes.

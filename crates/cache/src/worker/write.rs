@@ -87,6 +87,10 @@ impl Worker {
         // A look without a lock says where the key is; the lock then says whether it still is.
         let probe = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
         let first = probe.found();
+        if let Some(found) = first {
+            draft.layout.expect_overwrite(memory.slot(found.entry.location()));
+            memory.blocks.expect_write(found.entry.location() / BLOCK_WORDS);
+        }
         let seen = match first {
             Some(found) if has_key(memory, found.entry, &key) => {
                 Some((found, Some(probe.version(&found))))
