@@ -14,7 +14,7 @@ use crate::{
     geometry::{BLOCK_WORDS, slot_class},
     index::{Entry, Found, Pair, Probe, Tag, Version},
     memory::Memory,
-    record::{Layout, WordSink},
+    record::{Layout, Slot, WordSink},
     subtable::Newcomer,
     table::Table,
 };
@@ -189,7 +189,7 @@ impl<'k> Draft<'k> {
 
 /// Rewrites the record that an entry leads to, if it still leads there and to this key. Takes the
 /// lock of one bucket and allocates nothing. `version`: the bucket's from before it was looked at.
-#[inline]
+#[inline(always)]
 fn overwrite_found(
     table: &Table,
     found: &Found<'_>,
@@ -204,8 +204,9 @@ fn overwrite_found(
         Some(lock) => (lock, found.now()),
         None => (found.bucket.lock(), find_again(memory, found, draft.key)?),
     };
-    memory.note_overwritten(memory.is_dead_at(found.entry.location(), now_ms));
-    Some(rewrite(table, &found, draft, value))
+    let slot = memory.slot(found.entry.location());
+    memory.note_overwritten(memory.is_dead(slot, slot.header(), now_ms));
+    Some(rewrite_slot(table, &found, slot, draft, value))
 }
 
 /// Under the lock of its bucket: what was found, if it still leads to the same record and this is
@@ -223,8 +224,19 @@ fn find_again<'a>(memory: &'a Memory, found: &Found<'a>, key: &Key<'_>) -> Optio
 /// Rewrites a record in its slot. The caller holds the lock of its bucket, and the class fits.
 #[inline]
 pub(super) fn rewrite(table: &Table, found: &Found<'_>, draft: &Draft<'_>, value: &[u8]) -> u64 {
-    let memory = &table.memory;
-    let sink = WordSink::over(memory.slot(found.entry.location()).0);
+    rewrite_slot(table, found, table.memory.slot(found.entry.location()), draft, value)
+}
+
+/// The same in this slot, which is the one that the entry leads to.
+#[inline(always)]
+fn rewrite_slot(
+    table: &Table,
+    found: &Found<'_>,
+    slot: Slot<'_>,
+    draft: &Draft<'_>,
+    value: &[u8],
+) -> u64 {
+    let sink = WordSink::over(slot.0);
     let token = write_record(table, found.entry.location(), draft, &Body::Inline(value), sink);
     let new = found.entry.put(draft.fetched);
     if new != found.entry {
