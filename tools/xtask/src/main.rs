@@ -14,6 +14,7 @@ mod soak;
 mod steps;
 mod suites;
 mod tidy;
+mod with_mutants;
 mod workspace;
 
 use std::process::ExitCode;

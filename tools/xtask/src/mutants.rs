@@ -7,16 +7,9 @@
 
 mod table;
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Instant,
-};
+use std::{collections::BTreeSet, process::Command, time::Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use self::table::{Mutant, all};
 use crate::{
@@ -26,6 +19,7 @@ use crate::{
     selection::refuse_unknown,
     several,
     suites::Suite,
+    with_mutants,
 };
 
 /// Seconds for running one mutant: ten times what a model may take. One that hangs is stopped then,
@@ -102,7 +96,6 @@ struct Built {
 /// Builds what the mutants' tests are in: all packages at once, since each would be built anew with
 /// the features that it alone asks of foreign crates.
 fn build(context: &Context, mutants: &[&Mutant]) -> Result<Vec<Built>> {
-    write_wrapper(&wrapper(context))?;
     let mut built = Vec::new();
     for suites in SUITES {
         let of_them = || mutants.iter().filter(|it| suites.contains(&it.suite));
@@ -113,8 +106,7 @@ fn build(context: &Context, mutants: &[&Mutant]) -> Result<Vec<Built>> {
         let Some(mut command) = Suite::build_together(&suites, context, &packages) else {
             continue;
         };
-        // Sets the cfg for this workspace only, so that dependencies are not built again.
-        command.env("RUSTC_WORKSPACE_WRAPPER", wrapper(context));
+        with_mutants::set(context, &mut command)?;
         built.push(Built { suites, binaries: binaries::build(&mut command)? });
     }
     Ok(built)
@@ -134,20 +126,6 @@ fn try_mutant(context: &Context, mutant: &Mutant, built: &[Built]) -> Result<Ver
 
 /// The variable that says which mutant is on: that of `base::mutants`.
 const VARIABLE: &str = "KELVIN_MUTANT";
-
-/// A compiler with the mutants' cfg. cargo keeps apart what wrappers of different paths build.
-fn wrapper(context: &Context) -> PathBuf {
-    context.target.join("mutants").join("rustc")
-}
-
-fn write_wrapper(path: &Path) -> Result<()> {
-    let write = || {
-        fs::create_dir_all(path.parent().unwrap_or(path))?;
-        fs::write(path, "#!/bin/sh\nexec \"$@\" --cfg mutants\n")?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755))
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
-}
 
 /// The same command, stopped with all its children when it takes too long.
 fn within_limit(command: &Command) -> Command {

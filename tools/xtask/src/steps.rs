@@ -177,7 +177,8 @@ fn clippy(context: &Context) -> Result<()> {
 }
 
 fn tests(context: &Context) -> Result<()> {
-    let arguments = ["test", "--locked", "--lib", "--bins", "--tests", "--examples"];
+    // Not `--examples`, which have no tests: they are built and run with the documentation.
+    let arguments = ["test", "--locked", "--lib", "--bins", "--tests"];
     let count = binaries::run(context, &mut context.cargo(arguments))?;
     println!("{count} tests ran");
     Ok(())

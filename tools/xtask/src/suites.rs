@@ -12,6 +12,7 @@ use crate::{
     binaries,
     context::Context,
     process::{self, Show},
+    with_mutants,
 };
 
 /// How tests are built and run.
@@ -186,9 +187,13 @@ pub(crate) fn miri_all(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Builds all packages of a suite at once, and runs one after the other.
+/// Builds all packages of a suite at once, and runs one after the other. The build is that of the
+/// suite's mutants, of which none is on: so it is built once, and each of these tests is seen to
+/// pass in the build in which it notices a mutant.
 fn model(suite: Suite, context: &Context) -> Result<()> {
-    let built = binaries::build(&mut suite.build(context, suite.packages()))?;
+    let mut command = suite.build(context, suite.packages());
+    with_mutants::set(context, &mut command)?;
+    let built = binaries::build(&mut command)?;
     for package in suite.packages() {
         let mut command = binaries::of_package(&built, package)?.command(context);
         command.arg(suite.prefix()).envs(suite.environment());
