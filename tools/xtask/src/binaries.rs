@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_build_or_a_binary_that_fails_fails_the_run() {
         let (root, target) = (PathBuf::from("/"), PathBuf::from("/none"));
-        let context = Context { root, target, gives_way: false };
+        let context = Context { root, target, gives_way: false, builds_once: false };
         let mut no_build = Command::new("false");
         let error = run(&context, &mut no_build).expect_err("nothing was built");
         assert!(error.to_string().contains("false"), "{error}");

@@ -81,7 +81,8 @@ pub(crate) fn describe() -> String {
 /// On an unknown name before anything runs; else with a failed step, after which none is begun.
 pub(crate) fn run(root: &Path, names: &[&str]) -> Result<()> {
     let steps = select(names)?;
-    let context = Context::new(root)?;
+    // All steps are for a fresh clone; single ones are run again and again.
+    let context = Context { builds_once: names == CI, ..Context::new(root)? };
     let start = Instant::now();
     let mut ended = run_all(&context, &steps);
     print!("\n{}", summary(&ended, steps.len(), start.elapsed()));
@@ -263,7 +264,8 @@ mod tests {
     fn ended(test: &str, steps: &[&'static Step]) -> Vec<(&'static str, bool)> {
         let root = std::env::temp_dir().join(format!("xtask-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&root).expect("a directory");
-        let context = Context { root, target: PathBuf::from("/none"), gives_way: false };
+        let target = PathBuf::from("/none");
+        let context = Context { root, target, gives_way: false, builds_once: false };
         let ended = run_all(&context, steps);
         std::fs::remove_dir_all(&context.root).expect("it is there");
         ended.iter().map(|it| (it.step.name, it.result.is_ok())).collect()

@@ -54,7 +54,9 @@ mod tests {
     #[test]
     fn the_compiler_is_replaced_and_never_written_to() {
         let root = std::env::temp_dir().join(format!("xtask-compiler-{}", std::process::id()));
-        let context = Context { root: root.clone(), target: root.clone(), gives_way: false };
+        let target = root.clone();
+        let context = Context { root, target, gives_way: false, builds_once: false };
+        let root = &context.root;
         let mut command = Command::new("cargo");
         set(&context, &mut command).expect("written");
         let first = fs::File::open(wrapper(&context)).expect("it is there");
@@ -64,7 +66,7 @@ mod tests {
         assert_ne!(inode(&first), inode(&second), "the same file was written to");
         let told = capture(Command::new(wrapper(&context)).args(["echo", "a.rs"])).expect("runs");
         let left = fs::read_dir(root.join("mutants")).expect("a directory").count();
-        fs::remove_dir_all(&root).expect("it is there");
+        fs::remove_dir_all(root).expect("it is there");
         assert_eq!(told.stdout, "a.rs --cfg mutants\n");
         assert_eq!(left, 1, "only the compiler");
         let variable = "RUSTC_WORKSPACE_WRAPPER".as_ref();
