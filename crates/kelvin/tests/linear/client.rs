@@ -24,6 +24,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) cold: &'a Cold,
     /// The keys of this round. Of some the values are numbers.
     pub(crate) keys: &'a [(String, bool)],
+    /// Of a thousand commands so many flush all keys.
+    pub(crate) flushes: usize,
 }
 
 impl Stage<'_> {
@@ -50,6 +52,8 @@ enum Asked {
     /// The key's place in the round, and that of its operation.
     Key(usize, usize),
     Cold((usize, u32)),
+    /// It is one of each key, the last by now: of the first key its place.
+    All(usize),
 }
 
 /// A key's operations in a round.
@@ -86,7 +90,14 @@ impl Client {
             let mut asked = Vec::new();
             let called = stage.now();
             for _ in 0..together {
-                asked.push(if self.rng.chance(40) {
+                asked.push(if stage.flushes > 0 && self.rng.below(1000) < stage.flushes {
+                    self.words.ask("", &Deed::Flush, b"", &mut request);
+                    let at = all[0].len();
+                    for of_key in &mut all {
+                        of_key.push(self.operation(of_key.len(), Deed::Flush, called));
+                    }
+                    Asked::All(at)
+                } else if self.rng.chance(40) {
                     let cold = stage.cold.pick(&mut self.rng);
                     self.words.ask(&cold::name(cold.0), &Deed::Get, b"", &mut request);
                     Asked::Cold(cold)
@@ -178,10 +189,12 @@ impl Client {
             let name = match *asking {
                 Asked::Key(key, _) => stage.keys[key].0.clone(),
                 Asked::Cold((key, _)) => cold::name(key),
+                Asked::All(_) => String::new(),
             };
             let deed = match *asking {
                 Asked::Key(key, at) => &all[key][at].deed,
                 Asked::Cold(_) => &Deed::Get,
+                Asked::All(_) => &Deed::Flush,
             };
             let Some(Reply { answer, value, len }) =
                 self.words.take(&self.received[self.taken..], &name, deed)
@@ -198,6 +211,16 @@ impl Client {
                     }
                     all[key][at].answer = answer;
                     all[key][at].answered = answered;
+                }
+                Asked::All(at) => {
+                    let id = all[0][at].called;
+                    let is_it = |it: &&mut Operation| {
+                        it.called == id && matches!(it.deed, Deed::Flush) && it.answered == 0
+                    };
+                    for of_key in all.iter_mut() {
+                        let flush = of_key.iter_mut().find(is_it).expect("it is one of each key");
+                        (flush.answer, flush.answered) = (answer.clone(), answered);
+                    }
                 }
                 Asked::Cold(cold) => {
                     let at = self.taken..self.taken + len;

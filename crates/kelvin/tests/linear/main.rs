@@ -8,6 +8,7 @@
 
 mod client;
 mod cold;
+mod flushes;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod kills;
@@ -29,7 +30,7 @@ use harness::{
     rng::Rng,
     server::{Io, Server},
 };
-use model::{CLIENTS, Known};
+use model::{Answer, CLIENTS, Deed, Known, Operation};
 
 /// Keys that are wanted at once, and rounds until they are wanted again: three times the memory is
 /// read meanwhile, and more written.
@@ -55,6 +56,11 @@ impl Group {
         // Of every other one the value is a number.
         let keys = (0..KEYS_OF_ROUND).map(|key| (format!("hot-{number}-{key}"), key % 2 == 1));
         Self { keys: keys.collect(), known: vec![known; KEYS_OF_ROUND] }
+    }
+
+    /// What it had was flushed.
+    fn forget(&mut self) {
+        self.known.iter_mut().for_each(|it| *it = it.after(&Answer::Miss));
     }
 
     /// Whether what was answered in a round has an order. Returns how many operations there were.
@@ -96,13 +102,15 @@ struct Play {
     happened: &'static [&'static str],
     /// Bytes that live in the log at the least.
     live_bytes: u64,
+    /// Of a thousand commands so many flush all keys.
+    flushes: usize,
 }
 
 impl Play {
     /// `known`: what is known of keys at first.
     fn new(known: Known, cold: Cold, happened: &'static [&'static str], live_bytes: u64) -> Self {
         let groups = (0..GROUPS).map(|number| Group::new(number, known)).collect();
-        Self { clock: AtomicU64::new(1), cold, groups, happened, live_bytes }
+        Self { clock: AtomicU64::new(1), cold, groups, happened, live_bytes, flushes: 0 }
     }
 
     fn has_tried_all(&self, conn: &mut Conn) -> bool {
@@ -122,7 +130,7 @@ impl Play {
             clients.map(|number| Client::new(number, server.connect(), seed)).collect();
         let mut last = Client::new(CLIENTS - 1, server.connect(), seed);
         let mut groups = std::mem::take(&mut self.groups);
-        let (clock, cold) = (&self.clock, &self.cold);
+        let (clock, cold, flushes) = (&self.clock, &self.cold, self.flushes);
         let stop = AtomicBool::new(false);
         let begun = Instant::now();
         let (mut rounds, mut operations) = (0, 0);
@@ -136,15 +144,24 @@ impl Play {
                 let is_late = begun.elapsed() >= ROUNDS_TIME_MAX + time;
                 assert!(!is_late, "{}", self.told(&mut figures));
                 let group = &mut groups[rounds % GROUPS];
-                let stage = &Stage { clock, cold, keys: &group.keys };
-                let played = thread::scope(|scope| {
+                let stage = &Stage { clock, cold, keys: &group.keys, flushes };
+                let played: Vec<Operations> = thread::scope(|scope| {
                     let play = |client| scope.spawn(move || Client::play(client, stage));
                     let playing: Vec<_> = clients.iter_mut().map(play).collect();
                     let join = |it: thread::ScopedJoinHandle<'_, _>| it.join().expect("it plays");
                     playing.into_iter().map(join).collect()
                 });
                 let looked = last.look(stage);
+                let is_flush = |it: &Operation| matches!(it.deed, Deed::Flush);
+                let flushed = played.iter().any(|it| it[0].iter().any(is_flush));
                 operations += group.check(played, looked);
+                if flushed {
+                    groups.iter_mut().enumerate().for_each(|(number, it)| {
+                        if number != rounds % GROUPS {
+                            it.forget();
+                        }
+                    });
+                }
                 rounds += 1;
             }
         });

@@ -66,6 +66,8 @@ pub(crate) enum Deed {
     Append(Vec<u8>),
     Incr(u64),
     Delete,
+    /// Removes every key.
+    Flush,
 }
 
 /// What was answered; tokens where they were told.
@@ -79,6 +81,7 @@ pub(crate) enum Answer {
     NotFound,
     Number(u64, Option<u64>),
     Deleted,
+    Flushed,
     /// Nothing was stored.
     Failed,
 }
@@ -152,9 +155,13 @@ impl State {
                 _ => false,
             },
             (Deed::Delete, Answer::Deleted) => after.record.take().is_some(),
+            (Deed::Flush, Answer::Flushed) => {
+                after.record = None;
+                true
+            }
             (Deed::Cas(..) | Deed::Incr(_), Answer::NotFound) => self.may_miss(),
             // There was no memory for it, and what there was may be lost.
-            (Deed::Get | Deed::Delete, Answer::Failed) => false,
+            (Deed::Get | Deed::Delete | Deed::Flush, Answer::Failed) => false,
             (_, Answer::Failed) => self.loses,
             // Whatever there was must not come back.
             (Deed::Delete, Answer::NotFound) => {
@@ -321,6 +328,20 @@ mod tests {
         let during = (0, 1, 4, Deed::Set(B), Answer::Stored(None));
         assert!(has_order(known(A, 5), &[during, get(3, A)]));
         assert!(!has_order(known(A, 5), &[set(), (1, 3, 4, Deed::Get, Answer::Miss)]));
+    }
+
+    #[test]
+    fn what_was_flushed_is_gone() {
+        let get = |called, answer| (1, called, 9, Deed::Get, answer);
+        let flush = (0, 1, 2, Deed::Flush, Answer::Flushed);
+        assert!(has_order(known(A, 5), &[flush.clone(), get(3, Answer::Miss)]));
+        assert!(!has_order(known(A, 5), &[flush.clone(), get(3, Answer::Record(A, None))]));
+        assert!(has_order(known(A, 5), &[flush, get(1, Answer::Record(A, None))]));
+        let during = (0, 1, 4, Deed::Flush, Answer::Flushed);
+        let append = (1, 2, 3, Deed::Append(vec![1]), Answer::Stored(None));
+        assert!(has_order(known(A, 5), &[during.clone(), append.clone(), get(5, Answer::Miss)]));
+        let old = Answer::Record(A, None);
+        assert!(!has_order(known(A, 5), &[during, append, get(5, old)]));
     }
 
     #[test]

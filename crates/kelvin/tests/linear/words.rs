@@ -27,6 +27,7 @@ impl Words {
         let len = data.len();
         let line = match (self, deed) {
             (_, Deed::Begin { .. }) => panic!("nobody asks for this"),
+            (_, Deed::Flush) => "flush_all".to_owned(),
             (Self::Text, Deed::Get) => format!("gets {name}"),
             (Self::Text, Deed::Set(_)) => format!("set {name} 0 0 {len}"),
             (Self::Text, Deed::Add(_)) => format!("add {name} 0 0 {len}"),
@@ -72,6 +73,7 @@ impl Words {
             (Self::Text, "EXISTS") => plain(Answer::Exists),
             (Self::Text, "NOT_FOUND") => plain(Answer::NotFound),
             (Self::Text, "DELETED") => plain(Answer::Deleted),
+            (_, "OK") if matches!(deed, Deed::Flush) => plain(Answer::Flushed),
             (Self::Text, "END") | (Self::Meta, "EN") => plain(Answer::Miss),
             (Self::Text, "VALUE") => {
                 let &[key, "0", bytes, token] = &words[..] else { wrong() };
