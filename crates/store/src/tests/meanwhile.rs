@@ -183,7 +183,7 @@ fn get_often(
     }
 }
 
-const ROUNDS: u64 = 200;
+const ROUNDS: u64 = 1000;
 
 #[test]
 fn threads_hit_nothing_older_than_their_own_appends() {

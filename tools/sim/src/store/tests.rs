@@ -4,7 +4,7 @@ use super::*;
 const SEEDS: u64 = 1000;
 
 /// The same of tables that spill, whose runs are longer.
-const SPILL_SEEDS: u64 = 200;
+const SPILL_SEEDS: u64 = 1000;
 
 /// Seeds that once failed, of those behind them.
 const FAILED_ONCE: &[u64] = &[33_230];
