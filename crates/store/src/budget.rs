@@ -47,6 +47,8 @@ struct Held {
     /// Their turns.
     turns: BTreeMap<u64, Turn>,
     next_turn: u64,
+    /// The oldest who takes it in turn, and since when he asks in vain.
+    oldest_asked: Option<(u64, u64)>,
 }
 
 impl Held {
@@ -82,6 +84,14 @@ impl Held {
         let mut before = self.line.range(..turn);
         before.any(|(_, asked_ms)| now_ms < asked_ms + LARGE_QUICK_MS)
             && !base::mutant!("store_readers_out_of_turn")
+    }
+
+    /// Whether the oldest, who has none, has asked in vain for so long that nobody goes before him:
+    /// so one value always gets on, whoever comes or is quicker.
+    fn oldest_is_due(&mut self, number: u64, now_ms: u64) -> bool {
+        let asked = self.oldest_asked.filter(|(oldest, _)| *oldest == number);
+        let (_, since_ms) = *self.oldest_asked.insert(asked.unwrap_or((number, now_ms)));
+        now_ms >= since_ms + LARGE_WANTED_MS && !base::mutant!("store_oldest_reader_in_line")
     }
 
     /// His place in the line, which he keeps until he has some.
@@ -139,6 +149,7 @@ impl Budget {
             line: BTreeMap::new(),
             turns: BTreeMap::new(),
             next_turn: 0,
+            oldest_asked: None,
         }))
     }
 
@@ -190,13 +201,17 @@ impl Budget {
         rank: Rank,
     ) -> bool {
         let mut held = lock(&self.0);
+        let is_oldest = has == 0 && held.there.first() == Some(&number);
+        let rank = if is_oldest && held.oldest_is_due(number, now_ms) { Rank::New } else { rank };
         let turn = held.turn_of(number, rank);
         let is_early = held.is_others_turn(turn, now_ms);
         let ask = Ask { has, bytes, gives_way: rank == Rank::Slow, is_early };
         let has_taken = held.take(number, &ask, now_ms);
-        match has_taken {
-            true => held.leave_line(number),
-            false => held.wait_in_line(turn, now_ms),
+        if has_taken {
+            held.leave_line(number);
+            held.oldest_asked = held.oldest_asked.filter(|(oldest, _)| *oldest != number);
+        } else {
+            held.wait_in_line(turn, now_ms);
         }
         has_taken
     }
@@ -312,6 +327,34 @@ mod tests {
         budget.give_back(20);
         assert!(!take(slow, 0, 5, Rank::Slow), "others have just waited");
         assert!(take(slow, 0, 4 + LARGE_QUICK_MS, Rank::Slow));
+    }
+
+    #[test]
+    fn the_oldest_gets_on_whoever_comes_and_however_slow_it_was() {
+        for rank in [Rank::Again, Rank::Slow] {
+            let budget = Budget::new(10);
+            let [old, a, b] = [(); 3].map(|()| budget.enter());
+            let take = |who, now_ms, rank| budget.take_in_turn(who, 0, 10, now_ms, rank);
+            assert!(take(a, 1, Rank::New));
+            for now_ms in 1..=LARGE_WANTED_MS {
+                assert!(!take(b, now_ms, Rank::New) && !take(old, now_ms, rank));
+            }
+            assert!(take(old, 1 + LARGE_WANTED_MS, rank), "the oldest waits");
+            budget.give_back(10);
+            assert!(!take(old, 1 + LARGE_WANTED_MS, rank), "it is another one's turn");
+            budget.give_back(10);
+            assert!(take(b, 1 + LARGE_WANTED_MS, Rank::New));
+        }
+    }
+
+    #[test]
+    fn the_oldest_gets_on_though_who_waits_never_fits() {
+        let budget = Budget::new(5);
+        let [old, new] = [(); 2].map(|()| budget.enter());
+        let take = |who, rank| budget.take_in_turn(who, 0, 10, 1, rank);
+        assert!(take(old, Rank::New) && !take(new, Rank::New));
+        budget.give_back(10);
+        assert!(take(old, Rank::Again), "the oldest waits");
     }
 
     #[test]

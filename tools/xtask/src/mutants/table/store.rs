@@ -289,6 +289,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["it is in memory, and durable"],
     },
     Mutant {
+        name: "store_oldest_reader_in_line",
+        suite: Suite::Test,
+        package: "store",
+        filter: "the_oldest_gets_on_whoever_comes",
+        symptoms: &["the oldest waits"],
+    },
+    Mutant {
         name: "store_readers_out_of_turn",
         suite: Suite::Test,
         package: "store",
