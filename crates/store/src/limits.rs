@@ -20,7 +20,7 @@ pub const PART_READS_MAX: usize = 8;
 /// begin.
 pub const READ_BYTES_KEPT: usize = 16 << 10;
 
-/// Bytes of buffers of longer reads that a worker keeps while nobody uses them: 28 of reads of 64
+/// Bytes of buffers of longer reads that a worker keeps while nobody uses them: 25 of reads of 64
 /// KiB, seven of parts of large values.
 pub const LONG_BYTES_KEPT: usize = 2 << 20;
 
