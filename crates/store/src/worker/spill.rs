@@ -391,6 +391,11 @@ fn take_out<K: Keys, C: Command>(
         }
         Ok(Removed::Absent { wait }) => done(false, seen_tombstone(wait)),
         Ok(Removed::Wait) => TakenOut::Stalled,
+        // What took it out before will never be durable. This command has done nothing, and is not
+        // to be told as one that has.
+        Err(log::error::Error::Unflushed) if !base::mutant!("store_spill_refused_as_lost") => {
+            TakenOut::Failed(log::error::Error::ReadOnly.into())
+        }
         Err(error) => TakenOut::Failed(error.into()),
     }
 }

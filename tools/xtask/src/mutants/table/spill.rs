@@ -19,6 +19,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["no order explains"],
     },
     Mutant {
+        name: "store_spill_refused_as_lost",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "spill_seeds_hold",
+        symptoms: &["no order explains"],
+    },
+    Mutant {
         name: "store_spill_tombstone_unawaited",
         suite: Suite::Test,
         package: "disk-sim",
