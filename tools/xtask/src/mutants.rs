@@ -116,16 +116,15 @@ fn try_mutant(context: &Context, mutant: &Mutant, built: &[Built]) -> Result<Ver
     let built = built.iter().find(|it| it.suites.contains(&mutant.suite));
     let built = &built.expect("invariant: its suite was built").binaries;
     let mut test = binaries::of_package(built, mutant.package)?.command(context);
-    test.arg(mutant.filter).env(VARIABLE, mutant.name).envs(mutant.suite.environment());
+    test.arg(mutant.filter)
+        .env(with_mutants::VARIABLE, mutant.name)
+        .envs(mutant.suite.environment());
     let ran = process::capture(&mut within_limit(&test))?;
     Ok(match why_not_caught(&ran, mutant.symptoms) {
         None => Verdict::Caught,
         Some(why) => Verdict::NotCaught { why, shown: shown(&ran, &test) },
     })
 }
-
-/// The variable that says which mutant is on: that of `base::mutants`.
-const VARIABLE: &str = "KELVIN_MUTANT";
 
 /// The same command, stopped with all its children when it takes too long.
 fn within_limit(command: &Command) -> Command {

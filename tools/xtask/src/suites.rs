@@ -197,6 +197,8 @@ fn model(suite: Suite, context: &Context) -> Result<()> {
     for package in suite.packages() {
         let mut command = binaries::of_package(&built, package)?.command(context);
         command.arg(suite.prefix()).envs(suite.environment());
+        // None is on, whatever the environment of whoever runs this names.
+        command.env_remove(with_mutants::VARIABLE);
         run_tests_of(suite, package, &mut command)?;
     }
     Ok(())

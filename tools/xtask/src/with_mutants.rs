@@ -14,6 +14,9 @@ use anyhow::{Context as _, Result};
 
 use crate::context::Context;
 
+/// The variable that says which mutant is on: that of `base::mutants`.
+pub(crate) const VARIABLE: &str = "KELVIN_MUTANT";
+
 const SCRIPT: &str = "#!/bin/sh\nexec \"$@\" --cfg mutants\n";
 
 /// Makes a cargo command build the mutants, too. None is on where the environment names none.
@@ -64,7 +67,9 @@ mod tests {
         let inode = |file: &fs::File| file.metadata().expect("a file").ino();
         let second = fs::File::open(wrapper(&context)).expect("it is there");
         assert_ne!(inode(&first), inode(&second), "the same file was written to");
-        let told = capture(Command::new(wrapper(&context)).args(["echo", "a.rs"])).expect("runs");
+        // Not started itself: a child of another test may still have it open for writing.
+        let script = wrapper(&context);
+        let told = capture(Command::new("sh").arg(script).args(["echo", "a.rs"])).expect("runs");
         let left = fs::read_dir(root.join("mutants")).expect("a directory").count();
         fs::remove_dir_all(root).expect("it is there");
         assert_eq!(told.stdout, "a.rs --cfg mutants\n");
