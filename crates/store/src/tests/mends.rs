@@ -166,8 +166,9 @@ fn after_the_last_failure_what_is_durable_is_told() {
     assert!(matches!(table.get(0, 5, b"second").0, Got::Failed(_)));
 }
 
-#[test]
-fn what_is_durable_is_told_though_a_key_of_the_same_word_never_will_be() {
+/// A read-only table in which `k` is durable and in memory, and a key of its word that never will
+/// be.
+fn read_only_beside_k() -> (Table, Vec<u8>) {
     let mut table = Table::new();
     table.make_warm(b"k", b"v");
     let other = table.same_word(b"k");
@@ -177,6 +178,12 @@ fn what_is_durable_is_told_though_a_key_of_the_same_word_never_will_be() {
     table.run();
     drop(table.answers(0));
     assert!(table.store.with_log(|log| log.is_read_only()));
+    (table, other.into())
+}
+
+#[test]
+fn what_is_durable_is_told_though_a_key_of_the_same_word_never_will_be() {
+    let (mut table, _) = read_only_beside_k();
     assert_eq!(table.value(b"k"), Some(b"v".to_vec()));
 }
 
@@ -239,15 +246,7 @@ fn what_expires_when_it_was_overtaken_is_told_to_who_asked_before() {
 
 #[test]
 fn what_memory_has_is_told_without_a_read_when_no_key_of_its_word_can_be_flushed() {
-    let mut table = Table::new();
-    table.make_warm(b"k", b"v");
-    let other = table.same_word(b"k");
-    table.fail_flush(1, b"first");
-    table.run();
-    table.fail_flush(2, &other);
-    table.run();
-    drop(table.answers(0));
-    assert!(table.store.with_log(|log| log.is_read_only()));
+    let (mut table, other) = read_only_beside_k();
     // The disk may have failed as a whole.
     table.files = MemoryDisk::default();
     for _ in 0..2 {
