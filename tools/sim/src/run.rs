@@ -16,6 +16,7 @@ mod walk;
 mod wipe;
 
 pub use deeds::{Summary, Violation};
+pub(crate) use full::REFUSED_MS;
 pub(crate) use look::value_of;
 pub(crate) use loss::{named_by, place_of};
 pub use reopen::open;

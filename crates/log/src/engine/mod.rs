@@ -12,6 +12,7 @@
 //!
 //! Source: `docs/formats/log.md`, and the sources that it names.
 
+mod attempts;
 mod backup;
 mod batch;
 mod chain;
@@ -57,6 +58,22 @@ use std::{
     sync::Arc,
 };
 
+use self::{
+    attempts::Attempts,
+    chain::Chain,
+    copies::Copies,
+    freeing::Freeing,
+    listing::Spare,
+    moving::Compaction,
+    pins::Pins,
+    preparing::Preparing,
+    removing::Removing,
+    sealing::Sealing,
+    space::Segment,
+    tail::{Tail, Unflushed},
+    unread::Unread,
+    wiping::Wiping,
+};
 pub use self::{
     backup::{Copying, Cut},
     batch::{Batch, Change},
@@ -75,21 +92,6 @@ pub use self::{
     visit::Window,
     wiping::Wipe,
     write::{Put, Removed, Wrote},
-};
-use self::{
-    chain::Chain,
-    copies::Copies,
-    freeing::Freeing,
-    listing::Spare,
-    moving::Compaction,
-    pins::Pins,
-    preparing::Preparing,
-    removing::Removing,
-    sealing::Sealing,
-    space::Segment,
-    tail::{Tail, Unflushed},
-    unread::Unread,
-    wiping::Wiping,
 };
 use crate::{
     error::Error,
@@ -177,12 +179,10 @@ pub struct Engine<K> {
     free: Vec<SegmentId>,
     preparing: Option<Preparing>,
     chain: Chain,
-    /// No segment is prepared before this time: the last attempt failed.
-    retry_at_ms: u64,
+    /// Attempts to make a segment.
+    attempts: Attempts,
     /// Whether what was done last to the segments was to free one.
     has_freed_last: bool,
-    /// How many attempts have failed since one has succeeded.
-    attempts: u32,
     /// No segment is made any more.
     is_stopping: bool,
     /// The first number that no segment has had.

@@ -30,9 +30,6 @@ const WRITTEN_AHEAD: usize = 1;
 /// come between.
 const ZEROS_BYTES: usize = 256 << 10;
 
-/// Milliseconds between attempts to prepare a segment when one has failed.
-pub(super) const RETRY_MS: u64 = 100;
-
 /// What is on its way.
 #[derive(Debug)]
 pub(super) enum Preparing {
@@ -57,6 +54,7 @@ type IsWritten = bool;
 impl<K: Keys> Engine<K> {
     /// The next action of what is being prepared.
     pub(super) fn poll_space(&mut self) -> Option<Plan> {
+        self.attempts.tell_ms(self.now_ms);
         if self.wants_growth() {
             self.begin_growth();
         }
@@ -86,9 +84,14 @@ impl<K: Keys> Engine<K> {
     }
 
     pub(super) fn wants_segment(&self) -> bool {
-        let is_due = self.now_ms >= self.retry_at_ms && self.preparing.is_none();
+        let is_due = self.attempts.is_due(self.now_ms) && self.preparing.is_none();
         let is_wanted = self.free.len() < self.wanted_free() && self.segments_left() > 0;
         is_wanted && is_due && !self.is_stopping && !self.is_read_only()
+    }
+
+    /// Whether one is being made.
+    pub(super) fn is_making(&self) -> bool {
+        matches!(self.preparing, Some(Preparing::Making(..)))
     }
 
     fn prepare_segment(&mut self) {
@@ -130,7 +133,8 @@ impl<K: Keys> Engine<K> {
     fn next_directory(&self, id: SegmentId) -> DirectoryId {
         // A number that could not be cleared away was another attempt's, and is used up.
         let number = u64::from(id.0).saturating_sub(u64::from(self.uncleared()));
-        let turn = (number + u64::from(self.attempts)) % u64::from(self.directories_left());
+        let turn =
+            (number + u64::from(self.attempts.failed())) % u64::from(self.directories_left());
         let turn = u16::try_from(turn).unwrap_or(0);
         let is_behind = self.failed_directory.is_some_and(|failed| failed.0 <= turn);
         DirectoryId(turn + u16::from(is_behind))
@@ -149,8 +153,7 @@ impl<K: Keys> Engine<K> {
                 push_row(&mut self.manifest.rows, id);
                 self.add_segment(id, directory, is_written);
                 self.use_number(id);
-                self.retry_at_ms = 0;
-                self.attempts = 0;
+                self.attempts.succeed();
                 self.note_made();
                 self.compaction.look_again();
             }
@@ -194,22 +197,19 @@ impl<K: Keys> Engine<K> {
             }
             Some(Preparing::Making(..)) | None => {}
         }
-        self.attempts = self.attempts.saturating_add(1);
+        if let Some(Preparing::Making(id, ..)) = preparing
+            && is_taken(&broken, id)
+            && self.attempts.pass_over()
+        {
+            return self.use_number(id);
+        }
         // A ring that cannot grow drops what is oldest.
         if self.settings.ring.is_some() {
             self.compaction.look_again();
         }
         let directories = u32::from(self.directories_left());
-        let had_failed = self.retry_at_ms != 0;
-        self.retry_at_ms = if self.attempts < directories {
-            // There may be room in another one.
-            0
-        } else if self.attempts.is_multiple_of(directories) {
-            self.now_ms + RETRY_MS
-        } else {
-            self.now_ms.max(1)
-        };
-        if !had_failed && self.retry_at_ms != 0 && !base::mutant!("log_full_disk_unseen") {
+        let is_news = self.attempts.fail(directories, self.now_ms);
+        if is_news && !base::mutant!("log_full_disk_unseen") {
             // On a full disk copies may take what they leave on another one.
             self.compaction.look_again();
         }

@@ -4,11 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    Engine,
-    chain::Chain,
-    preparing::{Preparing, RETRY_MS},
-};
+use super::{Engine, chain::Chain, preparing::Preparing};
 use crate::{
     keys::Keys,
     plan::{Action, DirectoryId, File, FileName, SegmentId},
@@ -28,13 +24,6 @@ const REMOVED_MAX: usize = if cfg!(test) { 4 } else { 64 };
 /// attempt that has removed nothing, which a device may take half a minute to say.
 const REMOVE_RETRY_MS: u64 = 1000;
 const REMOVE_RETRY_MS_MAX: u64 = 64 * REMOVE_RETRY_MS;
-
-/// Milliseconds between attempts to prepare a segment, after so many of which what they had left
-/// could not be removed: 0.2 s to 51 s. Each may use up a number, of which there are 65,536: a
-/// month's.
-const fn clear_retry_ms(failures: u32) -> u64 {
-    RETRY_MS << if failures < 9 { failures } else { 9 }
-}
 
 /// The file of a segment that has no row any more.
 pub(super) type Rowless = (SegmentId, DirectoryId);
@@ -205,10 +194,10 @@ impl<K: Keys> Engine<K> {
             return self.put_off_removal(!gone.is_empty());
         }
         self.removing.retry_ms = 0;
-        if self.removing.uncleared > 0 && !gone.is_empty() {
-            // What is left of the next segment may be removed as well.
+        // There is room where they were. What is left of the next segment may be removed as well.
+        if !gone.is_empty() && !base::mutant!("log_removal_makes_no_room") {
             self.removing.uncleared = 0;
-            self.retry_at_ms = self.retry_at_ms.min(self.now_ms + RETRY_MS);
+            self.attempts.hasten();
         }
     }
 
@@ -235,9 +224,8 @@ impl<K: Keys> Engine<K> {
             self.put_off_removal(false);
         }
         self.removing.uncleared += 1;
-        if self.retry_at_ms != 0 && !base::mutant!("log_uncleared_in_haste") {
-            let retry_ms = clear_retry_ms(self.removing.uncleared);
-            self.retry_at_ms = self.retry_at_ms.max(self.now_ms + retry_ms);
+        if !base::mutant!("log_uncleared_in_haste") {
+            self.attempts.put_off(self.removing.uncleared);
         }
     }
 
@@ -263,7 +251,8 @@ impl<K: Keys> Engine<K> {
         self.pass_foreign();
     }
 
-    /// To meet somebody else's file would be an attempt that has failed: puts would fail for it.
+    /// In another directory a file of the number could be made beside somebody else's, or what an
+    /// open could not remove: two of one number are no log.
     fn pass_foreign(&mut self) {
         let foreign = &self.removing.foreign;
         while foreign.contains(&SegmentId(self.next_segment)) && !base::mutant!("log_foreign_met") {

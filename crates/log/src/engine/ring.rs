@@ -85,7 +85,7 @@ impl<K: Keys> Engine<K> {
         let empty = empty + usize::from(self.is_freeing_one());
         // The bound may have been a greater one when it was opened before.
         let is_full = self.manifest.rows.len().saturating_sub(empty) + wanted > max;
-        let is_disk_full = self.retry_at_ms != 0 && empty < wanted;
+        let is_disk_full = self.attempts.are_refused() && empty < wanted;
         if !is_full && !is_disk_full {
             return Choice::Nothing;
         }

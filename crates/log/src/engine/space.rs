@@ -219,6 +219,7 @@ impl<K: Keys> Engine<K> {
 
     /// Whether to wait for a segment.
     fn no_segment(&mut self) -> Result<(), Error> {
+        self.attempts.tell_ms(self.now_ms);
         // Nothing moves before what failed flushes have left is written again.
         let is_moving = self.is_moving() && self.stranded.is_empty();
         if self.is_freeing() || is_moving || self.is_closing_on_a_full_disk() {
@@ -234,8 +235,11 @@ impl<K: Keys> Engine<K> {
         if self.segments_left() == 0 && self.preparing.is_none() {
             return Err(Error::PositionsUsedUp { segments: self.segments_max() });
         }
-        // An attempt has failed, and the next one has not succeeded yet.
-        if self.retry_at_ms != 0 { Err(Error::NoRoom) } else { Ok(()) }
+        // What the last attempts have met is the answer until others are due: there may be room
+        // since, and who asks waits for what is found then.
+        let is_asked = self.attempts.is_due(self.now_ms) || self.is_making();
+        let is_asked = is_asked && !base::mutant!("log_refusal_kept");
+        if self.attempts.are_refused() && !is_asked { Err(Error::NoRoom) } else { Ok(()) }
     }
 
     /// Whether a look for what can be moved follows without any call but reports: on a full disk a
@@ -250,7 +254,7 @@ impl<K: Keys> Engine<K> {
     /// Whether the first put would wait for a segment, and one can be had for all that is known.
     pub fn awaits_segment(&self) -> bool {
         let has_none = self.open.is_none() && self.free.len() <= self.put_reserve();
-        has_none && self.retry_at_ms == 0 && self.segments_left() > 0 && !self.is_read_only()
+        has_none && !self.attempts.are_refused() && self.segments_left() > 0 && !self.is_read_only()
     }
 
     /// How many segments the index, and the manifest, can tell apart.

@@ -109,7 +109,7 @@ impl<K: Keys> Engine<K> {
 
     /// Whether no segment can be made, and puts have none left.
     pub fn lacks_room(&self) -> bool {
-        let has_failed = self.retry_at_ms != 0 || self.segments_left() == 0;
+        let has_failed = self.attempts.are_refused() || self.segments_left() == 0;
         has_failed && self.free.len() <= self.put_reserve()
     }
 

@@ -15,6 +15,9 @@ use crate::{
 /// Segments that each directory gets beside those that it has, when there is room again.
 const SEGMENTS_AGAIN: usize = 16;
 
+/// Milliseconds for which a log may go by what it has found before there was room again.
+pub(crate) const REFUSED_MS: u64 = 100;
+
 /// Blocks for another manifest.
 const MANIFEST_BLOCKS: usize = 8;
 
@@ -114,12 +117,13 @@ impl Run {
     /// Gives the disk room, and puts all keys again. False if the log was lost meanwhile.
     fn put_with_room_again(&mut self) -> Result<bool, String> {
         self.set_room(SEGMENTS_AGAIN);
+        let until_ms = self.now_ms + REFUSED_MS;
         for key in 0..u64::from(self.scenario.keys) {
-            for attempt in 0.. {
+            loop {
                 match self.write_now(key, Some(20))? {
                     Ok(_) => break,
                     // It does not know yet.
-                    Err(Error::NoRoom) if attempt < TURNS_MAX => self.turn()?,
+                    Err(Error::NoRoom) if self.now_ms < until_ms => self.turn()?,
                     Err(error) => {
                         self.refused(&error)?;
                         let is_over = self.log.as_ref().is_none_or(Log::is_read_only);

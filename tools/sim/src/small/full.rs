@@ -88,6 +88,8 @@ struct Trial {
     met: Met,
     /// The disk is full, and there was a remove since.
     has_removed: bool,
+    /// When there was room again.
+    room_ms: u64,
     /// Segments that had been moved when it was seen to be full.
     moved_before: Option<u64>,
 }
@@ -137,7 +139,14 @@ impl Trial {
         let directories = variant.directories;
         let player =
             Player::with(Scenario { keys: ALL_KEYS as u32, directories, settings, ..base });
-        Self { player, variant, met: Met::default(), has_removed: false, moved_before: None }
+        Self {
+            player,
+            variant,
+            met: Met::default(),
+            has_removed: false,
+            room_ms: 0,
+            moved_before: None,
+        }
     }
 
     fn is_full(&self) -> bool {
@@ -168,6 +177,7 @@ impl Trial {
     fn make_room(&mut self) {
         let capacity_bytes = self.player.scenario.capacity_bytes;
         self.player.machine.make_room(capacity_bytes);
+        self.room_ms = self.player.now_ms;
         self.has_removed = false;
     }
 

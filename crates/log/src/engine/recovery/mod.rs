@@ -23,6 +23,7 @@ pub use self::{
 };
 use super::{
     Counts, Engine, Settings,
+    attempts::Attempts,
     chain::Chain,
     copies::Copies,
     freeing::Freeing,
@@ -191,9 +192,8 @@ impl<K: Keys> Engine<K> {
             free: Vec::new(),
             preparing: None,
             chain: Chain::default(),
-            retry_at_ms: 0,
+            attempts: Attempts::default(),
             has_freed_last: false,
-            attempts: 0,
             is_stopping: false,
             next_segment: 0,
             freeing: Freeing::default(),

@@ -212,10 +212,12 @@ fn a_file_of_somebody_else_is_left_alone_whatever_its_number() {
         log = log.reopen();
         assert_eq!(log.report.foreign.len(), 2, "{:?}", log.report.foreign);
         for key in 0..40 {
-            // No time passes: no attempt to make a segment fails.
-            log.put(&[key, key], &[key; 900]).expect("a file is in the way");
+            log.put(&[key, key], &[key; 900]).unwrap();
             log.settle();
         }
+        // In another directory a second file of the number would be made.
+        let makes = |file: &File| log.disk.done.contains(&format!("create {}", file.name));
+        assert!(!files.iter().any(makes), "a file is in the way");
         let rows = &log.engine.manifest().rows;
         assert!(rows.iter().all(|row| !files.contains(&segment(row.segment.0))));
         assert!(files.iter().all(|file| log.disk.files.contains_key(file)), "a file is gone");

@@ -222,7 +222,7 @@ fn with_one_left() -> Log {
         }
     }
     log.engine.settings.space_target_percent = 130;
-    assert_eq!((log.engine.free.len(), log.engine.retry_at_ms != 0), (1, true));
+    assert_eq!((log.engine.free.len(), log.engine.attempts.are_refused()), (1, true));
     log
 }
 

@@ -23,6 +23,7 @@ mod moving;
 mod owing;
 mod pacing;
 mod records;
+mod refused;
 mod removing;
 mod ring;
 mod risk;

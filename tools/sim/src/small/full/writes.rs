@@ -7,7 +7,7 @@ use log::{
 };
 
 use super::{super::Problem, IDLE_MS, TURNS_MAX, Trial};
-use crate::promise::Version;
+use crate::{promise::Version, run::REFUSED_MS};
 
 /// What came of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) enum Tried {
 }
 
 impl Trial {
-    /// Writes where there is room; the log may not know yet that there is.
+    /// Writes where there is room; the log may go by what it has found before, but not for long.
     pub(super) fn write_in_the_end(
         &mut self,
         key: u64,
@@ -30,6 +30,9 @@ impl Trial {
         for _ in 0..TURNS_MAX {
             if self.write(key, len, lives_ms)? != Tried::Refused {
                 return Ok(());
+            }
+            if self.player.now_ms >= self.room_ms + REFUSED_MS {
+                break;
             }
             self.turn();
         }
