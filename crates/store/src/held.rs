@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 
 use log::{
-    engine::{Engine, Mark, Mode, Settled, Wipe},
+    engine::{Engine, Mark, Mode, Seen, Settled, Wipe},
+    format::KeyHash,
     keys::Keys,
     plan::{Outcome, Plan, Token},
 };
@@ -50,6 +51,8 @@ pub(crate) struct Envelope<V> {
 #[derive(Debug)]
 struct Held<V> {
     wait: Wait,
+    /// The key of what was seen.
+    seen: Option<KeyHash>,
     envelope: Envelope<V>,
 }
 
@@ -140,20 +143,30 @@ impl<K: Keys, V> Core<K, V> {
         unflushed.note(hash, mark, self.engine.mode() == Mode::Safe);
     }
 
-    /// Hands an answer back that may be given, and keeps one that may not yet.
-    pub(crate) fn hold(&mut self, wait: Wait, envelope: Envelope<V>) -> Option<Envelope<V>> {
-        match self.settled(wait) {
-            Settled::Done => Some(envelope),
-            Settled::Failed => Some(failed(envelope)),
+    /// Hands an answer about a key back that may be given, and keeps one that may not yet.
+    pub(crate) fn hold(
+        &mut self,
+        wait: Wait,
+        key: &[u8],
+        envelope: Envelope<V>,
+    ) -> Option<Envelope<V>> {
+        let seen = if wait.is_of_seen() { self.engine.hash(key).ok() } else { None };
+        self.hold_on(Held { wait, seen, envelope })
+    }
+
+    fn hold_on(&mut self, held: Held<V>) -> Option<Envelope<V>> {
+        match self.settled(&held) {
+            Settled::Done => Some(held.envelope),
+            Settled::Failed => Some(failed(held.envelope)),
             Settled::Pending => {
-                self.held.push(Held { wait, envelope });
+                self.held.push(held);
                 None
             }
         }
     }
 
-    fn settled(&self, wait: Wait) -> Settled {
-        match wait {
+    fn settled(&self, held: &Held<V>) -> Settled {
+        match held.wait {
             Wait::Nothing => Settled::Done,
             Wait::Write(mark) => self.engine.may_answer(mark),
             // Whatever a failure before it holds back for ever.
@@ -163,14 +176,14 @@ impl<K: Keys, V> Core<K, V> {
             {
                 Settled::Done
             }
-            Wait::Seen(mark) | Wait::SeenBefore(mark) => self.settled_seen(mark),
+            Wait::Seen(mark) | Wait::SeenBefore(mark) => self.settled_seen(mark, held.seen),
         }
     }
 
     /// Whether what was seen is durable. Its own mark is not above this one, which may be that of
     /// another record: of the same word, or the last of a chunk. So after a switch to async, when
     /// what safe has taken goes on being waited for, this mark may be one that nobody waits for.
-    fn settled_seen(&self, mark: Mark) -> Settled {
+    fn settled_seen(&self, mark: Mark, seen: Option<KeyHash>) -> Settled {
         let awaited = self.engine.answers_wait_below().number().checked_sub(1);
         let Some(mark) = awaited.map(|last| mark.min(Mark::of(last))) else {
             return Settled::Done;
@@ -178,10 +191,19 @@ impl<K: Keys, V> Core<K, V> {
         if mark < self.engine.durable_to() {
             return Settled::Done;
         }
-        // What holds it back, a flush that has failed, of its own or of one before it, is never
-        // mended.
         let has_failed = self.engine.durable(mark) != Settled::Pending;
-        if has_failed && self.engine.is_read_only() { Settled::Failed } else { Settled::Pending }
+        if !has_failed || !self.engine.is_read_only() {
+            return Settled::Pending;
+        }
+        // What holds the mark back, a flush that has failed, of its own or of one before it, is
+        // never mended. But that may be about another record, or the one that was seen was written
+        // again: the log knows what has become of its key, which is that or newer.
+        let newest = seen.filter(|_| !base::mutant!("store_seen_by_its_mark"));
+        match newest.map(|key| self.engine.seen(key)) {
+            Some(Ok(Seen::Until(None))) => Settled::Done,
+            Some(Ok(Seen::Until(Some(_)) | Seen::Stranded)) => Settled::Pending,
+            Some(Err(_)) | None => Settled::Failed,
+        }
     }
 
     /// Reports to the log. Says which answers may be given now.
@@ -256,7 +278,7 @@ impl<K: Keys, V> Core<K, V> {
         self.has_failed &= !self.engine.is_mended();
         let mut given = Vec::new();
         for held in std::mem::take(&mut self.held) {
-            given.extend(self.hold(held.wait, held.envelope));
+            given.extend(self.hold_on(held));
         }
         given
     }

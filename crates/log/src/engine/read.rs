@@ -138,13 +138,20 @@ impl<K: Keys> Engine<K> {
         self.reading(entry.position, entry.class, wanted).map(Get::Read)
     }
 
+    /// What stands for a key in [`Engine::seen`].
+    ///
+    /// # Errors
+    /// When it is none of the log's.
+    pub fn hash(&self, key: &[u8]) -> Result<KeyHash, Error> {
+        Ok(self.index.hash(key)?)
+    }
+
     /// What a reply waits for that saw a copy of a key's newest record, which the caller has: what
     /// [`Engine::get`] would say, without a read. The mark shares its fate with the record.
     ///
     /// # Errors
-    /// When the key is none of the log's, or its newest record could not be written.
-    pub fn seen(&self, key: &[u8]) -> Result<Seen, Error> {
-        let hash = self.index.hash(key)?;
+    /// When the key's newest record could not be written.
+    pub fn seen(&self, hash: KeyHash) -> Result<Seen, Error> {
         let entry = self.index.get(hash);
         entry.map_or(Ok(Seen::Until(None)), |entry| self.wait_for(entry.position))
     }

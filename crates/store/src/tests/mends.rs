@@ -280,3 +280,44 @@ fn what_is_flushed_in_the_end_is_told_though_what_was_before_it_never_will_be() 
     assert_eq!(table.answers(1), [(7, Some(LONG.to_vec()))], "what is durable is an error");
     assert!(table.answers(0).contains(&done(last)));
 }
+
+/// Records that leave so much of a segment that what is written again goes there and to the next.
+const RECORDS_BEFORE: u64 = 23;
+
+#[test]
+fn what_was_written_again_is_told_though_what_is_behind_it_never_will_be() {
+    static LONG: [u8; 40_000] = [b'x'; 40_000];
+    let mut table = Table::new();
+    let set = |table: &mut Table, key: &[u8], value| {
+        assert_eq!(table.ask(0, 1, key, Ask::Set(value, 0)), Asked::Later);
+    };
+    let first = table.write_two_segments(|table, _| {
+        set(table, b"k", b"v");
+        (0..3).for_each(|key: u8| set(table, &[key], &LONG));
+        Vec::new()
+    });
+    let mut flush = None;
+    for key in 0..RECORDS_BEFORE {
+        set(&mut table, &key.to_le_bytes(), &LONG);
+        for plan in table.plans() {
+            match plan.action {
+                Action::Flush { file } if file == first => flush = Some(plan),
+                _ => table.perform(0, plan),
+            }
+        }
+    }
+    let flush = flush.expect("it is to be flushed");
+    assert!(matches!(table.get(1, 7, b"k").0, Got::Later), "it is not flushed");
+    table.workers[0].complete(flush.token, Outcome::Failed(Failure::NotFound, None));
+    assert!(matches!(table.get(1, 8, b"k").0, Got::Later), "it is to be written again");
+    let plans = table.plans();
+    let files: Vec<_> = plans.iter().filter_map(written).collect();
+    plans.into_iter().for_each(|plan| table.perform(0, plan));
+    let [_, second] = files[..] else { panic!("it is written to {files:?}") };
+    let other = table.fail_flush_of(second);
+    assert!(table.store.with_log(|log| log.is_read_only()));
+    assert_eq!(table.answers(1), [], "nobody knows yet");
+    table.perform(0, other);
+    let told = |caller| (caller, Some(b"v".to_vec()));
+    assert_eq!(table.answers(1), [told(7), told(8)], "what is durable is an error");
+}

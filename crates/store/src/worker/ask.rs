@@ -171,7 +171,7 @@ impl<V: Send> Own<V> {
             Look::Failed(error) => return Got::Failed(error),
         };
         drop(place);
-        match self.hold(shared, caller, answer, wait) {
+        match self.hold(shared, key, caller, answer, wait) {
             Some(Answer::Miss) => Got::Miss,
             Some(answer) => {
                 let bytes = answer.value_bytes();
@@ -218,7 +218,7 @@ impl<V: Send> Own<V> {
             Attempt::Done { wait, .. } if is_full && wait != Wait::Nothing => Asked::Busy,
             Attempt::Done { answer, wait, .. } => {
                 drop(place);
-                self.hold(shared, caller, answer, wait).map_or(Asked::Later, Asked::Now)
+                self.hold(shared, key, caller, answer, wait).map_or(Asked::Later, Asked::Now)
             }
             Attempt::Read(reading) => {
                 let waiter = self.waiter(caller, bytes, Task::Command(own())).with(upload);

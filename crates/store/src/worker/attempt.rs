@@ -249,7 +249,8 @@ pub(super) fn wait_of_copy<K: Keys, C: Command>(
     if base::mutant!("store_copy_by_its_word") {
         return Ok(Wait::SeenBefore(mark));
     }
-    match shared.core().engine.seen(name.bytes())? {
+    let core = shared.core();
+    match core.engine.seen(core.engine.hash(name.bytes())?)? {
         Seen::Until(wait) => Ok(Wait::seen(wait)),
         Seen::Stranded => Ok(Wait::SeenBefore(mark)),
     }

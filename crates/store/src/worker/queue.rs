@@ -146,7 +146,7 @@ impl<V: Send> Own<V> {
                     let value = FoundValue::Read(value);
                     Answer::Value(Found { meta: *meta, value, large: None })
                 };
-                self.answer(shared, waiter, answer, Wait::Nothing, None);
+                self.answer(shared, &pending.key, waiter, answer, Wait::Nothing, None);
                 None
             }
             Err(value) => {
@@ -270,11 +270,12 @@ impl<V: Send> Own<V> {
                     if has_changed || needs_nothing {
                         (known, shown) = (Known::Nothing, None);
                     }
-                    self.answer(shared, waiter, answer, wait, shown_before.as_ref());
+                    self.answer(shared, &key, waiter, answer, wait, shown_before.as_ref());
                 }
                 Attempt::Read(_) if !leads && pending.looks >= LOOKS_MAX => {
                     let error = Error::Moved { looks: pending.looks };
-                    self.answer(shared, waiter, Answer::Failed(error), Wait::Nothing, None);
+                    let failed = Answer::Failed(error);
+                    self.answer(shared, &key, waiter, failed, Wait::Nothing, None);
                 }
                 Attempt::Read(reading) => {
                     pending.push_again(waiter);
@@ -358,6 +359,7 @@ impl<V: Send> Own<V> {
     fn answer<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
+        key: &[u8],
         waiter: Waiter<C>,
         answer: Answer<V>,
         wait: Wait,
@@ -375,7 +377,7 @@ impl<V: Send> Own<V> {
         let envelope = Envelope { worker, bytes, lock, answered: Answered { caller, answer } };
         let given = match wait {
             Wait::Nothing => Some(envelope),
-            _ => shared.core().hold(wait, envelope),
+            _ => shared.core().hold(wait, key, envelope),
         };
         match given {
             Some(envelope) => self.send(shared, envelope),

@@ -155,6 +155,7 @@ impl<V: Send> Own<V> {
     pub(super) fn hold<K: Keys, C: Command<Verdict = V>>(
         &mut self,
         shared: &Shared<K, C>,
+        key: &[u8],
         caller: u64,
         answer: Answer<V>,
         wait: Wait,
@@ -165,7 +166,7 @@ impl<V: Send> Own<V> {
         let bytes = answer.value_bytes();
         let answered = Answered { caller, answer };
         let envelope = Envelope { worker: self.number, bytes, lock: None, answered };
-        let given = shared.core().hold(wait, envelope);
+        let given = shared.core().hold(wait, key, envelope);
         if given.is_none() {
             shared.inboxes[self.number].begin(bytes);
             self.figures.waits += u64::from(wait.is_of_seen());

@@ -282,6 +282,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["what is durable is an error"],
     },
     Mutant {
+        name: "store_seen_by_its_mark",
+        suite: Suite::Test,
+        package: "store",
+        filter: "is_told",
+        symptoms: &["what is durable is an error", "nobody knows yet"],
+    },
+    Mutant {
         name: "store_copy_by_its_word",
         suite: Suite::Test,
         package: "store",
