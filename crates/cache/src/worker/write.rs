@@ -198,6 +198,8 @@ fn overwrite_found(
     now_ms: u64,
 ) -> Option<u64> {
     let memory = &table.memory;
+    let is_late = base::mutant!("overwrite_at_a_later_version");
+    let version = version.map(|version| if is_late { found.bucket.version() } else { version });
     // Usually nobody was here since the look without a lock, and what was seen is still there.
     let unchanged = version.and_then(|version| found.bucket.lock_at(version));
     let (_lock, found) = match unchanged {

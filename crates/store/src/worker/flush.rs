@@ -25,6 +25,9 @@ impl<V: Send> Own<V> {
         caller: u64,
     ) -> Asked<V> {
         if self.is_full(shared, 0) {
+            if base::mutant!("store_busy_has_flushed") {
+                drop(shared.core().engine.wipe());
+            }
             return Asked::Busy;
         }
         self.is_stirred = true;

@@ -104,6 +104,13 @@ const MUTANTS: &[Mutant] = &[
         symptoms: &["slot shared", "present key missed", "another key's value", "torn read"],
     },
     Mutant {
+        name: "overwrite_at_a_later_version",
+        suite: Suite::Shuttle,
+        package: "cache",
+        filter: "shuttle_",
+        symptoms: &["slot shared", "present key missed", "another key's value", "torn read"],
+    },
+    Mutant {
         name: "evictor_frees_without_winning",
         suite: Suite::Shuttle,
         package: "cache",

@@ -316,4 +316,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "store_seeds_hold",
         symptoms: NO_ORDER,
     },
+    Mutant {
+        name: "store_busy_has_flushed",
+        suite: Suite::Test,
+        package: "disk-sim",
+        filter: "store_seeds_hold",
+        symptoms: NO_ORDER,
+    },
 ];
