@@ -52,8 +52,9 @@ enum Asked {
     /// The key's place in the round, and that of its operation.
     Key(usize, usize),
     Cold((usize, u32)),
-    /// It is one of each key, the last by now: of the first key its place.
-    All(usize),
+    /// It is one of each key, the last by now: of the first key its place. And what it takes of
+    /// the keys that memory does not have.
+    All(usize, Vec<u32>),
 }
 
 /// A key's operations in a round.
@@ -96,7 +97,7 @@ impl Client {
                     for of_key in &mut all {
                         of_key.push(self.operation(of_key.len(), Deed::Flush, called));
                     }
-                    Asked::All(at)
+                    Asked::All(at, stage.cold.told())
                 } else if self.rng.chance(40) {
                     let cold = stage.cold.pick(&mut self.rng);
                     self.words.ask(&cold::name(cold.0), &Deed::Get, b"", &mut request);
@@ -112,6 +113,24 @@ impl Client {
             self.hear(stage, &asked, &mut all);
         }
         all
+    }
+
+    /// Stores each key of the round, when nobody else does: what they have then.
+    pub(crate) fn store(&mut self, stage: &Stage<'_>) -> Vec<Answer> {
+        let mut all = vec![Vec::new(); stage.keys.len()];
+        self.tokens = vec![1; stage.keys.len()];
+        let mut stored = Vec::new();
+        for (key, (name, is_number)) in stage.keys.iter().enumerate() {
+            let value = self.value(name, *is_number);
+            let (of, mut request) = (Value::of(&value), Vec::new());
+            self.words.ask(name, &Deed::Set(of), &value, &mut request);
+            all[key].push(self.operation(0, Deed::Set(of), stage.now()));
+            self.conn.send(&request);
+            self.hear(stage, &[Asked::Key(key, 0)], &mut all);
+            let Answer::Stored(token) = all[key][0].answer else { panic!("{:?}", all[key][0]) };
+            stored.push(Answer::Record(of, token));
+        }
+        stored
     }
 
     /// Looks at each key of the round, when nobody else does.
@@ -189,12 +208,12 @@ impl Client {
             let name = match *asking {
                 Asked::Key(key, _) => stage.keys[key].0.clone(),
                 Asked::Cold((key, _)) => cold::name(key),
-                Asked::All(_) => String::new(),
+                Asked::All(..) => String::new(),
             };
             let deed = match *asking {
                 Asked::Key(key, at) => &all[key][at].deed,
                 Asked::Cold(_) => &Deed::Get,
-                Asked::All(_) => &Deed::Flush,
+                Asked::All(..) => &Deed::Flush,
             };
             let Some(Reply { answer, value, len }) =
                 self.words.take(&self.received[self.taken..], &name, deed)
@@ -212,7 +231,8 @@ impl Client {
                     all[key][at].answer = answer;
                     all[key][at].answered = answered;
                 }
-                Asked::All(at) => {
+                Asked::All(at, ref told) => {
+                    stage.cold.flushed(told);
                     let id = all[0][at].called;
                     let is_it = |it: &&mut Operation| {
                         it.called == id && matches!(it.deed, Deed::Flush) && it.answered == 0

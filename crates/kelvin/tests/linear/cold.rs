@@ -17,31 +17,66 @@ const TOGETHER: usize = 100;
 /// The same while others wait for the disk, too.
 const OVERWRITTEN: usize = 32;
 
-/// A key's newest version that was asked for, and that anybody was told of.
+/// Keys that are written to take the place of all that memory has: twice as much as it has room
+/// for. Not those that are overwritten all the time.
+const CROWD: usize = 530;
+/// Of these so many are read where the others are flushed: the first to leave memory.
+const READ: usize = 64;
+
+/// A key's newest version that was asked for, that anybody was told of, and the last that was
+/// flushed.
 struct Versions {
     asked: AtomicU32,
     told: AtomicU32,
+    flushed: AtomicU32,
 }
 
 pub(crate) struct Cold {
     keys: Vec<Versions>,
     /// Keys may be lost.
     pub(crate) loses: bool,
+    /// All of them are flushed now and then.
+    is_flushed: bool,
     /// How many were not there.
     pub(crate) missed: AtomicU32,
 }
 
 impl Cold {
     pub(crate) fn new(loses: bool) -> Self {
-        let new = || Versions { asked: AtomicU32::new(0), told: AtomicU32::new(0) };
+        let zero = || AtomicU32::new(0);
+        let new = || Versions { asked: zero(), told: zero(), flushed: zero() };
         let keys = (0..KEYS).map(|_| new()).collect();
-        Self { keys, loses, missed: AtomicU32::new(0) }
+        Self { keys, loses, is_flushed: false, missed: AtomicU32::new(0) }
+    }
+
+    pub(crate) fn that_is_flushed() -> Self {
+        Self { is_flushed: true, ..Self::new(true) }
     }
 
     /// One of the keys, and the least version that a get of it may show from now on.
     pub(crate) fn pick(&self, rng: &mut Rng) -> (usize, u32) {
-        let key = rng.below(KEYS);
-        (key, self.keys[key].told.load(Ordering::SeqCst))
+        let key = if self.is_flushed { crowd(rng.below(READ)) } else { rng.below(KEYS) };
+        let Versions { told, flushed, .. } = &self.keys[key];
+        (key, told.load(Ordering::SeqCst).max(flushed.load(Ordering::SeqCst) + 1))
+    }
+
+    /// What a flush that is asked for now takes, of each key.
+    pub(crate) fn told(&self) -> Vec<u32> {
+        self.keys.iter().map(|it| it.told.load(Ordering::SeqCst)).collect()
+    }
+
+    /// It was answered.
+    pub(crate) fn flushed(&self, told: &[u32]) {
+        for (key, told) in self.keys.iter().zip(told) {
+            key.flushed.fetch_max(*told, Ordering::SeqCst);
+        }
+    }
+
+    /// Takes all of the memory.
+    pub(crate) fn crowd(&self, conn: &mut Conn) {
+        for first in (0..CROWD).step_by(TOGETHER) {
+            self.write(conn, (first..CROWD.min(first + TOGETHER)).map(crowd));
+        }
     }
 
     /// Looks at what a get has shown.
@@ -98,6 +133,10 @@ impl Cold {
             self.keys[key].told.fetch_max(version, Ordering::SeqCst);
         }
     }
+}
+
+fn crowd(number: usize) -> usize {
+    2 * number + 1
 }
 
 pub(crate) fn name(key: usize) -> String {

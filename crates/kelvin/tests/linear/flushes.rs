@@ -1,31 +1,43 @@
 //! The same while clients flush all keys now and then: nobody is shown what was flushed, and what
-//! was stored behind a flush stays. All other keys go with those that have an order, so of the
-//! data there is no more than what was written since.
+//! was stored behind a flush stays. The first flush takes a hundred times what memory has, the
+//! others what was written since the one before: before each round so much that memory has none of
+//! the keys that are wanted.
 
 use std::time::Duration;
 
 use crate::{
-    Play,
+    LIVE, MEMORY_BYTES, Play,
     cold::Cold,
     end,
-    harness::{log_directory::Directory, server::Io},
+    harness::{
+        log_directory::{Directory, stat},
+        server::Io,
+    },
     model::Known,
 };
 
-/// Of a thousand commands: two in three rounds, so that some of what was written leaves memory.
+/// Of a thousand commands: two in three rounds.
 const FLUSHES: usize = 4;
 
 const HAPPENED: [&str; 4] = ["table_hits_memory", "table_hits_disk", "table_fills", "cmd_flush"];
 
+/// Reads of the disk in a round, on average, at least: without them a flush has nothing to race.
+const READS_OF_ROUND: u64 = 10;
+
 fn play(time: Duration) {
     let directory = Directory::with_log();
-    let mut play = Play::new(Known::default(), Cold::new(true), &HAPPENED, 0);
+    let mut play = Play::new(Known::default(), Cold::that_is_flushed(), &HAPPENED, 0);
     play.flushes = FLUSHES;
     for ((io, mode), seed) in [(Io::Uring, "safe"), (Io::Epoll, "async")].into_iter().zip(21..) {
         let server = directory.serve(io, &["--write-mode", mode, "--flush-durable", "true"]);
+        let mut conn = server.connect();
+        play.cold.fill(&mut conn, |_| ());
+        assert!(stat(&mut conn, LIVE) > 100 * MEMORY_BYTES, "{}", play.told(&mut conn));
         let (rounds, operations) = play.rounds(&server, seed, time);
-        let figures = play.told(&mut server.connect());
+        let figures = play.told(&mut conn);
         println!("{io:?} {mode}: {rounds} rounds, {operations} operations, {figures}");
+        let reads = stat(&mut conn, "table_hits_disk");
+        assert!(reads > READS_OF_ROUND * rounds as u64, "hardly anything was cold: {figures}");
         end(server);
     }
 }

@@ -145,6 +145,12 @@ impl Play {
                 assert!(!is_late, "{}", self.told(&mut figures));
                 let group = &mut groups[rounds % GROUPS];
                 let stage = &Stage { clock, cold, keys: &group.keys, flushes };
+                if flushes > 0 {
+                    // Only the disk has them, and what else is read, when all is flushed.
+                    let stored = last.store(stage);
+                    group.known.iter_mut().zip(&stored).for_each(|(it, had)| *it = it.after(had));
+                    cold.crowd(&mut figures);
+                }
                 let played: Vec<Operations> = thread::scope(|scope| {
                     let play = |client| scope.spawn(move || Client::play(client, stage));
                     let playing: Vec<_> = clients.iter_mut().map(play).collect();

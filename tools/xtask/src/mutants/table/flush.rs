@@ -1,7 +1,7 @@
 //! Mutants of a flush of everything: of the log, where it is a wipe, of durable tables, and of what
 //! a server makes of it.
 
-use super::{Mutant, log::LOSSES};
+use super::{Mutant, log::LOSSES, store::NO_ANSWER};
 use crate::suites::Suite;
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -172,5 +172,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         package: "server",
         filter: "flushed::a_flush_is_answered",
         symptoms: &["what was flushed is shown"],
+    },
+    Mutant {
+        name: "log_index_outlives_wipe",
+        suite: Suite::Wire,
+        package: "kelvin",
+        filter: "what_is_answered_around_flushes",
+        symptoms: NO_ANSWER,
+    },
+    Mutant {
+        name: "store_filled_as_of_now",
+        suite: Suite::Wire,
+        package: "kelvin",
+        filter: "what_is_answered_around_flushes",
+        symptoms: NO_ANSWER,
+    },
+    Mutant {
+        name: "server_flush_overtaken",
+        suite: Suite::Wire,
+        package: "kelvin",
+        filter: "what_is_answered_around_flushes",
+        symptoms: NO_ANSWER,
     },
 ];

@@ -10,7 +10,7 @@ const NO_ORDER: &[&str] = &["no order explains"];
 const TOO_EARLY: &[&str] = &["no order explains", "and all is flushed or will be"];
 
 /// What clients of a server say when they hear something that is no answer to what they asked.
-const NO_ANSWER: &[&str] = &["no order explains", "is no answer", "is stale"];
+pub(super) const NO_ANSWER: &[&str] = &["no order explains", "is no answer", "is stale"];
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
