@@ -29,7 +29,7 @@ mod sizes {
 #[cfg(any(loom, shuttle, miri))]
 mod sizes {
     pub(crate) const BLOCK_BYTES: usize = 1 << 10;
-    pub(crate) const KEY_LEN_MAX: usize = 16;
+    pub(crate) const KEY_LEN_MAX: usize = 24;
     pub(crate) const INLINE_VALUE_MAX_BYTES: usize = 48;
     pub(crate) const RUNS: [(usize, usize); 3] =
         [(64, 256), (BLOCK_BYTES, BLOCK_BYTES / 2), (BLOCK_BYTES, BLOCK_BYTES)];

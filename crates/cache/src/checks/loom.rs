@@ -85,23 +85,28 @@ fn loom_reader_and_writer_of_one_bucket() {
     });
 }
 
+/// Keys that two looks that overlap tell apart, the second of them alone. With so short values
+/// their records have as many words as others.
+const LONG_KEYS: [&[u8]; 2] = [b"long key k", b"long key l"];
+
 #[test]
 fn loom_reader_and_writer_of_a_reused_slot() {
-    explore(Some(2), || {
+    let ([key, other], old, new) = (LONG_KEYS, &OLD[..2], &NEW[..2]);
+    explore(Some(2), move || {
         let cache = cache(ARENA_MIN_BLOCKS);
         let mut reader = cache.worker().expect("a place");
-        set(&mut reader, b"k", OLD);
+        set(&mut reader, key, old);
         let mut writer = cache.worker().expect("a place");
         let reading = thread::spawn(move || {
-            if let Some(value) = get(&mut reader, b"k") {
-                assert!(value == OLD, "torn read: {value:?}");
+            if let Some(value) = get(&mut reader, key) {
+                assert!(value == old, "torn read: {value:?}");
             }
         });
-        remove(&mut writer, b"k");
-        set(&mut writer, b"l", NEW);
+        remove(&mut writer, key);
+        set(&mut writer, other, new);
         reading.join().expect("the reader ends");
-        assert_eq!(get(&mut writer, b"k"), None, "a removed key");
-        assert_eq!(get(&mut writer, b"l").as_deref(), Some(NEW), "present key missed");
+        assert_eq!(get(&mut writer, key), None, "a removed key");
+        assert_eq!(get(&mut writer, other).as_deref(), Some(new), "present key missed");
     });
 }
 

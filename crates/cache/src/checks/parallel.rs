@@ -63,6 +63,34 @@ impl Random {
     }
 }
 
+/// Lengths of keys: they lie in the first word of a record, in what two looks that overlap compare,
+/// and beyond.
+const KEY_LENGTHS: [usize; 5] = [3, 8, 12, 16, 24];
+const KEY_BYTES_MAX: usize = 24;
+
+/// What a number is called as a key. Names of a length differ in three or four bytes in a row, at
+/// their start, end or middle: each way to compare keys has some that only it tells apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Name([u8; KEY_BYTES_MAX], usize);
+
+impl Name {
+    /// `number`: less than 2^24.
+    pub(super) fn of(number: u64) -> Self {
+        let of_length = number / KEY_LENGTHS.len() as u64;
+        let len = KEY_LENGTHS[(number % KEY_LENGTHS.len() as u64) as usize];
+        let mut bytes = [b'k'; KEY_BYTES_MAX];
+        let number = &number.to_le_bytes()[..len.min(4)];
+        let room = len - number.len();
+        let at = [0, room, room / 2][(of_length % 3) as usize];
+        bytes[at..at + number.len()].copy_from_slice(number);
+        Self(bytes, len)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0[..self.1]
+    }
+}
+
 /// The policy that a seed says.
 fn policy(seed: u64) -> PolicyKind {
     PolicyKind::ALL[(seed % PolicyKind::ALL.len() as u64) as usize]

@@ -9,7 +9,7 @@ use shuttle::{
     scheduler::{PctScheduler, RandomScheduler},
 };
 
-use super::parallel::{Scenario, cache, run};
+use super::parallel::{Name, Scenario, cache, run};
 use crate::{Put, Value, Worker};
 
 /// Schedules of each scenario in CI: 4 to 9 ms each, half a minute for all on two cores.
@@ -124,7 +124,7 @@ fn shuttle_two_threads_add_a_key_once() {
 
 fn set(worker: &mut Worker, number: u32) {
     let put = Put::new(Value::Bytes(b"value"));
-    worker.set(worker.key(&number.to_le_bytes()), &put).expect("memory");
+    worker.set(worker.key(Name::of(number.into()).bytes()), &put).expect("memory");
 }
 
 #[test]

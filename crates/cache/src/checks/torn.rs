@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::clock::Clock;
 
-use super::parallel::Random;
+use super::parallel::{Name, Random};
 use crate::{Cache, CacheConfig, Change, Get, Put, StoreError, Value, Worker};
 
 /// Reads in CI: a few seconds.
@@ -51,8 +51,8 @@ fn stamp_of(value: &[u8]) -> Option<u64> {
 }
 
 fn set(writer: &mut Worker, key: u64, value: &[u8]) {
-    let name = key.to_le_bytes();
-    match writer.set(writer.key(&name), &Put::new(Value::Bytes(value))) {
+    let name = Name::of(key);
+    match writer.set(writer.key(name.bytes()), &Put::new(Value::Bytes(value))) {
         Ok(_) | Err(StoreError::OutOfMemory { .. }) => {}
         Err(error) => panic!("{error}"),
     }
@@ -72,8 +72,8 @@ fn write(cache: &Cache, written: &[AtomicU64], stop: &AtomicBool) {
         let stamp = key << 48 | number;
         match random.below(8) {
             0 => {
-                let name = key.to_le_bytes();
-                let removed = writer.update(writer.key(&name), |_| Change::Remove.into());
+                let name = Name::of(key);
+                let removed = writer.update(writer.key(name.bytes()), |_| Change::Remove.into());
                 removed.expect("a removal needs no memory");
             }
             1 | 2 => lengths[key as usize] = LENGTHS[random.below(LENGTHS.len() as u64) as usize],
@@ -110,8 +110,8 @@ fn read(reads: u64) {
         let mut value = Vec::with_capacity(4096);
         for _ in 0..reads {
             let key = random.below(KEYS);
-            let name = key.to_le_bytes();
-            let found = reader.get(reader.key(&name), &mut value);
+            let name = Name::of(key);
+            let found = reader.get(reader.key(name.bytes()), &mut value);
             reader.quiesce();
             let Get::Hit(meta) = found else { continue };
             hits += 1;

@@ -10,7 +10,7 @@ use base::sync::{Arc, thread};
 use shuttle::rand::{Rng as _, thread_rng};
 
 use super::{
-    parallel::{Random, cache_with},
+    parallel::{Name, Random, cache_with},
     shuttle::{SCHEDULES, explore_body},
 };
 use crate::{Get, Put, Value, Worker};
@@ -30,12 +30,12 @@ struct Known {
 }
 
 fn look(worker: &mut Worker, key: u64, least: u32, dead: u32) {
-    let name = key.to_le_bytes();
+    let name = Name::of(key);
     let flushes = worker.flushes();
     let mut value = Vec::new();
-    let found = match worker.get(worker.key(&name), &mut value) {
+    let found = match worker.get(worker.key(name.bytes()), &mut value) {
         Get::Hit(meta) => Some((meta, false)),
-        _ => worker.find_victim(worker.key(&name), &mut value).map(|meta| (meta, true)),
+        _ => worker.find_victim(worker.key(name.bytes()), &mut value).map(|meta| (meta, true)),
     };
     let Some((meta, waits)) = found else { return };
     let stamp = u32::from_le_bytes(value[..].try_into().expect("four bytes"));
@@ -43,19 +43,19 @@ fn look(worker: &mut Worker, key: u64, least: u32, dead: u32) {
     assert!(stamp > dead, "{stamp} after all up to {dead} were flushed");
     if waits {
         let put = Put { token: crate::Token::Given(meta.token), ..Put::new(Value::Bytes(&value)) };
-        let _ = worker.fill_as_of(flushes, worker.key(&name), &put);
+        let _ = worker.fill_as_of(flushes, worker.key(name.bytes()), &put);
     }
 }
 
 fn own(worker: &mut Worker, known: &[Known], random: &mut Random) {
     for stamp in 1..=STEPS {
         let key = random.below(KEYS);
-        let name = key.to_le_bytes();
+        let name = Name::of(key);
         let at = &known[key as usize];
         if random.below(2) == 0 {
             let value = stamp.to_le_bytes();
-            let set = worker.set(worker.key(&name), &Put::new(Value::Bytes(&value)));
-            worker.forget_victim(worker.key(&name), set.ok());
+            let set = worker.set(worker.key(name.bytes()), &Put::new(Value::Bytes(&value)));
+            worker.forget_victim(worker.key(name.bytes()), set.ok());
             if set.is_ok() {
                 at.stored.store(stamp, Ordering::SeqCst);
             }
@@ -69,10 +69,10 @@ fn own(worker: &mut Worker, known: &[Known], random: &mut Random) {
 
 fn disturb(worker: &mut Worker, known: &[Known], random: &mut Random) {
     for step in 0..STEPS {
-        let name = (KEYS + random.below(OTHERS)).to_le_bytes();
-        let _ = worker.set(worker.key(&name), &Put::new(Value::Bytes(b"other")));
-        let own = random.below(KEYS).to_le_bytes();
-        worker.evict(worker.key(&own));
+        let name = Name::of(KEYS + random.below(OTHERS));
+        let _ = worker.set(worker.key(name.bytes()), &Put::new(Value::Bytes(b"other")));
+        let own = Name::of(random.below(KEYS));
+        worker.evict(worker.key(own.bytes()));
         if step % 4 == 0
             && let Some(victim) = worker.next_victim(None)
         {

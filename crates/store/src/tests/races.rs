@@ -240,10 +240,6 @@ impl Racer<'_> {
     }
 }
 
-fn name(at: usize) -> [u8; 8] {
-    (at as u64).to_be_bytes()
-}
-
 fn race(load: &Load) -> cache::VictimCounts {
     let ring = Ring { bytes_max: 12 << 20, recovers: load.recovers };
     let mut files = MemoryDisk::default();

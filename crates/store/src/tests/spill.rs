@@ -155,7 +155,7 @@ impl Setter<'_> {
     /// Sets longer and longer values. Records go out of memory all the time.
     fn set_often(mut self, mut evictor: cache::Worker) {
         for length in 1..LENGTHS {
-            evictor.evict(evictor.key(&[(length % KEYS) as u8]));
+            evictor.evict(evictor.key(&name(length % KEYS)));
             // A thread that is two must not wait for itself.
             evictor.offline(|| self.set_and_get(length));
         }
@@ -166,14 +166,14 @@ impl Setter<'_> {
         worker.quiesce();
         for at in (0..KEYS).filter(|at| at % 2 == self.own) {
             let ask = Ask::Set(value(length), 0);
-            let set = worker.execute(&[at as u8], 0, &ask, || ask);
+            let set = worker.execute(&name(at), 0, &ask, || ask);
             assert!(matches!(set, Asked::Now(Answer::Done { verdict: true, .. })), "{set:?}");
             self.heard[at].store(length, Ordering::Release);
         }
         for (at, heard) in self.heard.iter().enumerate() {
             let (caller, least) = ((length * KEYS + at) as u64, heard.load(Ordering::Acquire));
             let mut out = Vec::new();
-            match worker.get(&[at as u8], caller, &mut out) {
+            match worker.get(&name(at), caller, &mut out) {
                 Got::Hit(_) => assert!(out.len() >= least, "{} after {least}", out.len()),
                 Got::Later => drop(self.asked.insert(caller, least)),
                 _ => {}

@@ -79,7 +79,7 @@ fn append_often(mut worker: Worker<MapKeys, Ask>, files: &Mutex<MemoryDisk>, tim
     }
 }
 
-const KEYS: [&[u8]; 3] = [b"a", b"b", b"c"];
+const KEYS: [&[u8]; 3] = [b"a", b"of twelve: b", b"a key of many bytes: c"];
 
 #[test]
 fn threads_that_change_cold_records_lose_nothing() {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use base::sync::Arc;
 
-use super::{Known, Random, SHARED, Scenario};
+use super::{Known, Name, Random, SHARED, Scenario};
 use crate::{
     Cache, Change, Digits, Edit, Get, INLINE_VALUE_MAX_BYTES, Meta, Pinned, Put, StoreError, Value,
     View, Worker, geometry::WORD_BYTES, index::Merge,
@@ -75,7 +75,7 @@ impl Player {
     }
 
     fn shared_key(number: u64) -> u64 {
-        2000 + number
+        2002 + number
     }
 
     pub(super) fn prefill(&mut self) {
@@ -113,15 +113,15 @@ impl Player {
     }
 
     fn set(&mut self, key: u64, value: &[u8]) -> Result<u64, StoreError> {
-        let name = key.to_le_bytes();
-        self.worker.set(self.worker.key(&name), &Put::new(Value::Bytes(value)))
+        let name = Name::of(key);
+        self.worker.set(self.worker.key(name.bytes()), &Put::new(Value::Bytes(value)))
     }
 
     /// Stamp, length and fields of what a key holds.
     fn get(&mut self, key: u64) -> Option<(u64, usize, Meta)> {
-        let name = key.to_le_bytes();
+        let name = Name::of(key);
         let mut value = Vec::new();
-        let (stamp, len, meta) = match self.worker.get(self.worker.key(&name), &mut value) {
+        let (stamp, len, meta) = match self.worker.get(self.worker.key(name.bytes()), &mut value) {
             Get::Miss => return None,
             // Somebody holds a quarter of memory: nothing is known of the key.
             Get::Busy => return None,
@@ -157,10 +157,10 @@ impl Player {
 
     fn remove_own(&mut self) {
         let number = self.random.below(self.scenario.own);
-        let name = self.own_key(self.number, number).to_le_bytes();
+        let name = Name::of(self.own_key(self.number, number));
         let known = self.own[number as usize].take().is_some();
         let mut found = false;
-        let removed = self.worker.update(self.worker.key(&name), |view| {
+        let removed = self.worker.update(self.worker.key(name.bytes()), |view| {
             found = view.is_some();
             Change::Remove.into()
         });
@@ -170,12 +170,12 @@ impl Player {
 
     fn append_own(&mut self) {
         let number = self.random.below(self.scenario.own);
-        let name = self.own_key(self.number, number).to_le_bytes();
+        let name = Name::of(self.own_key(self.number, number));
         let Some((stamp, len)) = self.own[number as usize] else { return };
         let more = (1 + self.random.below(40) as usize).min(self.scenario.value_max as usize - len);
         let more = fill(stamp, len + more).split_off(len);
         let mut found = false;
-        let appended = self.worker.update(self.worker.key(&name), |view| {
+        let appended = self.worker.update(self.worker.key(name.bytes()), |view| {
             found = view.is_some();
             match view {
                 Some(_) => Change::Put(Put::new(Value::Append(&more))).into(),
@@ -192,10 +192,10 @@ impl Player {
 
     fn touch_own(&mut self) {
         let number = self.random.below(self.scenario.own);
-        let name = self.own_key(self.number, number).to_le_bytes();
+        let name = Name::of(self.own_key(self.number, number));
         let expiry_ms = Some(self.random.below(2) * 2_000_000);
         let edit = Edit { expiry_ms, ..Edit::default() };
-        let touched = self.worker.update(self.worker.key(&name), |view| match view {
+        let touched = self.worker.update(self.worker.key(name.bytes()), |view| match view {
             Some(_) => Change::Edit(edit).into(),
             None => Change::Keep.into(),
         });
