@@ -1,6 +1,7 @@
 //! Tables, and threads that set, get and flush while records go out of memory.
 
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     sync::{
         Barrier, Mutex,
@@ -84,6 +85,7 @@ struct Racer<'t> {
     worker: Worker<MapKeys, Stamped>,
     files: &'t Mutex<MemoryDisk>,
     known: &'t [Known],
+    names: &'t [Vec<u8>],
     number: usize,
     asked: BTreeMap<u64, Awaited>,
     callers: u64,
@@ -124,7 +126,7 @@ impl Racer<'_> {
         let least = known.answered.load(Ordering::SeqCst);
         self.callers += 1;
         let mut out = Vec::new();
-        match self.worker.get(&name(at), self.callers, &mut out) {
+        match self.worker.get(&self.names[at], self.callers, &mut out) {
             Got::Hit(_) => self.hear(&out, at, least, dead),
             Got::Large(pinned) => {
                 let value = pinned.slices().collect::<Vec<_>>().concat();
@@ -154,7 +156,7 @@ impl Racer<'_> {
 
     fn execute(&mut self, at: usize, command: &Stamped, awaited: Awaited) {
         self.callers += 1;
-        match self.worker.execute(&name(at), self.callers, command, || command.clone()) {
+        match self.worker.execute(&self.names[at], self.callers, command, || command.clone()) {
             Asked::Now(answer) => self.answered(awaited, answer),
             Asked::Later => drop(self.asked.insert(self.callers, awaited)),
             Asked::Busy => {}
@@ -188,7 +190,7 @@ impl Racer<'_> {
         for stamp in 1..=load.rounds {
             if load.evicts {
                 let at = self.below(load.keys);
-                evictor.evict(evictor.key(&name(at)));
+                evictor.evict(evictor.key(&self.names[at]));
             }
             evictor.offline(|| {
                 self.worker.quiesce();
@@ -248,15 +250,16 @@ fn race(load: &Load) -> cache::VictimCounts {
         false => durable(&mut files),
     };
     let known: Vec<Known> = (0..load.keys).map(|_| Known::default()).collect();
+    let names: Vec<_> = (0..load.keys).map(name).collect();
     let (files, start) = (Mutex::new(files), Barrier::new(2));
     let workers = [0, 1].map(|number| store.worker(number).expect("a place"));
     let evictors = [(); 2].map(|()| cache.worker().expect("a place"));
     std::thread::scope(|scope| {
         for (number, (worker, evictor)) in workers.into_iter().zip(evictors).enumerate() {
-            let (files, known, start) = (&files, &known[..], &start);
+            let (files, known, names, start) = (&files, &known[..], &names[..], &start);
             let asked = BTreeMap::new();
             let random = 0x9e37_79b9_7f4a_7c15 + number as u64;
-            let racer = Racer { worker, files, known, number, asked, callers: 0, random };
+            let racer = Racer { worker, files, known, names, number, asked, callers: 0, random };
             scope.spawn(move || {
                 start.wait();
                 racer.race(load, evictor);
@@ -319,7 +322,7 @@ fn threads_that_evict_hear_of_nothing_older() {
 }
 
 /// A touch during which another worker flushes.
-struct Overtaken<'w>(std::cell::RefCell<&'w mut Worker<MapKeys, Stamped>>);
+struct Overtaken<'f>(RefCell<&'f mut (dyn FnMut() + Send)>);
 
 impl Command for Overtaken<'_> {
     type Verdict = bool;
@@ -333,7 +336,7 @@ impl Command for Overtaken<'_> {
     }
 
     fn decide<'s>(&'s self, present: Option<&Present<'s>>) -> (Change<'s>, bool) {
-        assert_eq!(self.0.borrow_mut().flush(0), Asked::Now(Answer::Flushed));
+        self.0.borrow_mut()();
         (Change::Edit(Edit { expiry_ms: Some(0), ..Edit::default() }), present.is_some())
     }
 }
@@ -351,10 +354,39 @@ fn what_is_made_of_a_record_that_is_flushed_meanwhile_is_gone() {
         if is_cold {
             assert!(evictor.evict(evictor.key(b"key")));
         }
-        let touch = Overtaken(std::cell::RefCell::new(&mut other));
+        let mut flush = || assert_eq!(other.flush(0), Asked::Now(Answer::Flushed));
+        let touch = Overtaken(RefCell::new(&mut flush));
         let touched = first.execute(b"key", 0, &touch, || Stamped::Touch);
         assert!(matches!(touched, Asked::Now(Answer::Done { verdict: true, .. })), "{touched:?}");
         let got = first.get(b"key", 0, &mut Vec::new());
         assert!(matches!(got, Got::Miss), "it was flushed: {got:?}");
     }
+}
+
+#[test]
+fn what_is_made_of_a_record_of_a_durable_table_that_is_flushed_meanwhile_is_gone() {
+    let mut files = MemoryDisk::default();
+    let (store, _) = durable(&mut files);
+    let [mut first, mut other] = [0, 1].map(|number| store.worker(number).expect("a place"));
+    let mut perform = |worker: &mut Worker<MapKeys, Stamped>| {
+        while let Some(Plan { token, action }) = worker.poll() {
+            worker.complete(token, files.perform(action));
+        }
+    };
+    perform(&mut first);
+    let set = Stamped::Set(stamped(1, 100));
+    first.execute(b"key", 0, &set, || set.clone());
+    let mut flush = || {
+        assert_eq!(other.flush(1), Asked::Later);
+        perform(&mut other);
+        assert_eq!(taken(&mut other).pop().map(|it| it.answer), Some(Answer::Flushed));
+    };
+    let touch = Overtaken(RefCell::new(&mut flush));
+    let touched = first.execute(b"key", 2, &touch, || Stamped::Touch);
+    assert_eq!(touched, Asked::Later, "it is made of what was flushed");
+    perform(&mut first);
+    let answer = taken(&mut first).pop().map(|it| it.answer);
+    assert!(matches!(answer, Some(Answer::Done { verdict: false, .. })), "{answer:?}");
+    let got = first.get(b"key", 3, &mut Vec::new());
+    assert!(matches!(got, Got::Miss), "it was flushed: {got:?}");
 }

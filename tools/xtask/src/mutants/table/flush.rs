@@ -128,8 +128,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "store_built_on_what_is_dead",
         suite: Suite::Test,
         package: "store",
-        filter: "what_was_flushed_of_a_durable",
-        symptoms: &["were removed"],
+        filter: "what_is_made_of_a_record_of_a_durable",
+        symptoms: &["it is made of what was flushed"],
     },
     Mutant {
         name: "store_flush_told_in_between",
