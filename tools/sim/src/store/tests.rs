@@ -10,7 +10,7 @@ const SPILL_SEEDS: u64 = 1000;
 const FAILED_ONCE: &[u64] = &[33_230];
 
 /// The same of tables that spill.
-const SPILLS_FAILED_ONCE: &[u64] = &[1587, 2088, 50_259];
+const SPILLS_FAILED_ONCE: &[u64] = &[1587, 2088, 40_275, 50_259];
 
 /// Seeds in which a client sees a tombstone that is not flushed, and a crash comes: one in 1500.
 const SPILLS_SEEN_EARLY: &[u64] = &[1200, 4018, 6053];

@@ -47,7 +47,7 @@ pub(super) struct Cursor {
     last: Option<(u64, bool, u32)>,
     /// Whether the segment was read in full: it has no footer, or a damaged one.
     pub(super) is_scanned: bool,
-    /// Of a segment without a footer: what one would list, if every block could be read.
+    /// Of a segment without a valid footer: what one would list, if nothing of it is lost.
     to_seal: Option<Vec<Listed>>,
     /// Where the last record ends.
     pub(super) records_end: u64,
@@ -217,6 +217,12 @@ impl Cursor {
             let mut listed = scan.listed;
             // All of them, also those that were read before.
             self.parts = Parts::of(&listed);
+            // A crash may have torn the footer, and left the trailer, while the segment was sealed:
+            // it is written again, or nothing could be moved or dropped. It must not hide a loss.
+            let is_whole = self.damages.is_empty() || base::mutant!("log_loss_under_new_footer");
+            if is_whole && !base::mutant!("log_torn_footer_stays") {
+                self.to_seal = Some(listed.clone());
+            }
             listed.retain(|listed| self.last.is_none_or(|last| listed.order() > last));
             listed.sort_unstable_by_key(|listed| Reverse(listed.order()));
             self.entries = listed;

@@ -170,11 +170,8 @@ fn a_footer_that_is_damaged_is_read_again_and_at_last_left_alone() {
         let mut log = Log::compacting(Mode::Async);
         let victim = half_dead(&mut log);
         let file = segment(victim.0);
-        let held = log.disk.files.get_mut(&file).unwrap();
-        let trailer = held.len() - 512;
-        let footer = u64::from_le_bytes(held[trailer + 16..trailer + 24].try_into().unwrap());
-        let at = footer as usize + block * 512 + 40;
-        held[at] ^= 1;
+        let at = footer_offset(&log.disk, file) + block * 512 + 40;
+        log.disk.files.get_mut(&file).unwrap()[at] ^= 1;
         let (mut reads, begun) = (0, log.disk.done.len());
         while log.step() {
             let read_before = reads;

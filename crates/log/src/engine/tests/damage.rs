@@ -129,15 +129,31 @@ fn a_hole_below_what_was_flushed_is_damage_with_its_place() {
 fn a_damaged_footer_hides_no_damaged_record() {
     let (mut disk, _) = sample();
     let offset = 4 * 512;
-    let held = disk.files.get_mut(&segment(0)).unwrap();
-    held[offset + 100] ^= 1;
-    let trailer = (16 << 10) - 512;
-    let footer = u64::from_le_bytes(held[trailer + 16..trailer + 24].try_into().unwrap());
-    held[footer as usize + 40] ^= 1;
+    disk.files.get_mut(&segment(0)).unwrap()[offset + 100] ^= 1;
+    let footer = footer_offset(&disk, segment(0));
+    disk.files.get_mut(&segment(0)).unwrap()[footer + 40] ^= 1;
     let mut log = Log::of(disk, Mode::Safe);
-    let damages: Vec<_> = log.report.damages.iter().map(|it| (it.file, it.offset)).collect();
-    assert_eq!(damages, [(segment(0), offset as u64)]);
-    assert_eq!(log.value(&[7, 9]), Some(vec![7; 600]));
+    for _ in 0..2 {
+        let damages: Vec<_> = log.report.damages.iter().map(|it| (it.file, it.offset)).collect();
+        assert_eq!(damages, [(segment(0), offset as u64)], "a loss was named only once");
+        assert_eq!(log.value(&[7, 9]), Some(vec![7; 600]));
+        log = log.reopen();
+    }
+}
+
+#[test]
+fn a_footer_that_a_crash_has_torn_in_front_of_its_trailer_is_written_again() {
+    let (mut disk, model) = sample();
+    let footer = footer_offset(&disk, segment(0));
+    let whole = disk.files[&segment(0)][footer..footer + 512].to_vec();
+    disk.files.get_mut(&segment(0)).unwrap()[footer + 170..footer + 512].fill(0);
+    let mut log = Log::of(disk, Mode::Safe);
+    assert_eq!(log.report.damages, []);
+    for (key, known) in &model {
+        assert_eq!(log.value(key), known.value);
+    }
+    let is_mended = log.disk.files[&segment(0)][footer..footer + 512] == whole;
+    assert!(is_mended, "the segment is read in full by every open, and never moved");
 }
 
 #[test]

@@ -273,3 +273,10 @@ fn mark(id: u32) -> [u8; 2] {
 fn segment(id: u32) -> File {
     File { directory: DirectoryId(0), name: FileName::Segment(SegmentId(id)) }
 }
+
+/// Where the footer of a sealed segment begins, as its trailer says.
+fn footer_offset(disk: &MemoryDisk, file: File) -> usize {
+    let held = &disk.files[&file];
+    let trailer = &held[held.len() - shape().block_bytes as usize..];
+    u64::from_le_bytes(trailer[16..24].try_into().unwrap()) as usize
+}

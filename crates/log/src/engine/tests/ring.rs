@@ -148,6 +148,22 @@ fn of_a_segment_whose_footer_cannot_be_read_nothing_is_dropped() {
 }
 
 #[test]
+fn a_ring_goes_on_behind_a_footer_that_a_crash_has_torn() {
+    let mut log = ring(Mode::Safe, true);
+    fill(&mut log, 0..300);
+    let sealed = log.engine.segments.iter().zip(0..).filter_map(|(it, id)| {
+        let it = it.as_ref().filter(|it| it.role == Role::Sealed)?;
+        Some((it.smallest_value, segment(id)))
+    });
+    let (_, oldest) = sealed.min().unwrap();
+    let footer = footer_offset(&log.disk, oldest);
+    log.disk.files.get_mut(&oldest).unwrap()[footer + 100..footer + 512].fill(0);
+    let mut log = of(log.reopen(), true);
+    assert_eq!(log.report.damages, []);
+    assert!(fill(&mut log, 300..600).len() > 10);
+}
+
+#[test]
 fn a_header_that_cannot_be_written_is_tried_again() {
     let mut log = ring(Mode::Safe, true);
     let put = put_until_dropping(&mut log, 1000);

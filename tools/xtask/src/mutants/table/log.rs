@@ -123,6 +123,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["a loss was named only once"],
     },
     Mutant {
+        name: "log_loss_under_new_footer",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_damaged_footer_hides_no_damaged_record",
+        symptoms: &["a loss was named only once"],
+    },
+    Mutant {
+        name: "log_torn_footer_stays",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_footer_that_a_crash_has_torn",
+        symptoms: &["read in full by every open"],
+    },
+    Mutant {
         name: "log_clean_unlooked",
         suite: Suite::Test,
         package: "kelvin-log",
