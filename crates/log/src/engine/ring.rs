@@ -12,7 +12,12 @@
 //! 4. Such a time ends: of a segment whose footer cannot be read nothing is dropped, and its header
 //!    is tried again until it is written, while others are freed.
 
-use super::{Engine, Ring, survey::Sealed, victims::Choice};
+use super::{
+    Engine, Ring,
+    space::{Role, Segment},
+    survey::Sealed,
+    victims::Choice,
+};
 use crate::{
     error::Error,
     format::{manifest::RUN_SEQUENCES, record::Kind, segment::Listed},
@@ -76,6 +81,18 @@ impl<K: Keys> Engine<K> {
     /// Whether something was dropped that the disk still has.
     pub(super) fn is_dropping(&self) -> bool {
         self.settings.ring.is_some_and(|ring| ring.recovers) && !self.dropped.is_empty()
+    }
+
+    /// Whether a ring that recovers has a segment without a footer that can be read: nothing that
+    /// is newer is dropped before an open has read all of it.
+    pub(super) fn lacks_footer(&self) -> bool {
+        let recovers = self.settings.ring.is_some_and(|ring| ring.recovers);
+        let lacks = |(segment, id): (&Option<Segment>, u32)| {
+            let is_listed = segment.as_ref().is_none_or(|it| it.role != Role::Unlisted);
+            !is_listed || self.compaction.is_left_alone(SegmentId(id))
+        };
+        let is_looked_for = recovers && !base::mutant!("log_ring_held_up_over_a_stop");
+        is_looked_for && self.segments.iter().zip(0..).any(lacks)
     }
 
     /// The oldest segment, when there is to be room.

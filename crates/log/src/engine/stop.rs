@@ -49,9 +49,10 @@ impl<K: Keys> Engine<K> {
 
     /// Saves the index and where the parts of large values lie, and has the manifest say so. A ring
     /// of which something was dropped that the disk has is opened from its footers: nobody would
-    /// know of it any more, and store its key anew without a tombstone.
+    /// know of it any more, and store its key anew without a tombstone. So is one that lacks a
+    /// footer, which it gets then.
     fn save(&mut self, disk: &mut dyn Disk) -> Result<(), Error> {
-        if self.is_manifest_unsure || !self.may_save || self.is_dropping() {
+        if self.is_manifest_unsure || !self.may_save || self.is_dropping() || self.lacks_footer() {
             return Ok(());
         }
         if !self.index.save(&self.manifest, disk)? {

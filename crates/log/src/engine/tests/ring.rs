@@ -1,7 +1,10 @@
 //! A log that drops its oldest segment.
 
 use super::*;
-use crate::engine::{Ring, space::Role};
+use crate::{
+    engine::{Ring, space::Role},
+    index::{IndexLimits, Keyed},
+};
 
 /// Segments that a ring of these tests has at most.
 const SEGMENTS: u64 = 8;
@@ -10,7 +13,7 @@ fn ring(mode: Mode, recovers: bool) -> Log {
     of(Log::new(mode), recovers)
 }
 
-fn of(mut log: Log, recovers: bool) -> Log {
+fn of<K: Keys>(mut log: Log<K>, recovers: bool) -> Log<K> {
     let bytes_max = SEGMENTS * log.engine.manifest.shape.segment_bytes;
     log.engine.settings.ring = Some(Ring { bytes_max, recovers });
     log.engine.settings.space_target_percent = 130;
@@ -147,20 +150,64 @@ fn of_a_segment_whose_footer_cannot_be_read_nothing_is_dropped() {
     assert_eq!(log.engine.knows(&key(taken + 1)), None, "every key gets a tombstone");
 }
 
-#[test]
-fn a_ring_goes_on_behind_a_footer_that_a_crash_has_torn() {
-    let mut log = ring(Mode::Safe, true);
-    fill(&mut log, 0..300);
+/// The sealed segment that has the oldest value.
+fn oldest<K: Keys>(log: &Log<K>) -> File {
     let sealed = log.engine.segments.iter().zip(0..).filter_map(|(it, id)| {
         let it = it.as_ref().filter(|it| it.role == Role::Sealed)?;
         Some((it.smallest_value, segment(id)))
     });
-    let (_, oldest) = sealed.min().unwrap();
+    sealed.min().unwrap().1
+}
+
+#[test]
+fn a_ring_goes_on_behind_a_footer_that_a_crash_has_torn() {
+    let mut log = ring(Mode::Safe, true);
+    fill(&mut log, 0..300);
+    let oldest = oldest(&log);
     let footer = footer_offset(&log.disk, oldest);
     log.disk.files.get_mut(&oldest).unwrap()[footer + 100..footer + 512].fill(0);
     let mut log = of(log.reopen(), true);
     assert_eq!(log.report.damages, []);
     assert!(fill(&mut log, 300..600).len() > 10);
+}
+
+#[test]
+fn a_stop_in_order_ends_what_has_held_up_a_ring() {
+    let limits = IndexLimits { kmax_limit: 0, entries_max: 1000 };
+    let taken = |log: &mut Log<Keyed>, numbers: std::ops::Range<u32>| {
+        let mut put = |number: u32| {
+            let put = log.put(&key(number), &[1; 900]);
+            log.settle();
+            put.is_ok()
+        };
+        numbers.take_while(|number| put(*number)).count()
+    };
+    for is_written in [true, false] {
+        let log = open_with(MemoryDisk::default(), shape(), Mode::Safe, limits).unwrap();
+        let mut log = of(log, true);
+        if !is_written {
+            let (trailer, mut first) = (shape().segment_bytes - 512, None);
+            log.disk.fail(move |action| match action {
+                Action::Write { file, offset, .. } if *offset == trailer => {
+                    *first.get_or_insert(*file) == *file
+                }
+                _ => false,
+            });
+        }
+        assert_eq!(taken(&mut log, 0..40), 40);
+        log.disk.fault = None;
+        if is_written {
+            let oldest = oldest(&log);
+            let at = footer_offset(&log.disk, oldest) + 40;
+            log.disk.files.get_mut(&oldest).unwrap()[at] ^= 1;
+        }
+        assert!(taken(&mut log, 40..1000) < 900, "the ring was not held up");
+        log.settle();
+        log.engine.close(&mut log.disk, 0).unwrap();
+        let mut log = of(open_with(log.disk, shape(), Mode::Safe, limits).unwrap(), true);
+        assert_eq!(log.report.damages, []);
+        assert_eq!(taken(&mut log, 1000..1300), 300, "it is held up for ever");
+    }
 }
 
 #[test]

@@ -130,6 +130,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["a loss was named only once"],
     },
     Mutant {
+        name: "log_ring_held_up_over_a_stop",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_stop_in_order_ends_what_has_held_up_a_ring",
+        symptoms: &["held up for ever"],
+    },
+    Mutant {
         name: "log_torn_footer_stays",
         suite: Suite::Test,
         package: "kelvin-log",
