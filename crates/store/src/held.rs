@@ -169,13 +169,8 @@ impl<K: Keys, V> Core<K, V> {
         match held.wait {
             Wait::Nothing => Settled::Done,
             Wait::Write(mark) => self.engine.may_answer(mark),
-            // Whatever a failure before it holds back for ever.
-            Wait::Seen(mark)
-                if self.engine.durable(mark) == Settled::Done
-                    && !base::mutant!("store_seen_held_back") =>
-            {
-                Settled::Done
-            }
+            // Whatever a failure before it holds back, until that is mended.
+            Wait::Seen(mark) if self.engine.durable(mark) == Settled::Done => Settled::Done,
             Wait::Seen(mark) | Wait::SeenBefore(mark) => self.settled_seen(mark, held.seen),
         }
     }

@@ -275,13 +275,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["an append is lost"],
     },
     Mutant {
-        name: "store_seen_held_back",
-        suite: Suite::Test,
-        package: "store",
-        filter: "what_is_flushed_in_the_end",
-        symptoms: &["what is durable is an error"],
-    },
-    Mutant {
         name: "store_seen_by_its_mark",
         suite: Suite::Test,
         package: "store",
@@ -293,7 +286,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "store",
         filter: "what_memory_has_is_told_without",
-        symptoms: &["it is in memory, and durable"],
+        symptoms: &["not told at once"],
     },
     Mutant {
         name: "store_oldest_reader_in_line",
