@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::{
     context::Context,
     process::{self, Captured},
-    several,
+    several, with_mutants,
 };
 
 /// Binaries that run at the same time. With two cores, one of the three usually waits; more would
@@ -46,6 +46,8 @@ struct Profile {
 pub(crate) struct Binary {
     /// The package's directory, its kind and its name: `kelvin test recorded`.
     name: String,
+    /// `lib`, `bin`, `test` or `example`.
+    pub(crate) kind: String,
     /// The package's name.
     pub(crate) package: String,
     /// The library's, the test's or the example's name.
@@ -92,17 +94,8 @@ pub(crate) fn build_examples(command: &mut Command) -> Result<Vec<Binary>> {
 /// Cargo's messages for programs, but for what people are to see.
 const MESSAGES: &str = "json-render-diagnostics";
 
-/// The tests of a package among what was built.
-///
-/// # Errors
-/// When there are none.
-pub(crate) fn of_package<'a>(built: &'a [Binary], package: &str) -> Result<&'a Binary> {
-    let tests = built.iter().find(|it| it.package == package);
-    tests.with_context(|| format!("no tests of {package} were built"))
-}
-
 /// Builds with `command`, a `cargo test`, and runs every test binary with what integration tests
-/// need. Returns how many tests ran.
+/// need, and no mutant on. Returns how many tests ran.
 ///
 /// # Errors
 /// When the build fails, when no test ran, or when a binary fails; the others are run to their end
@@ -110,7 +103,9 @@ pub(crate) fn of_package<'a>(built: &'a [Binary], package: &str) -> Result<&'a B
 pub(crate) fn run(context: &Context, command: &mut Command) -> Result<usize> {
     let run_one = |binary: Binary| {
         let start = Instant::now();
-        let captured = process::capture(binary.command(context).envs(context.of_tests()));
+        let mut command = binary.command(context);
+        command.envs(context.of_tests()).env_remove(with_mutants::VARIABLE);
+        let captured = process::capture(&mut command);
         Ended { name: binary.name, captured, seconds: start.elapsed().as_secs_f64() }
     };
     several::at_a_time(AT_A_TIME, build(command)?, run_one, report)
@@ -156,7 +151,8 @@ fn binaries(messages: &str, is_meant: fn(&str, bool) -> bool) -> Result<Vec<Bina
         let directory = manifest.parent().context("a manifest lies in a directory")?.to_owned();
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (name, target) = (format!("{name} {kind} {}", target.name), target.name);
-        binaries.push(Binary { name, package: package(&id), target, executable, directory });
+        let package = package(&id);
+        binaries.push(Binary { name, kind, package, target, executable, directory });
     }
     Ok(binaries)
 }
@@ -173,7 +169,7 @@ fn package(id: &str) -> String {
 mod tests {
     use std::{path::PathBuf, process::Command};
 
-    use super::{Binary, binaries, of_package, package, run};
+    use super::{Binary, binaries, package, run};
     use crate::context::Context;
 
     const ARTIFACT: &str = r#"{"reason":"compiler-artifact",
@@ -205,6 +201,7 @@ mod tests {
         ];
         let binary = Binary {
             name: "base lib base".to_owned(),
+            kind: "lib".to_owned(),
             package: "base".to_owned(),
             target: "base".to_owned(),
             executable: PathBuf::from("/target/base-1"),
@@ -213,7 +210,6 @@ mod tests {
         let messages = messages.join("\n");
         let found = binaries(&messages, |_, is_test| is_test).expect("understood");
         assert_eq!(found, [binary]);
-        assert!(of_package(&found, "base").is_ok() && of_package(&found, "wire").is_err());
         assert_eq!(binaries(&messages, |kind, _| kind == "example").expect("understood"), []);
         assert_eq!(binaries(&messages, |kind, _| kind == "lib").expect("understood").len(), 2);
         assert!(binaries("{not json", |_, _| true).is_err());

@@ -18,7 +18,7 @@ use crate::{
     process::{self, Captured},
     selection::refuse_unknown,
     several,
-    suites::Suite,
+    suites::{Suite, build_tests},
     with_mutants,
 };
 
@@ -53,7 +53,7 @@ pub(crate) fn check(context: &Context, names: &[&str]) -> Result<()> {
     let known: Vec<&str> = all().map(|mutant| mutant.name).collect();
     refuse_unknown(names, &known)?;
     let chosen: Vec<_> = all().filter(|it| names.is_empty() || names.contains(&it.name)).collect();
-    let built = build(context, &chosen)?;
+    let built = build(context, &chosen, names.is_empty())?;
     let try_one = |mutant: &'static Mutant| {
         let start = Instant::now();
         let verdict = try_mutant(context, mutant, &built);
@@ -94,8 +94,9 @@ struct Built {
 }
 
 /// Builds what the mutants' tests are in: all packages at once, since each would be built anew with
-/// the features that it alone asks of foreign crates.
-fn build(context: &Context, mutants: &[&Mutant]) -> Result<Vec<Built>> {
+/// the features that it alone asks of foreign crates. For all of them it is what the tests are run
+/// in, which CI has built.
+fn build(context: &Context, mutants: &[&Mutant], is_all: bool) -> Result<Vec<Built>> {
     let mut built = Vec::new();
     for suites in SUITES {
         let of_them = || mutants.iter().filter(|it| suites.contains(&it.suite));
@@ -107,6 +108,9 @@ fn build(context: &Context, mutants: &[&Mutant]) -> Result<Vec<Built>> {
             continue;
         };
         with_mutants::set(context, &mut command)?;
+        if is_all && suites.contains(&Suite::Test) {
+            command = build_tests(context)?;
+        }
         built.push(Built { suites, binaries: binaries::build(&mut command)? });
     }
     Ok(built)
@@ -115,7 +119,7 @@ fn build(context: &Context, mutants: &[&Mutant]) -> Result<Vec<Built>> {
 fn try_mutant(context: &Context, mutant: &Mutant, built: &[Built]) -> Result<Verdict> {
     let built = built.iter().find(|it| it.suites.contains(&mutant.suite));
     let built = &built.expect("invariant: its suite was built").binaries;
-    let mut test = binaries::of_package(built, mutant.package)?.command(context);
+    let mut test = mutant.suite.of_package(built, mutant.package)?.command(context);
     test.arg(mutant.filter)
         .env(with_mutants::VARIABLE, mutant.name)
         .envs(mutant.suite.environment());

@@ -178,9 +178,7 @@ fn clippy(context: &Context) -> Result<()> {
 }
 
 fn tests(context: &Context) -> Result<()> {
-    // Not `--examples`, which have no tests: they are built and run with the documentation.
-    let arguments = ["test", "--locked", "--lib", "--bins", "--tests"];
-    let count = binaries::run(context, &mut context.cargo(arguments))?;
+    let count = binaries::run(context, &mut suites::build_tests(context)?)?;
     println!("{count} tests ran");
     Ok(())
 }
@@ -194,7 +192,7 @@ fn docs(context: &Context) -> Result<()> {
 
 /// Runs the log's examples, each in a directory of its own that is new.
 fn examples(context: &Context) -> Result<()> {
-    // With the profile and the features of the tests, whose build has all that they link.
+    // With the profile of the doctests, whose build has all that they link.
     let arguments = ["build", "--locked", "--profile", "test", "--examples"];
     let built = binaries::build_examples(&mut context.cargo(arguments))?;
     let examples = Vec::from_iter(built.iter().filter(|it| it.package == "kelvin-log"));

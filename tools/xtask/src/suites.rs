@@ -6,10 +6,10 @@
 
 use std::{process::Command, time::Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::{
-    binaries,
+    binaries::{self, Binary},
     context::Context,
     process::{self, Show},
     with_mutants,
@@ -121,6 +121,19 @@ impl Suite {
         }
     }
 
+    /// Its tests of a package among what was built.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub(crate) fn of_package<'a>(self, built: &'a [Binary], package: &str) -> Result<&'a Binary> {
+        let is_its = |it: &&Binary| match self {
+            Self::Wire => it.kind == "test" && it.target == WIRE,
+            Self::Test | Self::Loom | Self::Shuttle | Self::Miri => it.kind == "lib",
+        };
+        let tests = built.iter().filter(is_its).find(|it| it.package == package);
+        tests.with_context(|| format!("no tests of {package} were built"))
+    }
+
     /// The variables that its tests are run with.
     pub(crate) fn environment(self) -> Option<(&'static str, String)> {
         match self {
@@ -136,6 +149,19 @@ impl Suite {
         command.envs(self.environment()).arg(filter);
         command
     }
+}
+
+/// The command that builds every test as `cargo test` does, with all mutants, of which none is on
+/// unless the environment names it. So what CI tests is built once, and each of these tests is seen
+/// to pass in the build in which it notices a mutant. What is built without them are the examples.
+///
+/// # Errors
+/// When the compiler that sets the mutants' cfg cannot be written.
+pub(crate) fn build_tests(context: &Context) -> Result<Command> {
+    // Not `--examples`, which have no tests: they are built and run with the documentation.
+    let mut command = context.cargo(["test", "--locked", "--lib", "--bins", "--tests"]);
+    with_mutants::set(context, &mut command)?;
+    Ok(command)
 }
 
 fn in_own_build(command: &mut Command, context: &Context, cfg: &str) {
@@ -195,7 +221,7 @@ fn model(suite: Suite, context: &Context) -> Result<()> {
     with_mutants::set(context, &mut command)?;
     let built = binaries::build(&mut command)?;
     for package in suite.packages() {
-        let mut command = binaries::of_package(&built, package)?.command(context);
+        let mut command = suite.of_package(&built, package)?.command(context);
         command.arg(suite.prefix()).envs(suite.environment());
         // None is on, whatever the environment of whoever runs this names.
         command.env_remove(with_mutants::VARIABLE);

@@ -17,7 +17,8 @@ use crate::context::Context;
 /// The variable that says which mutant is on: that of `base::mutants`.
 pub(crate) const VARIABLE: &str = "KELVIN_MUTANT";
 
-const SCRIPT: &str = "#!/bin/sh\nexec \"$@\" --cfg mutants\n";
+/// Not for `sh`, some of which drop variables whose names have hyphens, as cargo's for programs do.
+const SCRIPT: &str = "#!/usr/bin/env bash\nexec \"$@\" --cfg mutants\n";
 
 /// Makes a cargo command build the mutants, too. None is on where the environment names none.
 ///
@@ -69,7 +70,7 @@ mod tests {
         assert_ne!(inode(&first), inode(&second), "the same file was written to");
         // Not started itself: a child of another test may still have it open for writing.
         let script = wrapper(&context);
-        let told = capture(Command::new("sh").arg(script).args(["echo", "a.rs"])).expect("runs");
+        let told = capture(Command::new("bash").arg(script).args(["echo", "a.rs"])).expect("runs");
         let left = fs::read_dir(root.join("mutants")).expect("a directory").count();
         fs::remove_dir_all(root).expect("it is there");
         assert_eq!(told.stdout, "a.rs --cfg mutants\n");
