@@ -42,7 +42,7 @@ const JOBS: [Job; 6] = [
     },
     Job {
         name: "loom",
-        what: "larger models, and CI's without a bound on preemptions",
+        what: "CI's models, and larger ones",
         run: |context| model(context, Suite::Loom),
     },
     Job {

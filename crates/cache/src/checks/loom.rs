@@ -68,21 +68,33 @@ fn get(worker: &mut Worker, key: &[u8]) -> Option<Vec<u8>> {
 const OLD: &[u8] = b"aaaaaaaaaaaaaaaa";
 const NEW: &[u8] = b"bbbbbbbbbbbbbbbb";
 
-#[test]
-fn loom_reader_and_writer_of_one_bucket() {
-    explore(Some(3), || {
+/// The value is as short as one of two words can be.
+fn reader_and_writer_of_one_bucket(preemptions: usize) {
+    let (old, new) = (&OLD[..8], &NEW[..8]);
+    explore(Some(preemptions), move || {
         let cache = cache(ARENA_MIN_BLOCKS);
         let mut reader = cache.worker().expect("a place");
-        set(&mut reader, b"k", OLD);
+        set(&mut reader, b"k", old);
         let mut writer = cache.worker().expect("a place");
         let reading = thread::spawn(move || {
             let value = get(&mut reader, b"k").expect("present key missed");
-            assert!(value == OLD || value == NEW, "torn read: {value:?}");
+            assert!(value == old || value == new, "torn read: {value:?}");
         });
-        set(&mut writer, b"k", NEW);
+        set(&mut writer, b"k", new);
         reading.join().expect("the reader ends");
-        assert_eq!(get(&mut writer, b"k").as_deref(), Some(NEW), "the old value after the new");
+        assert_eq!(get(&mut writer, b"k").as_deref(), Some(new), "the old value after the new");
     });
+}
+
+#[test]
+fn loom_reader_and_writer_of_one_bucket() {
+    reader_and_writer_of_one_bucket(2);
+}
+
+#[test]
+#[ignore = "soak: two minutes"]
+fn loom_soak_reader_and_writer_of_one_bucket() {
+    reader_and_writer_of_one_bucket(3);
 }
 
 /// Keys that two looks that overlap tell apart, the second of them alone. With so short values
