@@ -1,8 +1,8 @@
 //! What was evicted waits: random schedules of one who owns keys, and one who has them go.
 //!
 //! The owner looks for a key in the cache and then in the queue, fills the cache from there, and
-//! knows what it has stored. The other one evicts by its own sets, takes out of the queue, and
-//! flushes.
+//! knows what it has stored and removed. The other one evicts by its own sets, takes out of the
+//! queue, and flushes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,7 +13,7 @@ use super::{
     parallel::{Name, Random, cache_with},
     shuttle::{SCHEDULES, explore_body},
 };
-use crate::{Get, Put, Value, Worker};
+use crate::{Change, Get, Put, Value, Worker};
 
 /// Blocks of the arena: small records of both threads fill it.
 const BLOCKS: usize = 6;
@@ -22,7 +22,7 @@ const KEYS: u64 = 3;
 /// Keys of the other thread.
 const OTHERS: u64 = 60;
 
-/// What both know: the last stamp that was stored, and up to which all were flushed.
+/// What both know: the last stamp that was stored, and up to which all were removed or flushed.
 #[derive(Default)]
 struct Known {
     stored: AtomicU32,
@@ -40,7 +40,7 @@ fn look(worker: &mut Worker, key: u64, least: u32, dead: u32) {
     let Some((meta, waits)) = found else { return };
     let stamp = u32::from_le_bytes(value[..].try_into().expect("four bytes"));
     assert!(stamp >= least, "{stamp} after {least} was stored");
-    assert!(stamp > dead, "{stamp} after all up to {dead} were flushed");
+    assert!(stamp > dead, "{stamp} after all up to {dead} were removed");
     if waits {
         let put = Put { token: crate::Token::Given(meta.token), ..Put::new(Value::Bytes(&value)) };
         let _ = worker.fill_as_of(flushes, worker.key(name.bytes()), &put);
@@ -52,7 +52,13 @@ fn own(worker: &mut Worker, known: &[Known], random: &mut Random) {
         let key = random.below(KEYS);
         let name = Name::of(key);
         let at = &known[key as usize];
-        if random.below(2) == 0 {
+        let act = random.below(5);
+        if act == 0 {
+            let removed = worker.update(worker.key(name.bytes()), |_| Change::Remove.into());
+            removed.expect("a removal needs no memory");
+            worker.forget_victim(worker.key(name.bytes()), None);
+            at.dead.fetch_max(at.stored.load(Ordering::SeqCst), Ordering::SeqCst);
+        } else if act < 3 {
             let value = stamp.to_le_bytes();
             let set = worker.set(worker.key(name.bytes()), &Put::new(Value::Bytes(&value)));
             worker.forget_victim(worker.key(name.bytes()), set.ok());

@@ -110,8 +110,7 @@ impl<'m> Slots for Ground<'m> {
             None => false,
         };
         if let Some(waiting) = waiting.filter(|_| won && is_late) {
-            // Long enough for the others also where nothing else runs.
-            (0..200).for_each(|_| base::sync::thread::yield_now());
+            base::sync::thread::yield_now();
             waiting.note(memory, *hash, found);
         }
         if !won && !base::mutant!("evictor_frees_without_winning") {

@@ -125,10 +125,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "victim_noted_late",
-        suite: Suite::Test,
-        package: "store",
-        filter: "threads_whose_sets_evict",
-        symptoms: &["was answered", "were removed"],
+        suite: Suite::Shuttle,
+        package: "cache",
+        filter: "shuttle_what_was_evicted",
+        symptoms: &["were removed"],
     },
     Mutant {
         name: "cache_stored_as_of_now",
