@@ -89,9 +89,7 @@ impl Files {
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
-    use std::{fs, io::IoSliceMut, os::unix::fs::OpenOptionsExt as _, path::Path};
-
-    use rustix::io::{ReadWriteFlags, preadv2};
+    use std::{fs, os::unix::fs::OpenOptionsExt as _, path::Path};
 
     use super::*;
 
@@ -136,22 +134,22 @@ mod tests {
         fs::remove_dir_all(&path).unwrap();
     }
 
-    /// Whether the first page of a file is in the page cache. Of one that is not, the kernel
-    /// begins to read it, and now and then has read it by the time that it looks again: so `true`
-    /// may be wrong, `false` never is.
-    fn is_cached(path: &Path) -> bool {
-        let file = fs::File::open(path).unwrap();
-        let mut bytes = [0; 512];
-        let mut places = [IoSliceMut::new(&mut bytes)];
-        preadv2(&file, &mut places, 0, ReadWriteFlags::NOWAIT).is_ok()
+    /// Bytes that this thread has had read from devices; 0 where the kernel does not count them.
+    fn device_bytes() -> u64 {
+        let counts = fs::read_to_string("/proc/thread-self/io").unwrap_or_default();
+        let bytes = counts.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+        bytes.map_or(0, |bytes| bytes.parse().unwrap())
     }
 
-    /// Whether `drop_pages` was once seen to have left nothing in the page cache.
-    fn is_seen_dropped(file: &Path, drop_pages: impl Fn()) -> bool {
+    /// Whether a file was once read from the device after `drop_pages`: the kernel may keep pages
+    /// that it is about to put in order.
+    fn is_read_anew(file: &Path, drop_pages: impl Fn()) -> bool {
         (0..100).any(|_| {
             fs::read(file).unwrap();
             drop_pages();
-            !is_cached(file)
+            let before = device_bytes();
+            fs::read(file).unwrap();
+            device_bytes() > before
         })
     }
 
@@ -161,11 +159,11 @@ mod tests {
         let file = path.join("manifest");
         let probe = fs::File::open(&file).unwrap();
         probe.sync_all().unwrap();
-        let can_drop = is_seen_dropped(&file, || {
+        let can_drop = is_read_anew(&file, || {
             fadvise(&probe, 0, None, Advice::DontNeed).unwrap();
         });
         let files = Files::lock(std::slice::from_ref(&path), false).unwrap();
-        let dropped = is_seen_dropped(&file, || files.forget_pages().unwrap());
+        let dropped = is_read_anew(&file, || files.forget_pages().unwrap());
         // A file system in memory has nothing else to read.
         assert_eq!(dropped, can_drop, "pages that the device may not have are believed");
         drop(files);
