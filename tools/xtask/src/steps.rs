@@ -184,7 +184,7 @@ fn tests(context: &Context) -> Result<()> {
 }
 
 fn docs(context: &Context) -> Result<()> {
-    process::run(&mut context.cargo(["test", "--locked", "--doc"]))?;
+    process::run(&mut suites::run_doctests(context)?)?;
     examples(context)?;
     let arguments = ["doc", "--locked", "--no-deps", "--document-private-items"];
     process::run(context.cargo(arguments).env("RUSTDOCFLAGS", "-D warnings"))
@@ -192,7 +192,7 @@ fn docs(context: &Context) -> Result<()> {
 
 /// Runs the log's examples, each in a directory of its own that is new.
 fn examples(context: &Context) -> Result<()> {
-    // With the profile of the doctests, whose build has all that they link.
+    // The one build that tests and has no mutants. The foreign crates that it links are there.
     let arguments = ["build", "--locked", "--profile", "test", "--examples"];
     let built = binaries::build_examples(&mut context.cargo(arguments))?;
     let examples = Vec::from_iter(built.iter().filter(|it| it.package == "kelvin-log"));

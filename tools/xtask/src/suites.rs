@@ -159,7 +159,22 @@ impl Suite {
 /// When the compiler that sets the mutants' cfg cannot be written.
 pub(crate) fn build_tests(context: &Context) -> Result<Command> {
     // Not `--examples`, which have no tests: they are built and run with the documentation.
-    let mut command = context.cargo(["test", "--locked", "--lib", "--bins", "--tests"]);
+    with_all_mutants(context, &["--lib", "--bins", "--tests"])
+}
+
+/// The command that builds doctests with the same libraries and runs them.
+///
+/// # Errors
+/// As of [`build_tests`].
+pub(crate) fn run_doctests(context: &Context) -> Result<Command> {
+    let mut command = with_all_mutants(context, &["--doc"])?;
+    command.env_remove(with_mutants::VARIABLE);
+    Ok(command)
+}
+
+fn with_all_mutants(context: &Context, targets: &[&str]) -> Result<Command> {
+    let mut command = context.cargo(["test", "--locked"]);
+    command.args(targets);
     with_mutants::set(context, &mut command)?;
     Ok(command)
 }
@@ -203,7 +218,7 @@ pub(crate) fn shuttle(context: &Context) -> Result<()> {
 /// When a test fails, or a package has none.
 pub(crate) fn miri_all(context: &Context) -> Result<()> {
     const THREADS: &str = "threads::miri_";
-    const FEW_SEEDS: u32 = 4;
+    const FEW_SEEDS: u32 = 2;
     run_tests_of(Suite::Miri, "cache", &mut Suite::Miri.command(context, "cache", THREADS))?;
     for package in Suite::Miri.packages() {
         let mut command = Suite::Miri.command(context, package, Suite::Miri.prefix());

@@ -246,7 +246,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "log_moved_head_keeps_sequence",
         suite: Suite::Test,
         package: "disk-sim",
-        filter: "seeds_hold",
+        filter: "run::tests::seeds_hold",
         symptoms: LOSSES,
     },
     Mutant {
