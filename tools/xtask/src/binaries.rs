@@ -170,7 +170,7 @@ mod tests {
     use std::{path::PathBuf, process::Command};
 
     use super::{Binary, binaries, package, run};
-    use crate::context::Context;
+    use crate::{context::Context, suites::Suite};
 
     const ARTIFACT: &str = r#"{"reason":"compiler-artifact",
         "package_id":"path+file:///house/base#0.1.0",
@@ -210,6 +210,13 @@ mod tests {
         let messages = messages.join("\n");
         let found = binaries(&messages, |_, is_test| is_test).expect("understood");
         assert_eq!(found, [binary]);
+        for (suite, package, is_there) in [
+            (Suite::Test, "base", true),
+            (Suite::Wire, "base", false),
+            (Suite::Loom, "wire", false),
+        ] {
+            assert_eq!(suite.of_package(&found, package).is_ok(), is_there, "{suite:?} {package}");
+        }
         assert_eq!(binaries(&messages, |kind, _| kind == "example").expect("understood"), []);
         assert_eq!(binaries(&messages, |kind, _| kind == "lib").expect("understood").len(), 2);
         assert!(binaries("{not json", |_, _| true).is_err());

@@ -16,14 +16,18 @@ fn a_client_that_does_not_read_costs_bounded_memory() {
     for stream in &mut streams {
         stream.write_all(b"many 20000\n").expect("the loop reads");
     }
-    let blocked = served.wait_for("the bound", |report| {
+    let mut blocked = served.wait_for("the bound", |report| {
         report.served >= 20 && report.pool.used_bytes >= 20 * OUTPUT_BYTES_HIGH / 2
     });
-    std::thread::sleep(Duration::from_millis(100));
-    let later = served.report();
+    // What the sockets take fills for a while on a busy machine.
+    let is_left_alone = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        let before = std::mem::replace(&mut blocked, served.report());
+        blocked.served <= before.served + 20
+    });
+    assert!(is_left_alone, "a blocked session is served again and again");
     let bound = 20 * (OUTPUT_BYTES_HIGH + OUTPUT_UNIT_BYTES_MAX);
-    assert!(later.pool.used_bytes_max <= bound, "{later:?}");
-    assert!(later.served <= blocked.served + 20, "a blocked session is left alone");
+    assert!(blocked.pool.used_bytes_max <= bound, "{blocked:?}");
     // Others are served meanwhile.
     ask(&mut served.connect(), b"echo still here\n", b"still here\n");
     // And everything comes once it is read.
