@@ -28,7 +28,7 @@ use crate::{
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// In tests a call that does not come is to be noticed.
 #[cfg(test)]
-const SLEEP_MAX: Duration = Duration::from_secs(60);
+const SLEEP_MAX: Duration = Duration::from_secs(30);
 
 /// Milliseconds until a thread looks again at what is late: a flush that should have begun, while
 /// the one before is out. Whoever reports that goes on, so this is for nobody but a thread that

@@ -270,7 +270,7 @@ fn no_put_waits_for_moves_that_cannot_be() {
         state.engine.note_end_of_move();
         log.shared.wake(&mut state);
     });
-    assert!(start.elapsed().as_secs() < 30, "a put has waited until a thread looked again");
+    assert!(start.elapsed().as_secs() < 15, "a put has waited until a thread looked again");
     log.close().unwrap();
 }
 
