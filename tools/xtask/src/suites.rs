@@ -1,4 +1,5 @@
-//! The suites that need a build of their own: loom, shuttle, miri.
+//! What is built to be tested: everything at once, and the suites that need a build of their own,
+//! loom, shuttle and miri.
 //!
 //! A suite is all tests of a package whose path contains the suite's prefix (`loom_`, `shuttle_`,
 //! `miri_`). Each builds in a directory of its own below cargo's, so that its compiler flags do not
@@ -218,7 +219,7 @@ pub(crate) fn shuttle(context: &Context) -> Result<()> {
 /// When a test fails, or a package has none.
 pub(crate) fn miri_all(context: &Context) -> Result<()> {
     const THREADS: &str = "threads::miri_";
-    const FEW_SEEDS: u32 = 2;
+    const FEW_SEEDS: u32 = 4;
     run_tests_of(Suite::Miri, "cache", &mut Suite::Miri.command(context, "cache", THREADS))?;
     for package in Suite::Miri.packages() {
         let mut command = Suite::Miri.command(context, package, Suite::Miri.prefix());
