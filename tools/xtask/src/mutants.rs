@@ -104,13 +104,15 @@ fn build(context: &Context, mutants: &[&Mutant], is_all: bool) -> Result<Vec<Bui
         suites.sort_unstable();
         suites.dedup();
         let packages = Vec::from_iter(of_them().map(|it| it.package).collect::<BTreeSet<_>>());
-        let Some(mut command) = Suite::build_together(&suites, context, &packages) else {
-            continue;
+        let mut command = if is_all && suites.contains(&Suite::Test) {
+            build_tests(context)?
+        } else {
+            let Some(mut command) = Suite::build_together(&suites, context, &packages) else {
+                continue;
+            };
+            with_mutants::set(context, &mut command)?;
+            command
         };
-        with_mutants::set(context, &mut command)?;
-        if is_all && suites.contains(&Suite::Test) {
-            command = build_tests(context)?;
-        }
         built.push(Built { suites, binaries: binaries::build(&mut command)? });
     }
     Ok(built)

@@ -192,7 +192,7 @@ fn docs(context: &Context) -> Result<()> {
 
 /// Runs the log's examples, each in a directory of its own that is new.
 fn examples(context: &Context) -> Result<()> {
-    // The one build that tests and has no mutants. The foreign crates that it links are there.
+    // As users build them, without mutants. The foreign crates that they link are there.
     let arguments = ["build", "--locked", "--profile", "test", "--examples"];
     let built = binaries::build_examples(&mut context.cargo(arguments))?;
     let examples = Vec::from_iter(built.iter().filter(|it| it.package == "kelvin-log"));
