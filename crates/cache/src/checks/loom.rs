@@ -70,7 +70,7 @@ const NEW: &[u8] = b"bbbbbbbbbbbbbbbb";
 
 #[test]
 fn loom_reader_and_writer_of_one_bucket() {
-    // As short as values of two words can be: a third word takes half as long again.
+    // As short as a value of two words can be: one of three takes five times as long.
     let (old, new) = (&OLD[..8], &NEW[..8]);
     explore(Some(3), move || {
         let cache = cache(ARENA_MIN_BLOCKS);
