@@ -89,8 +89,8 @@ pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> S
         fill(source, &span, &mut window, at, &mut scan);
         let bytes = &window.bytes[(at - window.offset) as usize..];
         // Most of a segment that is not full is zeros, which are no record.
-        let is_zero = bytes.first_chunk().is_none_or(|unit| u128::from_ne_bytes(*unit) == 0);
-        let decoded = if is_zero { None } else { Record::decode(bytes, span.seed, at).ok() };
+        let zeros = bytes.as_chunks().0.iter().take_while(|unit| is_zero(unit)).count() as u64;
+        let decoded = if zeros > 0 { None } else { Record::decode(bytes, span.seed, at).ok() };
         match decoded {
             Some((record, length)) => {
                 if let Some(from) = hole.take() {
@@ -102,19 +102,24 @@ pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> S
             }
             None => {
                 // Less than the smallest padding record is left as zeros.
-                let is_rest = is_zero && (at + UNIT).is_multiple_of(u64::from(span.block_bytes));
-                scan.is_blank &= is_zero;
+                let is_rest = zeros > 0 && (at + UNIT).is_multiple_of(u64::from(span.block_bytes));
+                let from = at + if is_rest { UNIT } else { 0 };
+                at += UNIT * zeros.max(1);
+                scan.is_blank &= zeros > 0;
                 scan.end_batch();
-                if hole.is_none() && !is_rest {
-                    hole = Some(at);
+                if hole.is_none() && from < at {
+                    hole = Some(from);
                 }
-                at += UNIT;
             }
         }
     }
     scan.end_batch();
     scan.drop_partial();
     scan
+}
+
+fn is_zero(unit: &[u8; UNIT_BYTES as usize]) -> bool {
+    u128::from_ne_bytes(*unit) == 0
 }
 
 /// Sees to it that the window holds a whole record at `at`, unless the segment ends before.
