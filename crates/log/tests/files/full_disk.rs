@@ -1,7 +1,5 @@
 //! A log on a file system that is full, until it has room again.
 
-mod directory;
-
 use std::{
     collections::BTreeMap,
     env,
@@ -19,7 +17,7 @@ use log::{
     index::{IndexLimits, Keyed},
 };
 
-use directory::Directory;
+use super::directory::Directory;
 
 const LIMITS: IndexLimits = IndexLimits { kmax_limit: 1 << 20, entries_max: 100_000 };
 
@@ -77,7 +75,7 @@ fn a_full_file_system_stops_puts_until_it_has_room() {
         .args(["sh", "-c", &script])
         .arg(env::current_exe().expect("a program"))
         .arg(directory.path())
-        .arg("a_full_file_system_stops_puts_until_it_has_room")
+        .arg("full_disk::a_full_file_system_stops_puts_until_it_has_room")
         .env(MOUNTED, directory.path())
         .output()
         .expect("util-linux is there");

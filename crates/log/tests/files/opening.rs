@@ -1,8 +1,6 @@
 //! How long it takes until a log serves: after a stop in order with a large index, and after an
 //! end without one.
 
-mod directory;
-
 use std::{
     collections::BTreeSet,
     fs,
@@ -25,7 +23,7 @@ use log::{
     position::{Entry, Position, SizeClass},
 };
 
-use directory::Directory;
+use super::directory::Directory;
 
 fn open(options: &Options, limits: IndexLimits) -> (Log<Keyed>, Report, Duration) {
     let begin = Instant::now();

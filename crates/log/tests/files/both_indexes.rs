@@ -1,8 +1,6 @@
 //! Logs with each of the two indexes, over files: what was stored is found again by the index that
 //! a stop in order has saved, and by one made from the log when that is damaged or gone.
 
-mod directory;
-
 use std::{fs, path::Path};
 
 use log::{
@@ -12,7 +10,7 @@ use log::{
     index::{IndexLimits, Keyed},
 };
 
-use directory::Directory;
+use super::directory::Directory;
 
 const KEYS: u64 = 3000;
 

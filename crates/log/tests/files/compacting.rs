@@ -1,7 +1,5 @@
 //! Logs in files: what is dead in one that is opened gives its space back.
 
-mod directory;
-
 use std::{
     fs,
     os::unix::fs::MetadataExt as _,
@@ -17,7 +15,7 @@ use log::{
     index::{IndexLimits, Keyed},
 };
 
-use directory::Directory;
+use super::directory::Directory;
 
 const KEYS: u32 = 20_000;
 const SEGMENT_BYTES: u64 = 1 << 20;

@@ -1,8 +1,6 @@
 //! Logs in files: all that is in one is shown in either order, copied while it is written to, and
 //! looked into without being changed.
 
-mod directory;
-
 use std::{
     collections::BTreeMap,
     fs,
@@ -11,7 +9,7 @@ use std::{
     thread,
 };
 
-use directory::Directory;
+use super::directory::Directory;
 use log::{
     Cursor, Log, Options, Order,
     engine::{Mode, Put},
