@@ -6,15 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    IO,
-    harness::{
-        binary::{self, Ask},
-        conn::{Conn, REPLY_TIMEOUT, cut},
-        log_directory::{Directory, record, set, stat},
-        rng::Rng,
-        server::Server,
-    },
+use super::IO;
+use crate::harness::{
+    binary::{self, Ask},
+    conn::{Conn, REPLY_TIMEOUT, cut},
+    log_directory::{Directory, record, set, stat},
+    rng::Rng,
+    server::Server,
 };
 
 /// Records of 1 to 8 KiB, 24 MB of them, in a table with 2 MiB of memory.

@@ -7,13 +7,11 @@ use std::{
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use crate::{
-    IO,
-    harness::{
-        conn::{Conn, Got, REPLY_TIMEOUT},
-        log_directory::{Directory, record, set, stat},
-        server::Server,
-    },
+use super::IO;
+use crate::harness::{
+    conn::{Conn, Got, REPLY_TIMEOUT},
+    log_directory::{Directory, record, set, stat},
+    server::Server,
 };
 
 /// The standard streams: whatever is opened then is one too many.

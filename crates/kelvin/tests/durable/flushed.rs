@@ -2,13 +2,11 @@
 
 use std::{thread, time::Duration};
 
-use crate::{
-    IO,
-    harness::{
-        conn::Conn,
-        log_directory::{Directory, set},
-        server::Server,
-    },
+use super::IO;
+use crate::harness::{
+    conn::Conn,
+    log_directory::{Directory, set},
+    server::Server,
 };
 
 const END_MAX: Duration = Duration::from_secs(20);

@@ -7,13 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    IO,
-    harness::{
-        conn::Conn,
-        log_directory::{make_log, record, serve, set},
-        small_disk::on_small_disk,
-    },
+use super::IO;
+use crate::harness::{
+    conn::Conn,
+    log_directory::{make_log, record, serve, set},
+    small_disk::on_small_disk,
 };
 
 /// The file system at first, and when it has room again.
@@ -29,7 +27,8 @@ const FULL: &[u8] = b"SERVER_ERROR the disk is full\r\n";
 
 #[test]
 fn a_full_disk_refuses_writes_until_it_has_room() {
-    on_small_disk("full::a_full_disk_refuses_writes_until_it_has_room", SMALL, fill);
+    let name = "a_full_disk_refuses_writes_until_it_has_room";
+    on_small_disk(module_path!(), name, SMALL, fill);
 }
 
 fn reply(conn: &mut Conn, request: &[u8]) -> Vec<u8> {

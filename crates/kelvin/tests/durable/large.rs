@@ -1,12 +1,10 @@
 //! Values in parts: they go in and out in pieces, and the server never has all of one.
 
-use crate::{
-    IO,
-    harness::{
-        conn::Conn,
-        log_directory::{Directory, record, set},
-        server::Server,
-    },
+use super::IO;
+use crate::harness::{
+    conn::Conn,
+    log_directory::{Directory, record, set},
+    server::Server,
 };
 
 /// What the server may have of memory beside what it has at rest: the log's chunks, parts that

@@ -5,12 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    IO,
-    harness::{
-        conn::{Conn, REPLY_TIMEOUT},
-        log_directory::{Directory, record, set},
-    },
+use super::IO;
+use crate::harness::{
+    conn::{Conn, REPLY_TIMEOUT},
+    log_directory::{Directory, record, set},
 };
 
 /// Whether `stats` has this line.

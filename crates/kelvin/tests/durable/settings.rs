@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{IO, harness::log_directory::Directory};
+use super::IO;
+use crate::harness::log_directory::Directory;
 
 /// Longer than a server waits for a log that another one has.
 const END_MAX: Duration = Duration::from_secs(20);

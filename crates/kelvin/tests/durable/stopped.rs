@@ -2,13 +2,11 @@
 
 use std::{net::TcpStream, thread, time::Duration};
 
-use crate::{
-    IO,
-    harness::{
-        conn::{Conn, Got, REPLY_TIMEOUT},
-        log_directory::{Directory, record, set, stat},
-        server::Server,
-    },
+use super::IO;
+use crate::harness::{
+    conn::{Conn, Got, REPLY_TIMEOUT},
+    log_directory::{Directory, record, set, stat},
+    server::Server,
 };
 
 const END_MAX: Duration = Duration::from_secs(20);

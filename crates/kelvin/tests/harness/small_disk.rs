@@ -14,9 +14,10 @@ const MOUNTED: &str = "KELVIN_TEST_SMALL_DISK";
 /// Says that file systems can be mounted, so that the test is not to be skipped.
 const MOUNTS: &str = "KELVIN_TEST_MOUNTS";
 
-/// Runs `body` in a file system of `size`, as `mount` takes it: the test `name` runs itself once
-/// more, in a mount namespace that ends with it. Skipped where nothing can be mounted.
-pub(crate) fn on_small_disk(name: &str, size: &str, body: impl FnOnce(&Path)) {
+/// Runs `body` in a file system of `size`, as `mount` takes it: the test `name` of `module` (as
+/// `module_path!` says it) runs itself once more, in a mount namespace that ends with it. Skipped
+/// where nothing can be mounted.
+pub(crate) fn on_small_disk(module: &str, name: &str, size: &str, body: impl FnOnce(&Path)) {
     if let Some(path) = env::var_os(MOUNTED) {
         return body(Path::new(&path));
     }
@@ -31,6 +32,7 @@ pub(crate) fn on_small_disk(name: &str, size: &str, body: impl FnOnce(&Path)) {
         return;
     }
     let directory = Directory::new();
+    let (_, within) = module.split_once("::").expect("the test is in a module of its binary");
     let script = format!(
         "mount -t tmpfs -o size={size} none \"$1\" && exec \"$0\" --exact --nocapture \"$2\""
     );
@@ -39,7 +41,7 @@ pub(crate) fn on_small_disk(name: &str, size: &str, body: impl FnOnce(&Path)) {
         .args(["sh", "-c", &script])
         .arg(env::current_exe().expect("a program"))
         .arg(directory.path())
-        .arg(name)
+        .arg(format!("{within}::{name}"))
         .env(MOUNTED, directory.path())
         .output()
         .expect("util-linux is there");

@@ -3,10 +3,8 @@
 
 use std::{thread, time::Duration};
 
-use crate::{
-    IO,
-    harness::{conn::Conn, log_directory::Directory, server::Server},
-};
+use super::IO;
+use crate::harness::{conn::Conn, log_directory::Directory, server::Server};
 
 /// What is asked, and how long is waited before: longer than a flush of a durable table takes once
 /// it is due.

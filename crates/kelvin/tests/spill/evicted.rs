@@ -5,13 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    harness::{
-        binary::{Ask, converse},
-        log_directory::{Directory, set, settle, stat},
-        rng::Rng,
-    },
-    records::{KEYS, Records, count, look, name, serve, value},
+use super::records::{KEYS, Records, count, look, name, serve, value};
+use crate::harness::{
+    binary::{Ask, converse},
+    log_directory::{Directory, set, settle, stat},
+    rng::Rng,
 };
 
 /// Keys that may be lost on their way to the disk, when it is slow: one in a hundred.

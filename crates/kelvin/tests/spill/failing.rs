@@ -6,13 +6,11 @@ use std::{
     process::Command,
 };
 
-use crate::{
-    harness::{
-        log_directory::{Directory, stat},
-        rng::Rng,
-        server::Server,
-    },
-    records::{KEYS, Records, count, serve, serve_by},
+use super::records::{KEYS, Records, count, serve, serve_by};
+use crate::harness::{
+    log_directory::{Directory, stat},
+    rng::Rng,
+    server::Server,
 };
 
 /// Has writes beyond what files may have fail, and not end the process.

@@ -2,17 +2,15 @@
 
 use std::path::Path;
 
-use crate::{
-    harness::{rng::Rng, small_disk::on_small_disk},
-    records::{KEYS, Records, count, serve_by},
-};
+use super::records::{KEYS, Records, count, serve_by};
+use crate::harness::{rng::Rng, small_disk::on_small_disk};
 
 /// The file system: less than the ring may take, and than is stored.
 const SMALL: &str = "10m";
 
 #[test]
 fn a_full_disk_makes_a_smaller_ring() {
-    on_small_disk("full::a_full_disk_makes_a_smaller_ring", SMALL, fill);
+    on_small_disk(module_path!(), "a_full_disk_makes_a_smaller_ring", SMALL, fill);
 }
 
 fn fill(path: &Path) {

@@ -2,14 +2,12 @@
 
 use std::{collections::BTreeMap, path::Path, thread, time::Duration};
 
-use crate::{
-    IO,
-    harness::{
-        conn::Conn,
-        log_directory::{Directory, set, settle, stat},
-        rng::Rng,
-        server::Server,
-    },
+use super::IO;
+use crate::harness::{
+    conn::Conn,
+    log_directory::{Directory, set, settle, stat},
+    rng::Rng,
+    server::Server,
 };
 
 /// Values of 1 to 4 KiB: 4,000 keys are five times the memory.

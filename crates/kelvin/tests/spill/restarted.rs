@@ -6,13 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    harness::{
-        log_directory::{Directory, stat},
-        rng::Rng,
-        server::Server,
-    },
-    records::{KEYS, Records, serve},
+use super::records::{KEYS, Records, serve};
+use crate::harness::{
+    log_directory::{Directory, stat},
+    rng::Rng,
+    server::Server,
 };
 
 const END_MAX: Duration = Duration::from_secs(20);

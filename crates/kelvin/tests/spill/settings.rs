@@ -5,10 +5,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{
-    harness::log_directory::{Directory, make_log},
-    records::{Records, serve},
-};
+use super::records::{Records, serve};
+use crate::harness::log_directory::{Directory, make_log};
 
 fn refusal(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kelvin"));

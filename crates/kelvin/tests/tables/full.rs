@@ -15,8 +15,8 @@ const VALUE_BYTES: usize = 16 << 10;
 
 #[test]
 fn a_full_disk_of_one_table_does_not_stop_another() {
-    let name = "full::a_full_disk_of_one_table_does_not_stop_another";
-    on_small_disk(name, "24m", fill);
+    let name = "a_full_disk_of_one_table_does_not_stop_another";
+    on_small_disk(module_path!(), name, "24m", fill);
 }
 
 fn fill(path: &Path) {
