@@ -24,17 +24,17 @@ struct Step {
 const STEPS: [Step; 11] = [
     step("setup", "install what is missing", 5, setup::run),
     step("fmt", "rustfmt has nothing to change", 5, fmt),
-    step("clippy", "no warning in any target", 45, clippy),
+    step("clippy", "no warning in any target", 55, clippy),
     step("tidy", "house rules", 5, |context| tidy::check(&context.root)),
     step("licences", "licences and duplicates of dependencies", 1, |context| {
         dependencies::check(&context.root)
     }),
-    step("tests", "unit and integration tests, fuzz corpora", 825, tests),
-    step("docs", "examples run, no warning in the documentation", 40, docs),
-    step("loom", "every interleaving of small models", 1330, suites::loom),
-    step("shuttle", "long random schedules", 945, suites::shuttle),
-    step("miri", "no undefined behaviour, many seeds", 1350, suites::miri_all),
-    step("mutants", "the suites notice code broken on purpose", 330, |context| {
+    step("tests", "unit and integration tests, fuzz corpora", 1010, tests),
+    step("docs", "examples run, no warning in the documentation", 60, docs),
+    step("loom", "every interleaving of small models", 1300, suites::loom),
+    step("shuttle", "long random schedules", 1230, suites::shuttle),
+    step("miri", "no undefined behaviour, many seeds", 1395, suites::miri_all),
+    step("mutants", "the suites notice code broken on purpose", 145, |context| {
         mutants::check(context, &[])
     }),
 ];
