@@ -89,7 +89,8 @@ pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> S
         fill(source, &span, &mut window, at, &mut scan);
         let bytes = &window.bytes[(at - window.offset) as usize..];
         // Most of a segment that is not full is zeros, which are no record.
-        let zeros = bytes.as_chunks().0.iter().take_while(|unit| is_zero(unit)).count() as u64;
+        let units = bytes.as_chunks().0.iter();
+        let zeros = units.take_while(|unit| u128::from_ne_bytes(**unit) == 0).count() as u64;
         let decoded = if zeros > 0 { None } else { Record::decode(bytes, span.seed, at).ok() };
         match decoded {
             Some((record, length)) => {
@@ -116,10 +117,6 @@ pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> S
     scan.end_batch();
     scan.drop_partial();
     scan
-}
-
-fn is_zero(unit: &[u8; UNIT_BYTES as usize]) -> bool {
-    u128::from_ne_bytes(*unit) == 0
 }
 
 /// Sees to it that the window holds a whole record at `at`, unless the segment ends before.

@@ -126,6 +126,27 @@ fn a_hole_below_what_was_flushed_is_damage_with_its_place() {
 }
 
 #[test]
+fn a_hole_of_zeros_begins_behind_what_a_block_has_left() {
+    let mut log = Log::new(Mode::Safe);
+    // All of a block but sixteen bytes, which no padding record fits into.
+    let bytes = 512 - 16 - record::HEADER_BYTES - 1;
+    // The last one is shorter, so that its padding record says what was flushed.
+    for (key, bytes) in [(0, bytes), (1, bytes), (2, 100)] {
+        log.put(&[key], &vec![key + 1; bytes]).unwrap();
+        log.settle();
+    }
+    let mut disk = log.disk;
+    let block = |number: usize| number * 512..(number + 1) * 512;
+    let segment_bytes = disk.files.get_mut(&segment(0)).unwrap();
+    let (record, rest) = segment_bytes[block(2)].split_at(512 - 16);
+    assert_eq!((record.last(), rest), (Some(&1), &[0; 16][..]));
+    segment_bytes[block(3)].fill(0);
+    let log = Log::of(disk, Mode::Safe);
+    let damages = log.report.damages.iter().map(|it| (it.offset, it.bytes, &it.what));
+    assert_eq!(Vec::from_iter(damages), [(3 * 512, 512, &Wrong::Records)]);
+}
+
+#[test]
 fn a_damaged_footer_hides_no_damaged_record() {
     let (mut disk, _) = sample();
     let offset = 4 * 512;
