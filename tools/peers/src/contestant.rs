@@ -3,7 +3,7 @@
 use std::{sync::atomic::AtomicU32, time::Instant};
 
 use crate::{
-    engine::{Empty, Engine, Kelvin, Moka, Quick, QuickInline, ShardedLru},
+    engine::{Empty, Engine, Kelvin, Moka, Quick, QuickInline, ShardedLru, TableEach},
     load::Load,
     workload::{self, Cell, Extent, Sample},
 };
@@ -18,13 +18,16 @@ pub(crate) enum Class {
     Peer,
     /// A bounded cache that was told at compile time that no value is longer than 31 bytes.
     ShortValuesOnly,
+    /// This repository's cache, one for each thread: threads that share nothing.
+    TableEach,
     /// The harness without a cache.
     Baseline,
 }
 
 /// Names and classes of all engines.
-pub(crate) const ENGINES: [(&str, Class); 6] = [
+pub(crate) const ENGINES: [(&str, Class); 7] = [
     ("kelvin", Class::Subject),
+    ("kelvin-each", Class::TableEach),
     ("moka", Class::Peer),
     ("quick_cache", Class::Peer),
     ("sharded_lru", Class::Peer),
@@ -51,6 +54,8 @@ pub(crate) struct Prepared {
 pub(crate) trait Contestant {
     fn name(&self) -> &'static str;
     fn class(&self) -> Class;
+    /// How long its keys are.
+    fn key_bytes(&self) -> usize;
     fn prepared(&self) -> Prepared;
 
     /// Runs a cell once.
@@ -80,7 +85,11 @@ impl<const N: usize, E: Engine<N>> Bench<N, E> {
         let class = ENGINES.iter().find(|(known, _)| *known == name).expect("a known engine").1;
         let absent_puts = match class {
             Class::Baseline => 0.0,
-            _ => workload::prepare(&engine, load, filling),
+            _ => {
+                let tables =
+                    (0..engine.tables()).map(|_| workload::prepare(&engine, load, filling));
+                tables.sum::<f64>() / engine.tables() as f64
+            }
         };
         let prepared = Prepared {
             records: engine.records(),
@@ -102,6 +111,10 @@ impl<const N: usize, E: Engine<N>> Contestant for Bench<N, E> {
         self.class
     }
 
+    fn key_bytes(&self) -> usize {
+        N
+    }
+
     fn prepared(&self) -> Prepared {
         self.prepared
     }
@@ -119,7 +132,8 @@ impl<const N: usize, E: Engine<N>> Contestant for Bench<N, E> {
 pub(crate) fn prepare<const N: usize>(name: &'static str, load: &Load) -> Box<dyn Contestant> {
     let records = load.shape.capacity as usize;
     match name {
-        "kelvin" => kelvin::<N>(name, load),
+        "kelvin" => kelvin::<N, _>(name, load, Kelvin::new),
+        "kelvin-each" => kelvin::<N, _>(name, load, TableEach::new),
         "moka" => Box::new(Bench::<N, _>::new(name, Moka::new(records), load)),
         "quick_cache" => Box::new(Bench::<N, _>::new(name, Quick::new(records), load)),
         "quick_inline" => Box::new(Bench::<N, _>::new(name, QuickInline::new(records), load)),
@@ -138,19 +152,23 @@ const CAPACITY_TOLERANCE: f64 = 0.004;
 /// The cache of this repository is bounded by bytes: looks for the budget with which it holds as
 /// many records of this load as the others. What it needs to evict (ghosts, a reserve) it takes
 /// from the budget only when it begins to, so it is filled beyond that point first.
-fn kelvin<const N: usize>(name: &'static str, load: &Load) -> Box<dyn Contestant> {
+fn kelvin<const N: usize, E: Engine<N> + 'static>(
+    name: &'static str,
+    load: &Load,
+    new: impl Fn(u64) -> E,
+) -> Box<dyn Contestant> {
     let capacity = f64::from(load.shape.capacity);
     // Key, value, and 36 bytes that the record format allows for everything else.
     let mut memory_bytes = (capacity * (N as f64 + load.names.mean_len() + 36.0)) as u64;
     let mut attempt = 1;
     loop {
         let filling = [load.overfilling.as_slice(), load.filling.as_slice()];
-        let engine = Kelvin::new(memory_bytes);
+        let engine = new(memory_bytes);
         let mut bench = Bench::<N, _>::filled(name, engine, load, &filling);
         bench.prepared.memory_bytes = Some(memory_bytes);
         let ratio = bench.prepared.records as f64 / capacity;
         eprintln!(
-            "  kelvin: {memory_bytes} bytes hold {} records ({:.2} a record)",
+            "  {name}: {memory_bytes} bytes hold {} records ({:.2} a record)",
             bench.prepared.records,
             memory_bytes as f64 / bench.prepared.records as f64
         );
@@ -158,7 +176,7 @@ fn kelvin<const N: usize>(name: &'static str, load: &Load) -> Box<dyn Contestant
             return Box::new(bench);
         }
         if attempt == BUDGET_ATTEMPTS_MAX {
-            eprintln!("  kelvin: WARNING: not bounded to the capacity of the others");
+            eprintln!("  {name}: WARNING: not bounded to the capacity of the others");
             return Box::new(bench);
         }
         memory_bytes = (memory_bytes as f64 / ratio) as u64;

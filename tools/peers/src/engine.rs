@@ -5,6 +5,7 @@ mod kelvin;
 mod moka;
 mod quick;
 mod sharded;
+mod table_each;
 
 use crate::load::{Key, ValueBuffer};
 
@@ -14,6 +15,7 @@ pub(crate) use self::{
     moka::Moka,
     quick::{Quick, QuickInline},
     sharded::ShardedLru,
+    table_each::{TABLES, TableEach},
 };
 
 /// A cache under test, shared by all threads.
@@ -26,7 +28,12 @@ pub(crate) trait Engine<const N: usize>: Send + Sync {
     /// Access for the calling thread.
     fn session(&self) -> Self::Session<'_>;
 
-    /// Records held now.
+    /// How many tables its sessions are given in turn.
+    fn tables(&self) -> usize {
+        1
+    }
+
+    /// Records held now, by a table in the mean.
     fn records(&self) -> u64;
 
     /// Records evicted since the start, where the engine counts them at no cost.

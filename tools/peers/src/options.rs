@@ -3,8 +3,9 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use crate::{
-    contestant::ENGINES,
+    contestant::{Class, ENGINES},
     disk::{self, ChurnOptions, DiskOptions, TablesOptions},
+    engine::TABLES,
     load::BURST,
     tiers::{self, TiersOptions},
     wire::{BLOCKS, Block},
@@ -68,7 +69,7 @@ impl Default for SpeedOptions {
             seconds: 240,
             ops: 500_000,
             warm_ops: 2_000_000,
-            engines: ENGINES.iter().map(|(name, _)| *name).collect(),
+            engines: engines_but(&[Class::TableEach]),
             workloads: Workload::ALL.to_vec(),
             threads: vec![1, 2],
             key_bytes: vec![4, 16],
@@ -221,6 +222,10 @@ fn speed(pairs: &[(&str, &str)]) -> Result<SpeedOptions, String> {
     if options.rounds == 0 || options.ops == 0 || options.threads.contains(&0) {
         return Err("rounds, ops and threads are at least 1".to_owned());
     }
+    let threads = options.threads.iter().max();
+    if options.engines.contains(&"kelvin-each") && threads > Some(&TABLES) {
+        return Err(format!("kelvin-each has a table for each of {TABLES} threads"));
+    }
     if options.capacity >= options.keys || !(0.0..=50.0).contains(&options.changed_percent) {
         return Err("capacity is below keys, changed between 0 and 50".to_owned());
     }
@@ -228,8 +233,8 @@ fn speed(pairs: &[(&str, &str)]) -> Result<SpeedOptions, String> {
 }
 
 fn overhead(pairs: &[(&str, &str)]) -> Result<OverheadOptions, String> {
-    let all = ENGINES.iter().map(|(name, _)| *name).filter(|name| *name != "empty").collect();
-    let mut options = OverheadOptions { records: 2_000_000, engines: all, json: None };
+    let all = engines_but(&[Class::Baseline, Class::TableEach]);
+    let mut options = OverheadOptions { records: 2_000_000, engines: all.clone(), json: None };
     for &(name, value) in pairs {
         match name {
             "--records" => options.records = number(name, value)?,
@@ -238,7 +243,10 @@ fn overhead(pairs: &[(&str, &str)]) -> Result<OverheadOptions, String> {
             _ => return Err(format!("overhead has no option {name:?}")),
         }
     }
-    Ok(options)
+    match options.engines.iter().find(|name| !all.contains(name)) {
+        Some(name) => Err(format!("{name} is measured by speed only")),
+        None => Ok(options),
+    }
 }
 
 fn resident(pairs: &[(&str, &str)]) -> Result<ResidentOptions, String> {
@@ -350,6 +358,12 @@ pub(crate) fn each<T>(
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Vec<T>, String> {
     list.split(',').map(parse).collect()
+}
+
+/// The engines of all classes but some.
+fn engines_but(classes: &[Class]) -> Vec<&'static str> {
+    let engines = ENGINES.iter().filter(|(_, class)| !classes.contains(class));
+    engines.map(|(name, _)| *name).collect()
 }
 
 fn engines(list: &str) -> Result<Vec<&'static str>, String> {

@@ -1,5 +1,5 @@
-//! What is printed and written: samples reduced to best, median and spread, and the subject's
-//! ratio to the best peer.
+//! What is printed and written: samples reduced to best, median and spread, the subject's ratio to
+//! the best peer, and that of longer keys to the shortest.
 
 use std::fmt::Write;
 
@@ -19,7 +19,10 @@ pub(crate) struct Report {
     ops: usize,
     prepared: Vec<PreparedReport>,
     pub(crate) cells: Vec<CellReport>,
+    /// The subject over the best engine of each other class.
     ratios: Vec<Ratio>,
+    /// Each engine's longer keys over its shortest.
+    key_ratios: Vec<Ratio>,
 }
 
 #[derive(Debug, serde::Serialize)]
@@ -76,32 +79,67 @@ impl Spread {
     }
 }
 
-/// The subject against the best of a class of peers in one cell.
+/// An engine in one cell against another engine, or itself in another cell.
 #[derive(Debug, serde::Serialize)]
 struct Ratio {
     key_bytes: usize,
     threads: usize,
     workload: Workload,
-    against: Class,
-    /// The peer with the best best sample.
-    peer: &'static str,
-    /// The subject's best sample over the peer's.
+    engine: &'static str,
+    other: &'static str,
+    other_class: Class,
+    other_key_bytes: usize,
+    /// The engine's best sample over the other's.
     of_bests: f64,
     /// Speed ratios round by round.
     rounds: Spread,
-    /// Time an operation, the subject's best over the peer's best.
+    /// Time an operation, the engine's best over the other's best.
     time: f64,
+}
+
+impl Ratio {
+    fn of(cell: &CellReport, other: &CellReport) -> Self {
+        let of_bests = cell.cpu_mops.best / other.cpu_mops.best;
+        Self {
+            key_bytes: cell.key_bytes,
+            threads: cell.threads,
+            workload: cell.workload,
+            engine: cell.engine,
+            other: other.engine,
+            other_class: other.class,
+            other_key_bytes: other.key_bytes,
+            of_bests,
+            rounds: cell.cpu_mops.over(&other.cpu_mops),
+            time: 1.0 / of_bests,
+        }
+    }
+
+    /// What it is against, where the name alone would be taken for a peer's.
+    fn note(&self) -> &'static str {
+        match self.other_class {
+            Class::ShortValuesOnly => " (values of <= 31 bytes only)",
+            Class::TableEach => " (a table for each thread)",
+            Class::Subject | Class::Peer | Class::Baseline => "",
+        }
+    }
 }
 
 impl Report {
     pub(crate) fn new(machine: Machine, options: &SpeedOptions, shape: LoadShape) -> Self {
-        let (prepared, cells, ratios) = (Vec::new(), Vec::new(), Vec::new());
-        Self { machine, shape, ops: options.ops, prepared, cells, ratios }
+        Self {
+            machine,
+            shape,
+            ops: options.ops,
+            prepared: Vec::new(),
+            cells: Vec::new(),
+            ratios: Vec::new(),
+            key_ratios: Vec::new(),
+        }
     }
 
-    pub(crate) fn add_prepared(&mut self, key_bytes: usize, engines: &[Box<dyn Contestant>]) {
+    pub(crate) fn add_prepared(&mut self, engines: &[Box<dyn Contestant>]) {
         self.prepared.extend(engines.iter().map(|engine| PreparedReport {
-            key_bytes,
+            key_bytes: engine.key_bytes(),
             engine: engine.name(),
             class: engine.class(),
             prepared: engine.prepared(),
@@ -111,31 +149,33 @@ impl Report {
     /// Computes the ratios when all cells are there.
     pub(crate) fn finish(&mut self) {
         self.machine.load_average_after = machine::load_average();
+        self.cells.sort_by_key(|cell| cell.key_bytes);
         let subjects = self.cells.iter().filter(|cell| cell.class == Class::Subject);
         self.ratios = subjects
             .flat_map(|subject| {
-                let classes = [Class::Peer, Class::ShortValuesOnly].into_iter();
-                classes.filter_map(|class| ratio(&self.cells, subject, class))
+                let classes = [Class::Peer, Class::ShortValuesOnly, Class::TableEach].into_iter();
+                classes.filter_map(|class| to_best(&self.cells, subject, class))
             })
             .collect();
+        let cells = self.cells.iter();
+        self.key_ratios = cells.filter_map(|cell| to_short_keys(&self.cells, cell)).collect();
     }
 }
 
-fn ratio(cells: &[CellReport], subject: &CellReport, against: Class) -> Option<Ratio> {
+/// The engine over the best one of a class in the same cell.
+fn to_best(cells: &[CellReport], subject: &CellReport, against: Class) -> Option<Ratio> {
     let place = |cell: &CellReport| (cell.key_bytes, cell.threads, cell.workload);
     let rivals = cells.iter().filter(|c| c.class == against && place(c) == place(subject));
-    let peer = rivals.max_by(|a, b| a.cpu_mops.best.total_cmp(&b.cpu_mops.best))?;
-    let of_bests = subject.cpu_mops.best / peer.cpu_mops.best;
-    Some(Ratio {
-        key_bytes: subject.key_bytes,
-        threads: subject.threads,
-        workload: subject.workload,
-        against,
-        peer: peer.engine,
-        of_bests,
-        rounds: subject.cpu_mops.over(&peer.cpu_mops),
-        time: 1.0 / of_bests,
-    })
+    let best = rivals.max_by(|a, b| a.cpu_mops.best.total_cmp(&b.cpu_mops.best))?;
+    Some(Ratio::of(subject, best))
+}
+
+/// The engine over itself with the shortest keys, if its own are longer.
+fn to_short_keys(cells: &[CellReport], long: &CellReport) -> Option<Ratio> {
+    let place = |cell: &CellReport| (cell.engine, cell.threads, cell.workload);
+    let alike = cells.iter().filter(|cell| place(cell) == place(long));
+    let short = alike.min_by_key(|cell| cell.key_bytes)?;
+    (short.key_bytes < long.key_bytes).then(|| Ratio::of(long, short))
 }
 
 /// The report for people.
@@ -192,20 +232,33 @@ fn write_table(report: &Report, out: &mut String) -> std::fmt::Result {
     for cell in &report.cells {
         write_cell(cell, out)?;
     }
-    write_ratios(&report.ratios, out)
+    write_ratios("kelvin against the best peer of the same run", &report.ratios, out, |ratio| {
+        format!("{}{}", ratio.other, ratio.note())
+    })?;
+    write_ratios("longer keys against the shortest", &report.key_ratios, out, |ratio| {
+        format!("{} with {} bytes", ratio.other, ratio.other_key_bytes)
+    })
 }
 
-fn write_ratios(ratios: &[Ratio], out: &mut String) -> std::fmt::Result {
+/// A table of `ratios`, if there are any; `against` says what each is to.
+fn write_ratios(
+    title: &str,
+    ratios: &[Ratio],
+    out: &mut String,
+    against: impl Fn(&Ratio) -> String,
+) -> std::fmt::Result {
+    if ratios.is_empty() {
+        return Ok(());
+    }
     writeln!(
         out,
-        "\nkelvin against the best peer of the same run\n\
-         {:>3} {:>3} {:<9}{:>7}{:>8}{:>16}{:>7}  peer",
+        "\n{title}\n{:>3} {:>3} {:<9}{:>7}{:>8}{:>16}{:>7}  against",
         "key", "thr", "workload", "bests", "median", "rounds", "time"
     )?;
     for ratio in ratios {
         writeln!(
             out,
-            "{:>3} {:>3} {:<9}{:>6.2}x{:>7.2}x{:>8.2}x..{:.2}x{:>6.2}x  {}{}",
+            "{:>3} {:>3} {:<9}{:>6.2}x{:>7.2}x{:>8.2}x..{:.2}x{:>6.2}x  {}",
             ratio.key_bytes,
             ratio.threads,
             ratio.workload.name(),
@@ -214,12 +267,7 @@ fn write_ratios(ratios: &[Ratio], out: &mut String) -> std::fmt::Result {
             ratio.rounds.worst,
             ratio.rounds.best,
             ratio.time,
-            ratio.peer,
-            if ratio.against == Class::ShortValuesOnly {
-                " (values of <= 31 bytes only)"
-            } else {
-                ""
-            }
+            against(ratio)
         )?;
     }
     Ok(())
@@ -249,7 +297,7 @@ fn write_cell(cell: &CellReport, out: &mut String) -> std::fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use super::{CellReport, Spread, ratio};
+    use super::{CellReport, Spread, to_best, to_short_keys};
     use crate::{contestant::Class, workload::Workload};
 
     #[test]
@@ -260,9 +308,8 @@ mod tests {
         assert_eq!(spread.over(&Spread::of(vec![1.0, 2.0, 8.0])).samples, [2.0, 4.0, 0.5]);
     }
 
-    #[test]
-    fn the_ratio_is_to_the_best_peer_of_the_same_cell() {
-        let cell = |engine, class, threads, mops: f64| CellReport {
+    fn cell(engine: &'static str, class: Class, threads: usize, mops: f64) -> CellReport {
+        CellReport {
             key_bytes: 4,
             threads,
             workload: Workload::Get90,
@@ -272,7 +319,11 @@ mod tests {
             wall_mops: Spread::of(vec![mops]),
             hit_ratio: 1.0,
             evictions_per_put: None,
-        };
+        }
+    }
+
+    #[test]
+    fn the_ratio_is_to_the_best_peer_of_the_same_cell() {
         let cells = [
             cell("kelvin", Class::Subject, 1, 9.0),
             cell("slow", Class::Peer, 1, 3.0),
@@ -280,10 +331,26 @@ mod tests {
             cell("other cell", Class::Peer, 2, 100.0),
             cell("short", Class::ShortValuesOnly, 1, 12.0),
         ];
-        let found = ratio(&cells, &cells[0], Class::Peer).expect("there are peers");
-        assert_eq!((found.peer, found.of_bests, found.time), ("good", 1.5, 1.0 / 1.5));
+        let found = to_best(&cells, &cells[0], Class::Peer).expect("there are peers");
+        assert_eq!((found.other, found.of_bests, found.time), ("good", 1.5, 1.0 / 1.5));
         assert_eq!(found.rounds.samples, [1.5, 1.5]);
-        let short = ratio(&cells, &cells[0], Class::ShortValuesOnly).expect("there is one");
-        assert_eq!((short.peer, short.of_bests), ("short", 0.75));
+        let short = to_best(&cells, &cells[0], Class::ShortValuesOnly).expect("there is one");
+        assert_eq!((short.other, short.of_bests), ("short", 0.75));
+        assert!(to_best(&cells, &cells[0], Class::TableEach).is_none());
+    }
+
+    #[test]
+    fn longer_keys_are_compared_with_the_same_engines_shortest() {
+        let long = |cell: CellReport| CellReport { key_bytes: 16, ..cell };
+        let cells = [
+            long(cell("kelvin", Class::Subject, 1, 8.0)),
+            cell("kelvin", Class::Subject, 1, 10.0),
+            cell("kelvin", Class::Subject, 2, 100.0),
+            long(cell("good", Class::Peer, 1, 3.0)),
+        ];
+        let found = to_short_keys(&cells, &cells[0]).expect("it has shorter keys, too");
+        assert_eq!((found.other, found.other_key_bytes, found.of_bests), ("kelvin", 4, 0.8));
+        assert!(to_short_keys(&cells, &cells[1]).is_none());
+        assert!(to_short_keys(&cells, &cells[3]).is_none());
     }
 }

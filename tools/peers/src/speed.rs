@@ -40,15 +40,7 @@ pub(crate) fn run(options: &SpeedOptions) -> io::Result<()> {
     let threads = options.threads.iter().copied().max().unwrap_or(1);
     let load = Load::new(shape, &put_percents(options), threads, lengths);
     let mut report = Report::new(machine, options, shape);
-    let sizes = options.key_bytes.len();
-    for (at, &key_bytes) in options.key_bytes.iter().enumerate() {
-        let now = Instant::now();
-        let share = deadline.saturating_duration_since(now) / (sizes - at) as u32;
-        match key_bytes {
-            4 => compare::<4>(options, &load, now + share, &mut report),
-            _ => compare::<16>(options, &load, now + share, &mut report),
-        }
-    }
+    compare(options, &load, deadline, &mut report);
     report.finish();
     print!("{}", report::table(&report));
     match &options.json {
@@ -66,19 +58,19 @@ fn put_percents(options: &SpeedOptions) -> Vec<u32> {
     percents
 }
 
-/// Compares all engines with keys of one length until `deadline`.
-fn compare<const N: usize>(
-    options: &SpeedOptions,
-    load: &Load,
-    deadline: Instant,
-    report: &mut Report,
-) {
+/// Compares all engines, each with keys of each length, until `deadline`.
+fn compare(options: &SpeedOptions, load: &Load, deadline: Instant, report: &mut Report) {
     let mut engines = Vec::new();
-    for &name in &options.engines {
-        eprintln!("{N}-byte keys: filling {name}");
-        engines.push(contestant::prepare::<N>(name, load));
+    for &key_bytes in &options.key_bytes {
+        for &name in &options.engines {
+            eprintln!("{key_bytes}-byte keys: filling {name}");
+            engines.push(match key_bytes {
+                4 => contestant::prepare::<4>(name, load),
+                _ => contestant::prepare::<16>(name, load),
+            });
+        }
     }
-    report.add_prepared(N, &engines);
+    report.add_prepared(&engines);
     // Inserts replace what the caches hold, so they come when the other cells are done.
     let cells = |inserts: bool| -> Vec<Cell> {
         let workloads = options.workloads.iter().filter(|w| w.inserts() == inserts);
@@ -92,7 +84,7 @@ fn compare<const N: usize>(
     for (cells, deadline) in [(mixed, half), (inserts, deadline)] {
         let samples = rounds(options, load, &engines, &cells, deadline);
         for (cell, samples) in cells.iter().zip(samples) {
-            report.cells.extend(summarise(N, *cell, &engines, &samples));
+            report.cells.extend(summarise(*cell, &engines, &samples));
         }
     }
 }
@@ -135,7 +127,6 @@ fn rounds(
 
 /// One report row for each engine.
 fn summarise(
-    key_bytes: usize,
     cell: Cell,
     engines: &[Box<dyn Contestant>],
     samples: &CellSamples,
@@ -147,7 +138,7 @@ fn summarise(
         let puts = sum(|sample| sample.ops) - sum(|sample| sample.gets);
         let evictions: Option<u64> = samples.iter().map(|sample| sample.evictions).sum();
         CellReport {
-            key_bytes,
+            key_bytes: engine.key_bytes(),
             threads: cell.threads,
             workload: cell.workload,
             engine: engine.name(),

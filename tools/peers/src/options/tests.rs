@@ -52,6 +52,11 @@ fn mistakes_are_named() {
         ("speed --ops", "\"--ops\" has no value"),
         ("speed --ops many", "--ops: \"many\" is not a number"),
         ("speed --engines redis", "no engine \"redis\""),
+        (
+            "speed --engines kelvin-each --threads 1,3",
+            "kelvin-each has a table for each of 2 threads",
+        ),
+        ("overhead --engines kelvin,empty", "empty is measured by speed only"),
         ("speed --capacity 5500000", "capacity is below keys, changed between 0 and 50"),
         ("overhead --rounds 2", "overhead has no option \"--rounds\""),
         ("wire --cells all", "no cells \"all\""),

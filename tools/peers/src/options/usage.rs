@@ -6,7 +6,8 @@ peers speed [options]      compare speeds in one interleaved run
   --seconds N              start no new round after this time (240)
   --ops N                  measured operations a thread and sample (500000)
   --warm N                 warm-up operations after filling (2000000)
-  --engines A,B            kelvin,moka,quick_cache,sharded_lru,quick_inline,empty (all)
+  --engines A,B            kelvin,moka,quick_cache,sharded_lru,quick_inline,empty (all);
+                           only if named: kelvin-each, a table for each thread
   --workloads A,B          get90,get30,batch32,insert,insert32 (all)
   --threads A,B            1,2
   --key-bytes A,B          4,16
@@ -18,7 +19,7 @@ peers speed [options]      compare speeds in one interleaved run
   --json FILE              also write all samples
 peers overhead [options]   bytes a record beyond key and value
   --records N              (2000000)
-  --engines A,B            (all but empty)
+  --engines A,B            kelvin,moka,quick_cache,sharded_lru,quick_inline (all)
   --json FILE
 peers wire [options]       compare servers on the wire, each on one thread
   --cells A,B              tcp,unix,1k,100k,rate (all)
