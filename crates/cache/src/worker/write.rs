@@ -396,3 +396,44 @@ pub(super) fn settle(table: &Table, old: Option<usize>, now_ms: u64) {
         table.keep_up(now_ms);
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use base::clock::Clock;
+
+    use super::*;
+    use crate::{Cache, CacheConfig, Get};
+
+    /// What a put does when its record has gone since it was looked for, and another key's lies in
+    /// the slot.
+    #[test]
+    fn overwrite_looks_again_once_its_bucket_has_changed() {
+        let config = CacheConfig { hash_seed: 7, writers: 2, ..CacheConfig::new(16 << 20) };
+        let cache = Cache::new(config, Clock::manual(1)).expect("a cache");
+        let (mut worker, mut other) =
+            (cache.worker().expect("a place"), cache.worker().expect("a place"));
+        let put = |value| Put::new(Value::Bytes(value));
+        let key = worker.key(b"key");
+        worker.set(key, &put(b"old")).expect("memory");
+
+        let table = cache.table();
+        let memory = &table.memory;
+        let probe =
+            |key: &Key<'_>| memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
+        let before = probe(&key);
+        let found = before.found().expect("it is there");
+        let version = Some(before.version(&found));
+        other.update(other.key(b"key"), |_| Change::Remove.into()).expect("it is there");
+        let another = other.key(b"kez");
+        other.set(another, &put(b"its")).expect("memory");
+        let reused = probe(&another).found().expect("it is there").entry.location();
+        assert_eq!(reused, found.entry.location(), "another slot proves nothing");
+
+        let value = b"new";
+        let draft = Draft::new(&key, &put(value), value.len());
+        let written = overwrite_found(table, &found, version, (&draft, value), 1);
+        assert_eq!(written, None, "slot shared: written over another key's record");
+        let mut out = Vec::new();
+        assert!(matches!(worker.get(another, &mut out), Get::Hit(_)) && out == b"its", "{out:?}");
+    }
+}

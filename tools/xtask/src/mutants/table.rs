@@ -98,16 +98,16 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "overwrite_without_second_look",
-        suite: Suite::Shuttle,
+        suite: Suite::Test,
         package: "cache",
-        filter: "shuttle_eviction_shares_no_slot",
+        filter: "overwrite_looks_again",
         symptoms: &["slot shared"],
     },
     Mutant {
         name: "overwrite_at_a_later_version",
-        suite: Suite::Shuttle,
+        suite: Suite::Test,
         package: "cache",
-        filter: "shuttle_nothing_is_missed_lost",
+        filter: "overwrite_looks_again",
         symptoms: &["slot shared"],
     },
     Mutant {
