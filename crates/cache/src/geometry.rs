@@ -23,23 +23,28 @@ mod sizes {
         512, 256, 170, 128, 102, 85, 73, 64, 56, 51, 46, 42, 39, 36, 34, 32, 28, 25, 22, 20, 18,
         16, 15, 14, 13, 12, 11, 10, 9, 8, 4, 2,
     ];
+    /// Up to the longest value.
+    pub(crate) const HEAD_RANGES: usize = 31 - INLINE_VALUE_MAX_BYTES.ilog2() as usize;
     pub(crate) const ARENA_MIN_BLOCKS: usize = 16;
 }
 
 #[cfg(any(loom, shuttle, miri))]
 mod sizes {
-    pub(crate) const BLOCK_BYTES: usize = 1 << 10;
+    /// loom sees to every word again in each of its executions.
+    pub(crate) const BLOCK_BYTES: usize = if cfg!(loom) { 1 << 9 } else { 1 << 10 };
     pub(crate) const KEY_LEN_MAX: usize = 24;
     pub(crate) const INLINE_VALUE_MAX_BYTES: usize = 48;
     pub(crate) const RUNS: [(usize, usize); 3] =
         [(64, 256), (BLOCK_BYTES, BLOCK_BYTES / 2), (BLOCK_BYTES, BLOCK_BYTES)];
     pub(crate) const SLOT_STEPS: [(usize, usize); 2] = [(32, 32), (96, 32)];
     pub(crate) const PIECES: [usize; 4] = [16, 8, 4, 2];
+    pub(crate) const HEAD_RANGES: usize =
+        if cfg!(loom) { 5 } else { 31 - INLINE_VALUE_MAX_BYTES.ilog2() as usize };
     pub(crate) const ARENA_MIN_BLOCKS: usize = 4;
 }
 
 pub(crate) use sizes::{ARENA_MIN_BLOCKS, BLOCK_BYTES, INLINE_VALUE_MAX_BYTES, KEY_LEN_MAX};
-use sizes::{PIECES, RUNS, SLOT_STEPS};
+use sizes::{HEAD_RANGES, PIECES, RUNS, SLOT_STEPS};
 
 /// Words of a block.
 pub(crate) const BLOCK_WORDS: usize = BLOCK_BYTES / WORD_BYTES;
@@ -150,9 +155,8 @@ const HEAD_SLOT_BYTES: [usize; 2] = [
     (HEAD_BYTES + KEY_LEN_MAX).next_multiple_of(WORD_BYTES),
 ];
 /// Values in parts are told apart by the power of two below their length, so that one that goes
-/// makes room for one that comes.
+/// makes room for one that comes: in `HEAD_RANGES` ranges from this power on.
 const HEAD_RANGE_FIRST: usize = INLINE_VALUE_MAX_BYTES.ilog2() as usize;
-const HEAD_RANGES: usize = 31 - HEAD_RANGE_FIRST;
 
 /// Number of classes of sub-tables: inline records by slot, then heads by length of the value and
 /// by slot.
