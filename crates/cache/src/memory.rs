@@ -1,7 +1,7 @@
 //! What every sub-table works on: the arena, who owns its blocks, the index over it, and ghosts.
 
 use base::{
-    hash::KeyHasher,
+    hash::TableHasher,
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Memory {
     pub(crate) index: Index,
     pub(crate) ghosts: Ghosts,
     pub(crate) qsbr: Qsbr,
-    pub(crate) hasher: KeyHasher,
+    pub(crate) hasher: TableHasher,
     pub(crate) pieces: Pieces,
     pub(crate) counters: Counters,
     /// Slots that are not free. Not touched when a new record takes a victim's slot.

@@ -7,7 +7,7 @@ mod supply;
 
 use base::{
     clock::Clock,
-    hash::KeyHasher,
+    hash::TableHasher,
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -97,7 +97,7 @@ impl Table {
             index: Index::new(blocks, &first),
             ghosts: Ghosts::new(blocks),
             qsbr,
-            hasher: KeyHasher::new(config.hash_seed),
+            hasher: TableHasher::new(config.hash_seed),
             pieces: Pieces::new(),
             counters: Counters::default(),
             records: AtomicU64::new(0),

@@ -11,10 +11,10 @@ const SIZES: [&str; 4] = ["1%", "3%", "10%", "30%"];
 const UNITS: Mode = Mode::Units { shards: 1 };
 
 fn run(policies: &str) -> (Plan, Outcome) {
-    run_as(UNITS, policies, &SIZES)
+    run_as(UNITS, policies, &SIZES, 1)
 }
 
-fn run_as(mode: Mode, policies: &str, sizes: &[&str]) -> (Plan, Outcome) {
+fn run_as(mode: Mode, policies: &str, sizes: &[&str], seed: u64) -> (Plan, Outcome) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/traces");
     let source = |name: &str| directory.join(name).to_str().expect("UTF-8").parse().expect(name);
     let plan = Plan {
@@ -22,7 +22,7 @@ fn run_as(mode: Mode, policies: &str, sizes: &[&str]) -> (Plan, Outcome) {
         mode,
         percents: sizes.iter().map(|size| size.parse().expect(size)).collect(),
         policies: Kind::parse_list(policies).expect(policies),
-        seed: 1,
+        seed,
         threads: 2,
     };
     let outcome = sim::run(&plan, &AtomicBool::new(false), &mut |_| {}).expect("carried traces");
@@ -87,19 +87,24 @@ fn nothing_misses_less_than_the_optimum() {
 
 /// With values of many sizes, and everything that a cache keeps beside them paid out of the budget.
 /// Small values stay longer, which is worth more than all of that from 64 MiB on, and about as much
-/// in the 16 MiB here.
+/// in the 16 MiB here. A seed says the sizes and where keys are in the index: its mean differs from
+/// another one's by up to a tenth of a point.
 #[test]
 fn the_whole_cache_misses_what_units_do_to_within_a_point() {
-    let ratios = |mode| -> Vec<f64> {
-        let (_, outcome) = run_as(mode, "htr", &["10%", "30%"]);
+    let ratios = |mode, seed| -> Vec<f64> {
+        let (_, outcome) = run_as(mode, "htr", &["10%", "30%"], seed);
         let rows = outcome.traces.iter().flat_map(|trace| &trace.rows);
         rows.inspect(|row| assert_eq!(row.refused, 0)).map(sim::Row::miss_ratio).collect()
     };
-    let units = ratios(UNITS);
-    let whole = ratios(Mode::Whole { memory_min_bytes: 16 << 20, writers: 1 });
-    let more: Vec<f64> = whole.iter().zip(&units).map(|(whole, units)| whole - units).collect();
-    assert_eq!(more.len(), TRACES.len() * 2);
-    assert!(more.iter().all(|more| more.abs() < 0.01), "{more:.4?}");
-    let mean = more.iter().sum::<f64>() / 6.0;
-    assert!((-0.005..-0.003).contains(&mean), "{mean}: {more:.4?}");
+    let whole = Mode::Whole { memory_min_bytes: 16 << 20, writers: 1 };
+    let units = ratios(UNITS, 1);
+    let means = [1, 2, 3].map(|seed| {
+        let more = ratios(whole, seed).into_iter().zip(&units).map(|(whole, units)| whole - units);
+        let more: Vec<f64> = more.collect();
+        assert_eq!(more.len(), TRACES.len() * 2);
+        assert!(more.iter().all(|more| more.abs() < 0.01), "{more:.4?}");
+        more.iter().sum::<f64>() / 6.0
+    });
+    let mean = means.iter().sum::<f64>() / 3.0;
+    assert!((-0.004..-0.002).contains(&mean), "{mean}: {means:.5?}");
 }

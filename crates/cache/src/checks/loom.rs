@@ -43,7 +43,9 @@ fn cache(blocks: usize) -> Cache {
         evicts: true,
         victim_bytes: 0,
         writers: 1,
-        hash_seed: 7,
+        // With it models end soon: what their two threads do meets where they are about, and
+        // hardly elsewhere.
+        hash_seed: 10,
     };
     Cache::new(config, Clock::manual(1)).expect("a cache")
 }

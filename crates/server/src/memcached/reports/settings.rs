@@ -7,7 +7,7 @@ use crate::{config::Protocol, memcached::TURN_COMMANDS_MAX, stats::ServerStats};
 
 /// What no option changes; mostly what memcached tunes and this server has no part for.
 const FIXED: [(&str, &str); 26] = [
-    ("hash_algorithm", "polymur"),
+    ("hash_algorithm", "universal"),
     ("lru_maintainer_thread", "no"),
     ("lru_segmented", "yes"),
     ("hot_lru_pct", "0"),
