@@ -20,6 +20,13 @@ const MOUNTS_VARIABLE: &str = "KELVIN_TEST_MOUNTS";
 /// what is idle.
 const LEAST: &str = "19";
 
+/// What cargo is told when it builds once.
+const BUILDS_ONCE: [(&str, &str); 3] = [
+    ("CARGO_INCREMENTAL", "0"),
+    ("CARGO_PROFILE_MODEL_DEBUG", "none"),
+    ("CARGO_PROFILE_TEST_DEBUG", "none"),
+];
+
 /// Where things are.
 pub(crate) struct Context {
     pub(crate) root: PathBuf,
@@ -27,8 +34,9 @@ pub(crate) struct Context {
     pub(crate) target: PathBuf,
     /// Whether what is started gives way to everything else: it fills what others leave idle.
     pub(crate) gives_way: bool,
-    /// Whether cargo keeps nothing by which it would build faster after a change: a tenth of the
-    /// time that our crates take.
+    /// Whether cargo keeps nothing by which it would build faster after a change, a tenth of the
+    /// time that our crates take, and nothing by which backtraces have lines, a sixth of it. Where
+    /// a test has panicked is told without.
     pub(crate) builds_once: bool,
 }
 
@@ -66,7 +74,7 @@ impl Context {
         let mut command = self.program("cargo");
         command.args(arguments);
         if self.builds_once {
-            command.env("CARGO_INCREMENTAL", "0");
+            command.envs(BUILDS_ONCE);
         }
         command
     }
@@ -122,8 +130,10 @@ mod tests {
     #[test]
     fn what_builds_once_keeps_nothing_for_later_builds() {
         let context = Context { builds_once: true, ..context() };
-        assert_eq!(display(&context.cargo(["test"])), "CARGO_INCREMENTAL=0 cargo test");
+        let set =
+            "CARGO_INCREMENTAL=0 CARGO_PROFILE_MODEL_DEBUG=none CARGO_PROFILE_TEST_DEBUG=none";
+        assert_eq!(display(&context.cargo(["test"])), format!("{set} cargo test"));
         let beside = context.giving_way();
-        assert_eq!(display(&beside.cargo(["test"])), "CARGO_INCREMENTAL=0 nice -n 19 cargo test");
+        assert_eq!(display(&beside.cargo(["test"])), format!("{set} nice -n 19 cargo test"));
     }
 }
