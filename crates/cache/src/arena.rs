@@ -14,13 +14,11 @@ use std::io;
 
 use base::sync::atomic::AtomicU64;
 
-#[cfg(not(any(loom, shuttle, miri)))]
-use crate::geometry::BLOCK_BYTES;
 #[cfg(any(loom, shuttle, miri))]
 use crate::zeroed::zeroed;
 use crate::{
     blocks::Surplus,
-    geometry::{BLOCK_WORDS, LINE_WORDS, WORD_BYTES},
+    geometry::{BLOCK_BYTES, BLOCK_WORDS, LINE_WORDS, WORD_BYTES},
     line::Line,
 };
 
@@ -41,7 +39,7 @@ pub(crate) struct Arena {
     heap: Box<[Box<[AtomicU64]>]>,
     /// The same region for values in parts: a checker's atomics do not look like bytes.
     #[cfg(any(loom, shuttle, miri))]
-    plain: Box<[std::cell::UnsafeCell<u8>]>,
+    plain: Box<[Box<[std::cell::UnsafeCell<u8>]>]>,
     blocks: usize,
     #[cfg(not(any(loom, shuttle, miri)))]
     lines: usize,
@@ -74,11 +72,12 @@ impl Arena {
         #[cfg(any(loom, shuttle, miri))]
         {
             let heap = (0..blocks).map(|_| zeroed(BLOCK_WORDS)).collect();
-            let plain = vec![0u8; blocks * BLOCK_WORDS * WORD_BYTES].into_boxed_slice();
-            let plain = Box::into_raw(plain) as *mut [std::cell::UnsafeCell<u8>];
-            // SAFETY: the box was just given up, and a cell of a byte has the layout of a byte.
-            let plain = unsafe { Box::from_raw(plain) };
-            Ok(Self { heap, plain, blocks })
+            let plain = |_| {
+                let bytes = Box::into_raw(vec![0u8; BLOCK_BYTES].into_boxed_slice());
+                // SAFETY: the box was just given up, and a cell of a byte has a byte's layout.
+                unsafe { Box::from_raw(bytes as *mut [std::cell::UnsafeCell<u8>]) }
+            };
+            Ok(Self { heap, plain: (0..blocks).map(plain).collect(), blocks })
         }
     }
 
@@ -176,11 +175,15 @@ impl Arena {
     /// Where `len` bytes start, `skip` bytes behind word `at`; inside the arena for sure.
     fn plain_bytes(&self, at: usize, skip: usize, len: usize) -> *mut u8 {
         let from = at * WORD_BYTES + skip;
-        assert!(from + len <= self.blocks * BLOCK_WORDS * WORD_BYTES, "outside the arena");
+        assert!(from + len <= self.blocks * BLOCK_BYTES, "outside the arena");
         #[cfg(not(any(loom, shuttle, miri)))]
         return self.start.cast::<u8>().cast_mut().wrapping_add(from);
         #[cfg(any(loom, shuttle, miri))]
-        return std::cell::UnsafeCell::raw_get(self.plain.as_ptr().wrapping_add(from));
+        {
+            let bytes = &self.plain[from / BLOCK_BYTES];
+            assert!(from % BLOCK_BYTES + len <= BLOCK_BYTES, "in two blocks");
+            std::cell::UnsafeCell::raw_get(bytes.as_ptr().wrapping_add(from % BLOCK_BYTES))
+        }
     }
 
     /// Gives the memory of a block back to the system; its words are zero then. If the system does
