@@ -51,6 +51,7 @@ impl Suite {
                 "cache",
                 "chart",
                 "disk-sim",
+                "histories",
                 "kelvin-log",
                 "reactor",
                 "server",

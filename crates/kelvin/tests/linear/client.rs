@@ -3,13 +3,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use histories::{Answer, Deed, Operation, Value};
+
 use crate::{
     cold::{self, Cold},
     harness::{
         conn::{Conn, Got, REPLY_TIMEOUT},
         rng::Rng,
     },
-    model::{Answer, Deed, Operation, Value},
     words::{Reply, Words},
 };
 

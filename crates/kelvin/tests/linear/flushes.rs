@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use histories::Known;
+
 use crate::{
     LIVE, MEMORY_BYTES, Play,
     cold::Cold,
@@ -13,7 +15,6 @@ use crate::{
         log_directory::{Directory, stat},
         server::Io,
     },
-    model::Known,
 };
 
 /// Of a thousand commands: two in three rounds.

@@ -12,7 +12,6 @@ mod flushes;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod kills;
-mod model;
 mod spilling;
 mod words;
 
@@ -30,7 +29,7 @@ use harness::{
     rng::Rng,
     server::{Io, Server},
 };
-use model::{Answer, CLIENTS, Deed, Known, Operation};
+use histories::{Answer, CLIENTS, Deed, Known, Operation};
 
 /// Keys that are wanted at once, and rounds until they are wanted again: three times the memory is
 /// read meanwhile, and more written.
@@ -77,7 +76,7 @@ impl Group {
         }
         let count = all.iter().map(Vec::len).sum();
         for ((name, _), (known, operations)) in self.keys.iter().zip(known.into_iter().zip(all)) {
-            if let Err(no_order) = model::check(known, operations) {
+            if let Err(no_order) = histories::check(known, operations) {
                 panic!("{name}: {no_order}");
             }
         }

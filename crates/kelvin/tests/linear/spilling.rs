@@ -3,6 +3,8 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use histories::Known;
+
 use crate::{
     Play,
     cold::Cold,
@@ -11,7 +13,6 @@ use crate::{
         log_directory::{Directory, settle},
         server::Io,
     },
-    model::Known,
 };
 
 /// A little more than what is stored: what is overwritten has the oldest dropped.

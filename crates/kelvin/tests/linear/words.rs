@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::model::{Answer, Deed, Value};
+use histories::{Answer, Deed, Value};
 
 /// In which of memcached's two ways a client speaks.
 #[derive(Clone, Copy, Debug)]

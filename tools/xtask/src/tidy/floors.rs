@@ -7,7 +7,7 @@ use crate::workspace::{Metadata, Package};
 
 /// The crates by floor, lowest first.
 const FLOORS: [&[&str]; 6] = [
-    &["base", "chart"],
+    &["base", "chart", "histories"],
     &["cache", "wire", "reactor", "kelvin-log", "trace"],
     &["store", "cluster"],
     &["switch", "names", "client"],

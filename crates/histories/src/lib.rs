@@ -5,6 +5,10 @@
 //! and those of one connection in the order in which they were sent, although several are under
 //! way. The checker is a library's (Wing and Gong's search with Lowe's memory of where it was); a
 //! key's history alone has to pass, because whole histories do when each object's does.
+//!
+//! A package of its own, which is optimised where the tests that ask it are not.
+
+#![forbid(unsafe_code)]
 
 use std::{fmt, rc::Rc};
 
@@ -14,23 +18,27 @@ use todc_utils::{
 };
 
 /// Clients whose commands have an order: eight, and the one that looks at the end of a round.
-pub(crate) const CLIENTS: usize = 9;
+pub const CLIENTS: usize = 9;
 
 /// A value as the checker sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Value {
+pub enum Value {
     /// What was hashed, so that an append to it is known without it.
     Text(u64),
+    /// What `incr` adds to.
     Number(u64),
 }
 
 impl Value {
-    pub(crate) fn text(bytes: &[u8]) -> Self {
+    /// A value that is no number.
+    #[must_use]
+    pub fn text(bytes: &[u8]) -> Self {
         Self::Text(hashed(FNV_BASIS, bytes))
     }
 
     /// What was received: digits alone are a number.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
         let number = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
         number.map_or_else(|| Self::text(bytes), Self::Number)
     }
@@ -53,18 +61,27 @@ enum Token {
 
 /// What is asked of a key.
 #[derive(Clone, Debug)]
-pub(crate) enum Deed {
+pub enum Deed {
     /// What is known of it before anything else.
     Begin {
+        /// The greatest token that was told.
         floor: u64,
+        /// Its table may lose it.
         loses: bool,
     },
+    /// Asks for the record.
     Get,
+    /// Stores a value.
     Set(Value),
+    /// Stores a value if there is no record.
     Add(Value),
+    /// Stores a value if the record has this token.
     Cas(u64, Value),
+    /// Adds bytes to the value's end.
     Append(Vec<u8>),
+    /// Adds to the number.
     Incr(u64),
+    /// Removes the record.
     Delete,
     /// Removes every key.
     Flush,
@@ -72,15 +89,24 @@ pub(crate) enum Deed {
 
 /// What was answered; tokens where they were told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub enum Answer {
+    /// The value.
     Record(Value, Option<u64>),
+    /// There is no record.
     Miss,
+    /// It was.
     Stored(Option<u64>),
+    /// There is a record, or none where one was needed.
     NotStored,
+    /// The record has another token.
     Exists,
+    /// There is no record to change.
     NotFound,
+    /// What the number is now.
     Number(u64, Option<u64>),
+    /// The record was removed.
     Deleted,
+    /// Every key was removed.
     Flushed,
     /// Nothing was stored.
     Failed,
@@ -88,20 +114,24 @@ pub(crate) enum Answer {
 
 /// A command and its answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Operation {
-    pub(crate) client: usize,
+pub struct Operation {
+    /// Whose it is, below [`CLIENTS`].
+    pub client: usize,
     /// How many of this client's commands for the key came before it.
-    pub(crate) place: u8,
-    pub(crate) deed: Deed,
-    pub(crate) answer: Answer,
-    /// Between these it took effect.
-    pub(crate) called: u64,
-    pub(crate) answered: u64,
+    pub place: u8,
+    /// What was asked.
+    pub deed: Deed,
+    /// What was answered to it.
+    pub answer: Answer,
+    /// When it was asked: it took effect later.
+    pub called: u64,
+    /// When it was answered: it took effect before.
+    pub answered: u64,
 }
 
 /// A key between two operations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct State {
+struct State {
     record: Option<(Value, Token)>,
     /// The greatest token that was told.
     floor: u64,
@@ -226,7 +256,7 @@ impl Specification for Key {
 
 /// What a key had when nothing was under way.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Known {
+pub struct Known {
     record: Option<(Value, u64)>,
     floor: u64,
     loses: bool,
@@ -234,12 +264,14 @@ pub(crate) struct Known {
 
 impl Known {
     /// Nothing of a key of a table that may lose it.
-    pub(crate) fn of_what_may_go() -> Self {
+    #[must_use]
+    pub fn of_what_may_go() -> Self {
         Self { loses: true, ..Self::default() }
     }
 
     /// What it is after a look to which this was answered.
-    pub(crate) fn after(self, answer: &Answer) -> Self {
+    #[must_use]
+    pub fn after(self, answer: &Answer) -> Self {
         match *answer {
             Answer::Record(value, Some(token)) => {
                 Self { record: Some((value, token)), floor: self.floor.max(token), ..self }
@@ -259,7 +291,8 @@ impl Known {
 }
 
 /// The operations, if no order of them explains all answers.
-pub(crate) struct NoOrder {
+#[derive(Debug)]
+pub struct NoOrder {
     begin: Operation,
     operations: Vec<Rc<Operation>>,
 }
@@ -275,8 +308,11 @@ impl fmt::Display for NoOrder {
     }
 }
 
-/// Whether operations of a key have an order, from what was known of it.
-pub(crate) fn check(known: Known, operations: Vec<Operation>) -> Result<(), NoOrder> {
+/// Looks for an order of the operations of a key, from what was known of it.
+///
+/// # Errors
+/// There is none.
+pub fn check(known: Known, operations: Vec<Operation>) -> Result<(), NoOrder> {
     let mut operations: Vec<Rc<Operation>> = operations.into_iter().map(Rc::new).collect();
     operations.sort_by_key(|it| it.called);
     let begin = Rc::new(known.begin());
