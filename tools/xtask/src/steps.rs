@@ -11,7 +11,9 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::{binaries, context::Context, dependencies, mutants, process, setup, suites, tidy};
+use crate::{
+    binaries, context::Context, dependencies, mutants, process, setup, suites, tidy, with_mutants,
+};
 
 struct Step {
     name: &'static str,
@@ -192,9 +194,7 @@ fn docs(context: &Context) -> Result<()> {
 
 /// Runs the log's examples, each in a directory of its own that is new.
 fn examples(context: &Context) -> Result<()> {
-    // As users build them, without mutants. The foreign crates that they link are there.
-    let arguments = ["build", "--locked", "--profile", "test", "--examples"];
-    let built = binaries::build_examples(&mut context.cargo(arguments))?;
+    let built = binaries::build_examples(&mut suites::build_examples(context)?)?;
     let examples = Vec::from_iter(built.iter().filter(|it| it.package == "kelvin-log"));
     ensure!(!examples.is_empty(), "crates/log/examples has no example");
     let directory = context.target.join("example-runs");
@@ -203,7 +203,8 @@ fn examples(context: &Context) -> Result<()> {
         if home.exists() {
             fs::remove_dir_all(&home)?;
         }
-        process::run(example.command(context).arg(&home))?;
+        let mut command = example.command(context);
+        process::run(command.arg(&home).env_remove(with_mutants::VARIABLE))?;
     }
     fs::remove_dir_all(&directory).context("removing what the examples made")
 }
