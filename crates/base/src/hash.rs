@@ -1,6 +1,6 @@
-//! The keyed hash of keys.
+//! The keyed hashes of keys.
 //!
-//! PolymurHash 2.0 (Orson Peters): a universal hash with a proof. For two different keys of at
+//! [`KeyHasher`] is PolymurHash 2.0 (Orson Peters): a universal hash with a proof. For two different keys of at
 //! most `n` bytes, chosen without knowledge of the seed, the probability of equal hashes is at
 //! most `n * 2^-60.2`, and the low bits are almost 2-independent. So nobody who cannot see the
 //! seed or the hashes can craft keys that collide more often than chance; the seed is drawn from
@@ -61,7 +61,7 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Such a key becomes two words, by which it differs from all others of its length, and they, with
 /// a summand for the length, a number by the pair-multiply-shift function (Thorup 2015, High Speed
 /// Hashing for Integers and Strings, section 3): all 64 bits are uniform and pairwise independent,
-/// so two keys agree in any `k` of them with a probability of `2^-k`. Of keys that follow one
+/// so two such keys agree in any `k` of them with a probability of `2^-k`. Of keys that follow one
 /// another it makes an arithmetic progression, which may crowd few buckets, so a bijection scatters
 /// that, and leaves independence as it is. The seed is made longer by SplitMix64: the bound holds
 /// as far as its numbers look random to who sees none of them.
@@ -95,7 +95,7 @@ impl TableHasher {
         }
     }
 
-    /// The 64-bit hash of `key`. Inlined for keys that are two words.
+    /// The 64-bit hash of `key`. Inlined for short keys.
     #[must_use]
     #[inline(always)]
     pub fn hash(&self, key: &[u8]) -> u64 {

@@ -38,8 +38,9 @@ mod sizes {
         [(64, 256), (BLOCK_BYTES, BLOCK_BYTES / 2), (BLOCK_BYTES, BLOCK_BYTES)];
     pub(crate) const SLOT_STEPS: [(usize, usize); 2] = [(32, 32), (96, 32)];
     pub(crate) const PIECES: [usize; 4] = [16, 8, 4, 2];
+    /// Of loom's models up to 2 KiB, twice the longest value that they allow.
     pub(crate) const HEAD_RANGES: usize =
-        if cfg!(loom) { 5 } else { 31 - INLINE_VALUE_MAX_BYTES.ilog2() as usize };
+        if cfg!(loom) { 11 } else { 31 } - INLINE_VALUE_MAX_BYTES.ilog2() as usize;
     pub(crate) const ARENA_MIN_BLOCKS: usize = 4;
 }
 

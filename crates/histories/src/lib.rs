@@ -36,7 +36,7 @@ impl Value {
         Self::Text(hashed(FNV_BASIS, bytes))
     }
 
-    /// What was received: digits alone are a number.
+    /// What was received: what reads as a number is one.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let number = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
@@ -62,13 +62,6 @@ enum Token {
 /// What is asked of a key.
 #[derive(Clone, Debug)]
 pub enum Deed {
-    /// What is known of it before anything else.
-    Begin {
-        /// The greatest token that was told.
-        floor: u64,
-        /// Its table may lose it.
-        loses: bool,
-    },
     /// Asks for the record.
     Get,
     /// Stores a value.
@@ -123,9 +116,9 @@ pub struct Operation {
     pub deed: Deed,
     /// What was answered to it.
     pub answer: Answer,
-    /// When it was asked: it took effect later.
+    /// When it was asked, by a clock that never shows a time twice: it took effect later.
     pub called: u64,
-    /// When it was answered: it took effect before.
+    /// When it was answered, later by the same clock: it took effect before.
     pub answered: u64,
 }
 
@@ -146,14 +139,6 @@ impl State {
     /// What it is afterwards, if the operation can have been answered as it was.
     fn after(&self, operation: &Operation) -> Option<Self> {
         let mut after = self.clone();
-        if let Deed::Begin { floor, loses } = operation.deed {
-            (after.floor, after.loses) = (floor, loses);
-            after.record = match operation.answer {
-                Answer::Record(value, token) => Some((value, Token::Known(token?))),
-                _ => None,
-            };
-            return Some(after);
-        }
         let next = &mut after.next[operation.client];
         if *next != operation.place {
             return None;
@@ -236,18 +221,31 @@ impl State {
     }
 }
 
+/// A key, as the checker wants it.
 struct Key;
+
+/// What makes one state of another.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Before anything else.
+    Begin(Known),
+    Operation(Rc<Operation>),
+}
 
 impl Specification for Key {
     type State = State;
-    type Operation = Rc<Operation>;
+    type Operation = Step;
 
     fn init() -> State {
-        State { record: None, floor: 0, next: [0; CLIENTS], loses: false }
+        Known::default().state()
     }
 
-    fn apply(operation: &Rc<Operation>, state: &State) -> (bool, State) {
-        match state.after(operation) {
+    fn apply(step: &Step, state: &State) -> (bool, State) {
+        let after = match step {
+            Step::Begin(known) => Some(known.state()),
+            Step::Operation(operation) => state.after(operation),
+        };
+        match after {
             Some(after) => (true, after),
             None => (false, state.clone()),
         }
@@ -280,26 +278,24 @@ impl Known {
         }
     }
 
-    fn begin(self) -> Operation {
-        let answer = match self.record {
-            Some((value, token)) => Answer::Record(value, Some(token)),
-            None => Answer::Miss,
-        };
-        let deed = Deed::Begin { floor: self.floor, loses: self.loses };
-        Operation { client: 0, place: 0, deed, answer, called: 0, answered: 0 }
+    fn state(self) -> State {
+        let record = self.record.map(|(value, token)| (value, Token::Known(token)));
+        State { record, floor: self.floor, next: [0; CLIENTS], loses: self.loses }
     }
 }
 
 /// The operations, if no order of them explains all answers.
 #[derive(Debug)]
 pub struct NoOrder {
-    begin: Operation,
+    known: Known,
     operations: Vec<Rc<Operation>>,
 }
 
+impl std::error::Error for NoOrder {}
+
 impl fmt::Display for NoOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "no order explains what was answered\nbegin: {:x?}", self.begin.answer)?;
+        writeln!(f, "no order explains what was answered\nbegin: {:x?}", self.known)?;
         for it in &self.operations {
             let Operation { client, called, answered, deed, answer, .. } = &**it;
             writeln!(f, "{called:8} to {answered:8} client {client}: {deed:x?} -> {answer:x?}")?;
@@ -311,25 +307,29 @@ impl fmt::Display for NoOrder {
 /// Looks for an order of the operations of a key, from what was known of it.
 ///
 /// # Errors
-/// There is none.
+/// [`NoOrder`] if no order explains all answers.
+///
+/// # Panics
+/// Panics when there are more clients than [`CLIENTS`].
 pub fn check(known: Known, operations: Vec<Operation>) -> Result<(), NoOrder> {
     let mut operations: Vec<Rc<Operation>> = operations.into_iter().map(Rc::new).collect();
     operations.sort_by_key(|it| it.called);
-    let begin = Rc::new(known.begin());
     let mut actions = Vec::new();
     for (number, it) in operations.iter().enumerate() {
         // Each is a process of its own: those of one client overlap.
-        actions.push((it.called, (number + 1, Action::Call(Rc::clone(it)))));
-        actions.push((it.answered, (number + 1, Action::Response(Rc::clone(it)))));
+        let step = Step::Operation(Rc::clone(it));
+        actions.push((it.called, (number + 1, Action::Call(step.clone()))));
+        actions.push((it.answered, (number + 1, Action::Response(step))));
     }
     actions.sort_by_key(|(time, _)| *time);
-    let first = [Action::Call(Rc::clone(&begin)), Action::Response(Rc::clone(&begin))];
+    let begin = Step::Begin(known);
+    let first = [Action::Call(begin.clone()), Action::Response(begin)];
     let first = first.into_iter().map(|action| (0, action));
     let actions = first.chain(actions.into_iter().map(|(_, action)| action)).collect();
     if WGLChecker::<Key>::is_linearizable(History::from_actions(actions)) {
         return Ok(());
     }
-    Err(NoOrder { begin: (*begin).clone(), operations })
+    Err(NoOrder { known, operations })
 }
 
 #[cfg(test)]

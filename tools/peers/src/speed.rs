@@ -112,7 +112,7 @@ fn rounds(
             let at = options.threads.iter().position(|threads| *threads == cell.threads);
             let turn = round * options.threads.len() + at.expect("invariant: one of the options");
             let offset = turn * Extent::stream_ops(options.ops);
-            // The order rotates so that no engine always follows the same one.
+            // The order rotates so that no engine is always the first.
             for turn in 0..engines.len() {
                 let at = (turn + round) % engines.len();
                 let extent = Extent { ops: options.ops, offset };

@@ -36,7 +36,7 @@ pub(crate) struct Context {
     pub(crate) gives_way: bool,
     /// Whether cargo keeps nothing by which it would build faster after a change, a tenth of the
     /// time that our crates take, and nothing by which backtraces have lines, a sixth of it. Where
-    /// a test has panicked is told without.
+    /// a test has panicked is told without; a step that is run by itself builds anew, with them.
     pub(crate) builds_once: bool,
 }
 

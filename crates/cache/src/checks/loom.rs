@@ -67,6 +67,14 @@ fn get(worker: &mut Worker, key: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
+/// Where the record of a key is.
+fn location(cache: &Cache, key: &[u8]) -> Option<usize> {
+    let memory = &cache.table().memory;
+    let hash = memory.hasher.hash(key);
+    let mut entries = memory.index.buckets_of_entries(&memory.arena).into_iter();
+    entries.find(|(_, location)| memory.hash_at(*location) == Some(hash)).map(|(_, at)| at)
+}
+
 const OLD: &[u8] = b"aaaaaaaaaaaaaaaa";
 const NEW: &[u8] = b"bbbbbbbbbbbbbbbb";
 
@@ -101,6 +109,7 @@ fn loom_reader_and_writer_of_a_reused_slot() {
         let mut reader = cache.worker().expect("a place");
         set(&mut reader, key, old);
         let mut writer = cache.worker().expect("a place");
+        let before = location(&cache, key);
         let reading = thread::spawn(move || {
             if let Some(value) = get(&mut reader, key) {
                 assert!(value == old, "torn read: {value:?}");
@@ -109,6 +118,7 @@ fn loom_reader_and_writer_of_a_reused_slot() {
         remove(&mut writer, key);
         set(&mut writer, other, new);
         reading.join().expect("the reader ends");
+        assert!(before.is_some() && before == location(&cache, other), "another slot");
         assert_eq!(get(&mut writer, key), None, "a removed key");
         assert_eq!(get(&mut writer, other).as_deref(), Some(new), "present key missed");
     });

@@ -404,36 +404,47 @@ mod tests {
     use super::*;
     use crate::{Cache, CacheConfig, Get};
 
-    /// What a put does when its record has gone since it was looked for, and another key's lies in
-    /// the slot.
+    fn put(value: &[u8]) -> Put<'_> {
+        Put::new(Value::Bytes(value))
+    }
+
+    /// What a put does when its record has gone since it was looked for, and both the slot and the
+    /// entry's place are another key's.
     #[test]
     fn overwrite_looks_again_once_its_bucket_has_changed() {
         let config = CacheConfig { hash_seed: 7, writers: 2, ..CacheConfig::new(16 << 20) };
         let cache = Cache::new(config, Clock::manual(1)).expect("a cache");
-        let (mut worker, mut other) =
-            (cache.worker().expect("a place"), cache.worker().expect("a place"));
-        let put = |value| Put::new(Value::Bytes(value));
-        let key = worker.key(b"key");
+        let mut worker = cache.worker().expect("a place");
+        let key = worker.key(b"first");
         worker.set(key, &put(b"old")).expect("memory");
-
         let table = cache.table();
         let memory = &table.memory;
-        let probe =
-            |key: &Key<'_>| memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
-        let before = probe(&key);
+        let before = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
         let found = before.found().expect("it is there");
         let version = Some(before.version(&found));
-        other.update(other.key(b"key"), |_| Change::Remove.into()).expect("it is there");
-        let another = other.key(b"kez");
-        other.set(another, &put(b"its")).expect("memory");
-        let reused = probe(&another).found().expect("it is there").entry.location();
-        assert_eq!(reused, found.entry.location(), "another slot proves nothing");
+
+        let mut other = cache.worker().expect("a place");
+        let mut remove = |key: &[u8]| {
+            other.update(other.key(key), |_| Change::Remove.into()).expect("it needs no memory");
+        };
+        remove(b"first");
+        let mut names = (10_000..100_000).map(|number| number.to_string().into_bytes());
+        let another = names.find(|name| {
+            worker.set(worker.key(name), &put(b"its")).expect("memory");
+            let is_there = found.now().entry.location() == found.entry.location();
+            if !is_there {
+                remove(name);
+            }
+            is_there
+        });
+        let another = another.expect("of so many keys one has the same place");
 
         let value = b"new";
         let draft = Draft::new(&key, &put(value), value.len());
         let written = overwrite_found(table, &found, version, (&draft, value), 1);
-        assert_eq!(written, None, "slot shared: written over another key's record");
         let mut out = Vec::new();
-        assert!(matches!(worker.get(another, &mut out), Get::Hit(_)) && out == b"its", "{out:?}");
+        let is_hit = matches!(worker.get(worker.key(&another), &mut out), Get::Hit(_));
+        assert!(is_hit && out == b"its", "slot shared: written over another key's record");
+        assert_eq!(written, None);
     }
 }

@@ -26,7 +26,6 @@ impl Words {
     pub(crate) fn ask(self, name: &str, deed: &Deed, data: &[u8], request: &mut Vec<u8>) {
         let len = data.len();
         let line = match (self, deed) {
-            (_, Deed::Begin { .. }) => panic!("nobody asks for this"),
             (_, Deed::Flush) => "flush_all".to_owned(),
             (Self::Text, Deed::Get) => format!("gets {name}"),
             (Self::Text, Deed::Set(_)) => format!("set {name} 0 0 {len}"),
