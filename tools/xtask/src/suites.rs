@@ -155,21 +155,13 @@ impl Suite {
 
 /// The command that builds every test as `cargo test` does, with all mutants, of which none is on
 /// unless the environment names it. So what CI tests is built once, and each of these tests is seen
-/// to pass in the build in which it notices a mutant.
+/// to pass in the build in which it notices a mutant. What is built without them are the examples.
 ///
 /// # Errors
 /// When the compiler that sets the mutants' cfg cannot be written.
 pub(crate) fn build_tests(context: &Context) -> Result<Command> {
     // Not `--examples`, which have no tests: they are built and run with the documentation.
-    with_all_mutants(context, "test", &["--lib", "--bins", "--tests"])
-}
-
-/// The command that builds the examples with the same libraries.
-///
-/// # Errors
-/// As of [`build_tests`].
-pub(crate) fn build_examples(context: &Context) -> Result<Command> {
-    with_all_mutants(context, "build", &["--profile", "test", "--examples"])
+    with_all_mutants(context, &["--lib", "--bins", "--tests"])
 }
 
 /// The command that builds doctests with the same libraries and runs them.
@@ -177,13 +169,13 @@ pub(crate) fn build_examples(context: &Context) -> Result<Command> {
 /// # Errors
 /// As of [`build_tests`].
 pub(crate) fn run_doctests(context: &Context) -> Result<Command> {
-    let mut command = with_all_mutants(context, "test", &["--doc"])?;
+    let mut command = with_all_mutants(context, &["--doc"])?;
     command.env_remove(with_mutants::VARIABLE);
     Ok(command)
 }
 
-fn with_all_mutants(context: &Context, what: &str, targets: &[&str]) -> Result<Command> {
-    let mut command = context.cargo([what, "--locked"]);
+fn with_all_mutants(context: &Context, targets: &[&str]) -> Result<Command> {
+    let mut command = context.cargo(["test", "--locked"]);
     command.args(targets);
     with_mutants::set(context, &mut command)?;
     Ok(command)
