@@ -1,12 +1,12 @@
 //! The keyed hashes of keys.
 //!
-//! [`KeyHasher`] is PolymurHash 2.0 (Orson Peters): a universal hash with a proof. For two different keys of at
-//! most `n` bytes, chosen without knowledge of the seed, the probability of equal hashes is at
-//! most `n * 2^-60.2`, and the low bits are almost 2-independent. So nobody who cannot see the
-//! seed or the hashes can craft keys that collide more often than chance; the seed is drawn from
-//! the operating system at start and no reply carries a hash. It makes no claim against an
-//! attacker who measures the time of single lookups with nanosecond precision for long enough to
-//! recover 128 bits of seed; SipHash-1-3 would, at 15 to 40 ns more an operation.
+//! [`KeyHasher`] is PolymurHash 2.0 (Orson Peters): a universal hash with a proof. For two
+//! different keys of at most `n` bytes, chosen without knowledge of the seed, the probability of
+//! equal hashes is at most `n * 2^-60.2`, and the low bits are almost 2-independent. So nobody who
+//! cannot see the seed or the hashes can craft keys that collide more often than chance; the seed
+//! is drawn from the operating system at start and no reply carries a hash. It makes no claim
+//! against an attacker who measures the time of single lookups with nanosecond precision for long
+//! enough to recover 128 bits of seed; SipHash-1-3 would, at 15 to 40 ns more an operation.
 //!
 //! For most keys of 57 bytes and more the crate reduces once less than the author's C, which for
 //! half of all seeds gives another hash. The bound is the same, and logs on disk have the crate's.

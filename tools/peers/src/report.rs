@@ -232,9 +232,12 @@ fn write_table(report: &Report, out: &mut String) -> std::fmt::Result {
     for cell in &report.cells {
         write_cell(cell, out)?;
     }
-    write_ratios("kelvin against the best peer of each kind in the same run", &report.ratios, out, |ratio| {
-        format!("{}{}", ratio.other, ratio.note())
-    })?;
+    write_ratios(
+        "kelvin against the best peer of each kind in the same run",
+        &report.ratios,
+        out,
+        |ratio| format!("{}{}", ratio.other, ratio.note()),
+    )?;
     write_ratios("longer keys against the shortest", &report.key_ratios, out, |ratio| {
         format!("{} with {} bytes", ratio.other, ratio.other_key_bytes)
     })

@@ -24,17 +24,17 @@ struct Step {
 const STEPS: [Step; 11] = [
     step("setup", "install what is missing", 5, setup::run),
     step("fmt", "rustfmt has nothing to change", 5, fmt),
-    step("clippy", "no warning in any target", 55, clippy),
+    step("clippy", "no warning in any target", 50, clippy),
     step("tidy", "house rules", 5, |context| tidy::check(&context.root)),
     step("licences", "licences and duplicates of dependencies", 1, |context| {
         dependencies::check(&context.root)
     }),
-    step("tests", "unit and integration tests, fuzz corpora", 1010, tests),
-    step("docs", "examples run, no warning in the documentation", 60, docs),
-    step("loom", "every interleaving of small models", 1300, suites::loom),
-    step("shuttle", "long random schedules", 1230, suites::shuttle),
-    step("miri", "no undefined behaviour, many seeds", 1395, suites::miri_all),
-    step("mutants", "the suites notice code broken on purpose", 145, |context| {
+    step("tests", "unit and integration tests, fuzz corpora", 990, tests),
+    step("docs", "examples run, no warning in the documentation", 45, docs),
+    step("loom", "every interleaving of small models", 1200, suites::loom),
+    step("shuttle", "long random schedules", 1180, suites::shuttle),
+    step("miri", "no undefined behaviour, many seeds", 1320, suites::miri_all),
+    step("mutants", "the suites notice code broken on purpose", 130, |context| {
         mutants::check(context, &[])
     }),
 ];
