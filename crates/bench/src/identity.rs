@@ -1,7 +1,7 @@
 //! Who a server is: what it calls itself, and its process on this machine.
 
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::TcpStream,
     os::fd::OwnedFd,
     time::Duration,
@@ -92,9 +92,12 @@ impl Stream {
         let mut answer = Vec::new();
         let mut chunk = [0; 4096];
         while !is_complete(&answer) && answer.len() < ANSWER_BYTES_MAX {
-            match self.0.read(&mut chunk)? {
-                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-                count => answer.extend_from_slice(&chunk[..count]),
+            match self.0.read(&mut chunk) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => answer.extend_from_slice(&chunk[..count]),
+                // As the system may a read that has a timeout.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(String::from_utf8_lossy(&answer).into_owned())

@@ -1,7 +1,7 @@
 //! Which driver serves: by io_uring, or without it where it is forbidden.
 
 use std::{
-    io::{Read, Write},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     os::unix::net::UnixStream,
 };
 
@@ -31,12 +31,10 @@ fn driver_of(socket: &str) -> (String, String) {
     let mut client = UnixStream::connect(socket).expect("it listens");
     client.set_read_timeout(Some(crate::process::PATIENCE)).expect("a socket");
     client.write_all(b"set a 0 0 1\r\nx\r\nget a\r\nstats\r\n").expect("it reads");
-    let mut reply = String::new();
+    let (mut reply, mut lines) = (String::new(), BufReader::new(client));
     while reply.matches("END\r\n").count() < 2 {
-        let mut part = [0; 4096];
-        let count = client.read(&mut part).expect("it replies");
+        let count = lines.read_line(&mut reply).expect("it replies");
         assert!(count > 0, "the server has closed after {reply}");
-        reply.push_str(&String::from_utf8_lossy(&part[..count]));
     }
     assert!(reply.starts_with("STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n"), "{reply}");
     let statistic = |name: &str| {

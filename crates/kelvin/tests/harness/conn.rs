@@ -93,10 +93,18 @@ impl Conn {
     /// Reads once, waiting at most `timeout`.
     pub(crate) fn read_once(&mut self, into: &mut Vec<u8>, timeout: Duration) -> Got {
         let mut chunk = [0; 64 * 1024];
-        let timeout = Some(timeout.max(Duration::from_millis(1)));
-        let got = match &mut self.stream {
-            Stream::Tcp(s) => s.set_read_timeout(timeout).and_then(|()| s.read(&mut chunk)),
-            Stream::Unix(s) => s.set_read_timeout(timeout).and_then(|()| s.read(&mut chunk)),
+        let end = Instant::now() + timeout;
+        let got = loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let left = Some(left.max(Duration::from_millis(1)));
+            let got = match &mut self.stream {
+                Stream::Tcp(s) => s.set_read_timeout(left).and_then(|()| s.read(&mut chunk)),
+                Stream::Unix(s) => s.set_read_timeout(left).and_then(|()| s.read(&mut chunk)),
+            };
+            // The system may end a read early that has a timeout.
+            if !got.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted) {
+                break got;
+            }
         };
         match got {
             Ok(0) => Got::Closed,
@@ -107,7 +115,6 @@ impl Conn {
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 Got::Nothing
             }
-            Err(e) if e.kind() == ErrorKind::Interrupted => Got::Nothing,
             Err(_) => Got::Closed,
         }
     }

@@ -1,7 +1,7 @@
 //! A whole server in this process: how it serves, refuses, and ends.
 
 use std::{
-    io::{ErrorKind, Read, Write},
+    io::{BufRead as _, BufReader, ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
     os::unix::net::UnixStream,
     path::PathBuf,
@@ -102,14 +102,11 @@ fn rest(stream: &mut impl Read) -> Vec<u8> {
 /// A number of `stats`.
 fn statistic(client: &mut TcpStream, name: &str) -> u64 {
     client.write_all(b"stats\r\n").expect("the server reads");
-    let mut reply = Vec::new();
-    while !reply.ends_with(b"END\r\n") {
-        let mut part = [0; 4096];
-        let count = client.read(&mut part).expect("the server replies");
+    let (mut reply, mut lines) = (String::new(), BufReader::new(client));
+    while !reply.ends_with("END\r\n") {
+        let count = lines.read_line(&mut reply).expect("the server replies");
         assert!(count > 0, "the connection has ended");
-        reply.extend_from_slice(&part[..count]);
     }
-    let reply = String::from_utf8(reply).expect("text");
     let line = reply.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
     line.unwrap_or_else(|| panic!("no {name} in {reply}")).parse().expect("a number")
 }
