@@ -77,13 +77,17 @@ impl Present {
     }
 }
 
+/// What an update does with a record. It has no type of its own for each command here: what is
+/// made of long values takes long anyway, and would be compiled for each.
+pub(super) type Decide<'d, 'v> = dyn FnMut(Option<&View<'_>>) -> Decision<'v> + 'd;
+
 impl Worker {
     /// Builds the value that `decide` puts now. `None` when it puts none any more.
     pub(super) fn build<'v>(
         &mut self,
         key: Key<'_>,
         upload: &mut Option<Upload>,
-        decide: &mut impl FnMut(Option<&View<'_>>) -> Decision<'v>,
+        decide: &mut Decide<'_, 'v>,
     ) -> Result<Option<Built>, StoreError> {
         let Some((put, present)) = self.what_to_build(key, decide) else {
             return Ok(None);
@@ -117,7 +121,7 @@ impl Worker {
     fn what_to_build<'v>(
         &self,
         key: Key<'_>,
-        decide: &mut impl FnMut(Option<&View<'_>>) -> Decision<'v>,
+        decide: &mut Decide<'_, 'v>,
     ) -> Option<(Put<'v>, Present)> {
         let table = self.table();
         let memory = &table.memory;
