@@ -22,6 +22,9 @@ pub mod engine;
 pub mod error;
 pub mod format;
 pub mod index;
+#[doc(hidden)]
+#[cfg(all(debug_assertions, not(any(loom, shuttle))))]
+pub mod instances;
 pub mod keys;
 pub mod plan;
 pub mod position;
