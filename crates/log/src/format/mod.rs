@@ -129,5 +129,7 @@ fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
 }
 
 fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| *byte == 0)
+    // Where little is optimised nobody else makes words of bytes.
+    let (words, rest) = bytes.as_chunks::<8>();
+    words.iter().all(|word| u64::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
 }

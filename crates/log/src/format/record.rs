@@ -258,7 +258,8 @@ struct Shape {
 
 impl Shape {
     fn read(bytes: &[u8], seed: Seed) -> Result<Self, Flaw> {
-        if !bytes.starts_with(&seed.mark()) {
+        // As one number, not by a call: it is asked at each unit of what is no record.
+        if bytes.first_chunk() != Some(&seed.mark()) {
             return Err(Flaw::NoRecord);
         }
         let header = bytes.get(..HEADER_BYTES).ok_or(Flaw::Short)?;

@@ -12,7 +12,7 @@ use base::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use super::line::{LINE_WORDS, Line};
+use super::line::{Image, LINE_WORDS, Line};
 
 /// Lines of a block.
 #[cfg(not(any(loom, shuttle, miri)))]
@@ -28,7 +28,7 @@ pub(crate) const BLOCK_BYTES: usize = BLOCK_WORDS * 8;
 
 /// Two lines, which the processor likes to load together.
 #[cfg_attr(not(any(loom, shuttle, miri)), repr(align(128)))]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pair([Line; 2]);
 
 type Block = Box<[Pair]>;
@@ -163,7 +163,8 @@ impl Blocks {
         if let Some(lines) = self.late(block)? {
             return Ok(lines);
         }
-        self.put(block, (0..BLOCK_LINES / 2).map(|_| Pair::default()).collect());
+        let empty = |_| Pair([Line::new(), Line::new()]);
+        self.put(block, (0..BLOCK_LINES / 2).map(empty).collect());
         Ok(self.directory[block].get().expect("invariant: a block stays in the directory"))
     }
 
@@ -181,14 +182,14 @@ impl Blocks {
 
     /// Puts a block of a checkpoint in its place. One that is there already stays as it is: it was
     /// loaded before, and may have changed.
-    pub(crate) fn load(&self, block: u32, mut words: impl FnMut(usize) -> [u64; LINE_WORDS]) {
+    pub(crate) fn load(&self, block: u32, image: &[Image]) {
+        assert_eq!(image.len(), BLOCK_LINES, "invariant: an image was checked");
         let number = block as usize;
         if !self.is_awaited(number) || self.directory[number].get().is_some() {
             return;
         }
-        let mut line = |number| Line::of(words(number));
-        let pair = |pair| Pair([line(2 * pair), line(2 * pair + 1)]);
-        let lines = (0..BLOCK_LINES / 2).map(pair).collect();
+        let (pairs, _) = image.as_chunks::<2>();
+        let lines = pairs.iter().map(|[a, b]| Pair([Line::saved(a), Line::saved(b)])).collect();
         if self.put(number, lines) {
             let bit = 1 << (block % 64);
             self.awaited[number / 64].fetch_and(!bit, Ordering::Release);

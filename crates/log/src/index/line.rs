@@ -14,6 +14,9 @@ use base::sync::{
 /// Words of a line.
 pub(crate) const LINE_WORDS: usize = 8;
 
+/// What is saved of a line.
+pub(crate) type Image = [[u8; 8]; LINE_WORDS];
+
 /// Bits of word 0 that are the version; the others are the owner's.
 pub(crate) const VERSION_BITS: u32 = 32;
 const VERSION: u64 = (1 << VERSION_BITS) - 1;
@@ -25,7 +28,7 @@ const ONE_CHANGE: u64 = 1 << 2;
 /// Eight words.
 #[cfg_attr(any(loom, shuttle, miri), repr(transparent))]
 #[cfg_attr(not(any(loom, shuttle, miri)), repr(C, align(64)))]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Line([AtomicU64; LINE_WORDS]);
 
 /// A line's version as a reader saw it before it read, without the lock.
@@ -39,9 +42,22 @@ pub(crate) struct Locked<'a> {
 }
 
 impl Line {
-    /// A line of a saved image.
-    pub(crate) fn of(words: [u64; LINE_WORDS]) -> Self {
-        Self(words.map(AtomicU64::new))
+    /// An empty line.
+    pub(crate) fn new() -> Self {
+        Self::of([0; LINE_WORDS])
+    }
+
+    /// A line that was saved.
+    pub(crate) fn saved(&[a, b, c, d, e, f, g, h]: &Image) -> Self {
+        let word = u64::from_le_bytes;
+        Self::of([word(a), word(b), word(c), word(d), word(e), word(f), word(g), word(h)])
+    }
+
+    /// Words are named one by one: `map` and `from_fn` are slow where little is optimised, as in
+    /// tests, which load and make blocks all the time.
+    fn of([a, b, c, d, e, f, g, h]: [u64; LINE_WORDS]) -> Self {
+        let word = AtomicU64::new;
+        Self([word(a), word(b), word(c), word(d), word(e), word(f), word(g), word(h)])
     }
 
     /// A word. What belongs together is for [`Line::unchanged`] to say.
@@ -159,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_lock_alone_does_not_disturb_a_reader() {
-        let line = Line::default();
+        let line = Line::new();
         let version = line.version();
         let locked = line.lock();
         assert!(line.unchanged(version), "locked");
@@ -175,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_changing_is_not_believed() {
-        let line = Line::default();
+        let line = Line::new();
         line.lock().change(|changing| {
             let version = line.version();
             changing.set(1, 1);

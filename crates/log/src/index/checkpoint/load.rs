@@ -135,10 +135,9 @@ impl Loader {
     /// [`CheckpointError::Damaged`].
     pub fn accept(&self, index: &Index, block: u32, bytes: &[u8]) -> Result<(), CheckpointError> {
         self.check(block, bytes)?;
-        let (words, _) = bytes.as_chunks();
-        index.blocks().load(block, |line| {
-            std::array::from_fn(|at| u64::from_le_bytes(words[line * LINE_WORDS + at]))
-        });
+        let (words, _) = bytes.as_chunks::<8>();
+        let (lines, _) = words.as_chunks::<LINE_WORDS>();
+        index.blocks().load(block, lines);
         Ok(())
     }
 

@@ -131,7 +131,7 @@ mod tests {
         for packing in [Packing::Four, Packing::Five, Packing::Six, Packing::Seven] {
             let bytes = packing.entry_bytes() as usize;
             for place in 0..packing.entries() as usize {
-                let line = Line::default();
+                let line = Line::new();
                 let all = (1 << (bytes * 8)) - 1;
                 line.lock().change(|changing| packing.write(changing, place, all));
                 let image: Vec<u8> = (0..8).flat_map(|at| line.word(at).to_le_bytes()).collect();

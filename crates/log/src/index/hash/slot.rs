@@ -137,7 +137,7 @@ mod tests {
             }
         };
         for place in 0..LINE_SLOTS {
-            let line = Line::default();
+            let line = Line::new();
             let all = (1 << ENTRY_BITS) - 1;
             line.lock().change(|changing| set(changing, place, full(all)));
             let image: Vec<u8> = (0..8).flat_map(|at| line.word(at).to_le_bytes()).collect();
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn slots_come_back_beside_others_and_only_for_their_fingerprint() {
-        let line = Line::default();
+        let line = Line::new();
         let of = |place: u64| Slot {
             fingerprint: Fingerprint::new(0x1234_5678_9abc_def0, 0xf00 + place),
             bits: 0xfed_cba9_8765 - (place << 9),
