@@ -209,9 +209,10 @@ impl Run {
         if used_anew.is_empty() {
             return;
         }
-        for places in self.places.values_mut() {
+        self.places.retain(|_, places| {
             places.retain(|(of, _)| used_anew.iter().all(|segment| segment.0 != *of));
-        }
+            !places.is_empty()
+        });
         self.note_places();
     }
 
