@@ -95,7 +95,7 @@ impl Stream {
             match self.0.read(&mut chunk) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(count) => answer.extend_from_slice(&chunk[..count]),
-                // As the system may a read that has a timeout.
+                // The system may end a read early that has a timeout.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

@@ -79,7 +79,7 @@ impl Present {
 
 /// What an update does with a record. It has no type of its own for each command here: what is
 /// made of long values takes long anyway, and would be compiled for each.
-pub(super) type Decide<'d, 'v> = dyn FnMut(Option<&View<'_>>) -> Decision<'v> + 'd;
+type Decide<'d, 'v> = dyn FnMut(Option<&View<'_>>) -> Decision<'v> + 'd;
 
 impl Worker {
     /// Builds the value that `decide` puts now. `None` when it puts none any more.
