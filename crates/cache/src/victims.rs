@@ -32,7 +32,7 @@ use crate::{
 /// Records that may wait: one for so many bytes, within these bounds. They take some 100 bytes each
 /// beside keys and values.
 const BYTES_OF_PLACE: usize = 128;
-const PLACES_MIN: usize = 1024;
+const PLACES_MIN: usize = if cfg!(miri) { 64 } else { 1024 };
 const PLACES_MAX: usize = 1 << 16;
 
 /// Slots for each place, by which the notes of a key are found.

@@ -18,8 +18,12 @@ fn cache_with(victim_bytes: usize) -> Cache {
     Cache::new(config, Clock::manual(1_000)).expect("memory")
 }
 
-fn bytes(len: usize, seed: u8) -> Vec<u8> {
-    (0..len).map(|at| seed.wrapping_add((at % 251) as u8)).collect()
+/// A value that differs with `seed`. Copies of a short one: miri takes a microsecond for a step.
+pub(super) fn bytes(len: usize, seed: u8) -> Vec<u8> {
+    let first: [u8; 61] = std::array::from_fn(|at| seed.wrapping_add(at as u8));
+    let mut value = first.repeat(len.div_ceil(first.len()));
+    value.truncate(len);
+    value
 }
 
 fn pin_value(worker: &mut Worker, key: &[u8]) -> Pinned {

@@ -48,7 +48,7 @@ fn write_by(
 #[test]
 fn miri_what_is_written_is_read_at_every_alignment() {
     // miri takes 50 ms a shape.
-    let (key_step, value_step) = if cfg!(miri) { (4, 11) } else { (1, 1) };
+    let (key_step, value_step, byte_step) = if cfg!(miri) { (4, 11, 4) } else { (1, 1, 1) };
     // Longer than any value that there is under miri.
     let long_lens = if cfg!(miri) { 0..0 } else { 60..83 };
     for key_len in (1..=14).step_by(key_step) {
@@ -95,7 +95,7 @@ fn miri_what_is_written_is_read_at_every_alignment() {
                 let mut read = vec![0; key.len()];
                 slot.copy_exactly(header.key_at(), &mut read);
                 assert_eq!(read, key);
-                for at in 0..key.len() {
+                for at in (0..key.len()).step_by(byte_step) {
                     let mut other = key.clone();
                     other[at] ^= 0x80;
                     assert!(

@@ -32,7 +32,9 @@ fn stamp(key: u64, number: u64) -> u64 {
 }
 
 fn fill(stamp: u64, len: usize) -> Vec<u8> {
-    stamp.to_le_bytes().into_iter().cycle().take(len).collect()
+    let mut value = stamp.to_le_bytes().repeat(len.div_ceil(WORD_BYTES));
+    value.truncate(len);
+    value
 }
 
 /// Whether all of a value carries one stamp, and which.

@@ -3,6 +3,7 @@ use base::clock::Clock;
 use super::compact;
 use crate::{
     Cache, CacheConfig, Change, Get, Pinned, Put, Value, Worker,
+    extent::tests::bytes,
     geometry::{BLOCK_BYTES, INLINE_VALUE_MAX_BYTES},
 };
 
@@ -26,7 +27,7 @@ fn cache() -> Cache {
 }
 
 fn value(key: u8) -> Vec<u8> {
-    (0..LEN).map(|at| key.wrapping_mul(31).wrapping_add((at % 251) as u8)).collect()
+    bytes(LEN, key.wrapping_mul(31))
 }
 
 fn set(worker: &mut Worker, key: u8) {
