@@ -80,7 +80,8 @@ fn a_million_pipelined_writes() {
     within_memory(&mut server, |server| {
         let mut request = Vec::new();
         for n in 0..REQUESTS {
-            request.extend(format!("set k{n} 0 0 40 noreply\r\n{n:040}\r\n").bytes());
+            let set = format!("set k{n} 0 0 40 noreply\r\n{n:040}\r\n");
+            request.extend_from_slice(set.as_bytes());
         }
         request.extend(b"mn\r\n");
         let (got, _) = server.connect().exchange(&[&request], |got| got.ends_with(b"MN\r\n"));
@@ -281,7 +282,8 @@ fn clients_that_do_not_read_long_reports() {
         let mut conn = server.connect();
         let mut request = b"stats detail on\r\n".to_vec();
         for prefix in 0..PREFIXES {
-            request.extend(format!("delete {prefix:0200}:k noreply\r\n").bytes());
+            let delete = format!("delete {prefix:0200}:k noreply\r\n");
+            request.extend_from_slice(delete.as_bytes());
         }
         request.extend(b"mn\r\n");
         conn.ask(&request, b"OK\r\nMN\r\n");

@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 
 use super::clients::{Crowd, raise_open_files};
 use super::memory::{let_it_do_what_it_can, statistic};
-use crate::harness::conn::{Conn, REPLY_TIMEOUT};
-use crate::harness::server::Server;
+use crate::harness::{
+    conn::{Conn, REPLY_TIMEOUT},
+    repeated,
+    server::Server,
+};
 
 const CLIENTS: usize = 1000;
 
@@ -41,7 +44,9 @@ fn never_read(value_bytes: usize) {
     // All memory for records is in use, so that none of what follows is new to the process.
     let mut fill = Vec::new();
     for key in 0..16_000 {
-        fill.extend(format!("set f{key} 0 0 4096 noreply\r\n{key:04096}\r\n").bytes());
+        fill.extend_from_slice(format!("set f{key} 0 0 4096 noreply\r\n").as_bytes());
+        fill.extend(repeated(&format!("{key} "), 4096));
+        fill.extend_from_slice(b"\r\n");
     }
     fill.extend(b"mn\r\n");
     other.ask(&fill, b"MN\r\n");

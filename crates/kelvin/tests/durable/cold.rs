@@ -11,6 +11,7 @@ use crate::harness::{
     binary::{self, Ask},
     conn::{Conn, REPLY_TIMEOUT, cut},
     log_directory::{Directory, record, set, stat},
+    repeated,
     rng::Rng,
     server::Server,
 };
@@ -30,7 +31,7 @@ fn name(key: usize) -> String {
 fn value(key: usize) -> Vec<u8> {
     let text = format!("{key} ");
     let len = if key.is_multiple_of(2) { VALUE_BYTES - key % 700 } else { 1500 + key % 700 };
-    text.bytes().cycle().take(len).collect()
+    repeated(&text, len)
 }
 
 fn fill(server: &Server) -> Conn {

@@ -11,6 +11,7 @@ use super::IO;
 use crate::harness::{
     conn::{Conn, Got, REPLY_TIMEOUT},
     log_directory::{Directory, record, set, stat},
+    repeated,
     server::Server,
 };
 
@@ -30,7 +31,7 @@ fn limit(server: &Server, current: u64) -> Option<u64> {
 }
 
 fn value(key: usize) -> Vec<u8> {
-    format!("{key} ").bytes().cycle().take(16 << 10).collect()
+    repeated(&format!("{key} "), 16 << 10)
 }
 
 /// It takes more segments than there are, each of them a file, and more than memory.

@@ -11,6 +11,7 @@ use super::IO;
 use crate::harness::{
     conn::Conn,
     log_directory::{make_log, record, serve, set},
+    repeated,
     small_disk::on_small_disk,
 };
 
@@ -36,7 +37,7 @@ fn reply(conn: &mut Conn, request: &[u8]) -> Vec<u8> {
 }
 
 fn value(key: usize) -> Vec<u8> {
-    format!("{key} ").bytes().cycle().take(VALUE_BYTES).collect()
+    repeated(&format!("{key} "), VALUE_BYTES)
 }
 
 fn name(key: usize) -> String {

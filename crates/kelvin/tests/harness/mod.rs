@@ -41,6 +41,13 @@ pub(crate) fn peer_1_6_45() -> PathBuf {
     PathBuf::from(path)
 }
 
+/// A text, over and over, to this length. By copies, since tests are not optimised.
+pub(crate) fn repeated(text: &str, len: usize) -> Vec<u8> {
+    let mut bytes = text.as_bytes().repeat(len.div_ceil(text.len()));
+    bytes.truncate(len);
+    bytes
+}
+
 /// A name that begins so and that nothing else has: for a directory of a test's own.
 pub(crate) fn own_name(begin: &str) -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);

@@ -9,6 +9,7 @@ use crate::{
     cold::{self, Cold},
     harness::{
         conn::{Conn, Got, REPLY_TIMEOUT},
+        repeated,
         rng::Rng,
     },
     words::{Reply, Words},
@@ -197,7 +198,7 @@ impl Client {
             return number.to_string().into_bytes();
         }
         let text = format!("{name} {}.{} ", self.number, self.values);
-        text.bytes().cycle().take(100 + self.rng.below(6000)).collect()
+        repeated(&text, 100 + self.rng.below(6000))
     }
 
     /// Waits for the answers to what was asked, in its order.

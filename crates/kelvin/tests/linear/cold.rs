@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::harness::{conn::Conn, log_directory::set, rng::Rng};
+use crate::harness::{conn::Conn, log_directory::set, repeated, rng::Rng};
 
 /// A hundred times the memory for records, which is 2 MiB.
 const KEYS: usize = 26_500;
@@ -145,5 +145,5 @@ pub(crate) fn name(key: usize) -> String {
 
 fn bytes(key: usize, version: u32) -> Vec<u8> {
     let text = format!("{} {version} ", name(key));
-    text.bytes().cycle().take(VALUE_BYTES + key % 400).collect()
+    repeated(&text, VALUE_BYTES + key % 400)
 }

@@ -57,9 +57,14 @@ struct Lost {
     oldest: Duration,
 }
 
+/// A number, and more up to some length.
 fn text(number: u64) -> String {
-    let len = 20 + (number as usize * 7919) % 6000;
-    format!("{number:0len$}")
+    format!("{number} {}", "x".repeat(20 + (number as usize * 7919) % 6000))
+}
+
+fn number_of(text: &str) -> u64 {
+    let (number, _) = text.split_once(' ').expect("a number and more");
+    number.parse().expect("a number")
 }
 
 fn key_name(writer: usize, key: usize) -> String {
@@ -82,7 +87,7 @@ fn numbers(conn: &mut Conn, names: &[String]) -> Vec<Option<u64>> {
         }
         assert!(line.starts_with(&format!("VALUE {name} 0 ")), "of {name}: {line}");
         let value = next();
-        let number = value.parse().expect("a number");
+        let number = number_of(value);
         assert!(value == text(number) && next() == "END", "{name} is damaged");
         Some(number)
     };
@@ -192,7 +197,7 @@ fn look(addr: SocketAddr, seen: &[AtomicU64]) {
         }
         let reply = String::from_utf8(reply).expect("text");
         if let Some(value) = reply.lines().nth(1) {
-            seen[writer].fetch_max(value.parse().expect("a number"), Ordering::Relaxed);
+            seen[writer].fetch_max(number_of(value), Ordering::Relaxed);
         }
     }
 }

@@ -6,6 +6,7 @@ use super::IO;
 use crate::harness::{
     conn::Conn,
     log_directory::{Directory, set, settle, stat},
+    repeated,
     rng::Rng,
     server::Server,
 };
@@ -64,7 +65,7 @@ pub(crate) fn name(key: usize) -> String {
 
 pub(crate) fn value(key: usize, version: u64) -> Vec<u8> {
     let text = format!("{key}.{version} ");
-    text.bytes().cycle().take(VALUE_BYTES / 4 + key * 37 % (VALUE_BYTES * 3 / 4)).collect()
+    repeated(&text, VALUE_BYTES / 4 + key * 37 % (VALUE_BYTES * 3 / 4))
 }
 
 /// What a get of a key shows.
