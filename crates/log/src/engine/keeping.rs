@@ -50,7 +50,8 @@ impl<K: Keys> Engine<K> {
         let mut words = parts::words(&self.larges);
         let (mut number, mut offset) = (0, HEADER_BYTES as u64);
         while number < header.pieces() {
-            let mut buffer = Buffer::new(PIECES_AT_ONCE * PIECE_BYTES);
+            let pieces = PIECES_AT_ONCE.min((header.pieces() - number) as usize);
+            let mut buffer = Buffer::new(pieces * PIECE_BYTES);
             let mut filled = 0;
             for piece in buffer.as_mut_slice().chunks_exact_mut(PIECE_BYTES) {
                 let some: Vec<u64> = words.by_ref().take(PIECE_WORDS).collect();

@@ -11,7 +11,7 @@ use crate::{
         segment::{HEADER_COPIES, Listed},
     },
     keys::Keys,
-    plan::File,
+    plan::{Buffer, File},
     position::{SizeClass, UNIT_BYTES},
 };
 
@@ -74,20 +74,42 @@ struct Batch {
 
 /// The part of the file that is in memory.
 struct Window {
-    bytes: Vec<u8>,
+    /// The source's while it is not read by blocks.
+    buffer: Option<Buffer>,
+    bytes: usize,
     offset: u64,
+}
+
+impl Window {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes as u64
+    }
+
+    /// What there is from `at` on.
+    fn from(&self, at: u64) -> &[u8] {
+        let range = (at - self.offset) as usize..self.bytes;
+        self.buffer.as_ref().map_or(&[], |buffer| &buffer.as_slice()[range])
+    }
+
+    /// Its memory, which is made where there is too little.
+    fn memory(&mut self) -> &mut [u8] {
+        let bytes = self.bytes;
+        let large_enough = self.buffer.take().filter(|buffer| buffer.as_slice().len() >= bytes);
+        let buffer = self.buffer.insert(large_enough.unwrap_or_else(|| Buffer::new(bytes)));
+        &mut buffer.as_mut_slice()[..bytes]
+    }
 }
 
 /// Reads the whole segment.
 pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> Scan {
     let begin = HEADER_COPIES * u64::from(span.block_bytes);
     let mut scan = Scan { flushed: begin, records_end: begin, is_blank: true, ..Scan::default() };
-    let mut window = Window { bytes: Vec::new(), offset: begin };
+    let mut window = Window { buffer: source.buffer.take(), bytes: 0, offset: begin };
     let mut at = begin;
     let mut hole = None;
     while at + UNIT <= span.end {
         fill(source, &span, &mut window, at, &mut scan);
-        let bytes = &window.bytes[(at - window.offset) as usize..];
+        let bytes = window.from(at);
         // Most of a segment that is not full is zeros, which are no record.
         let units = bytes.as_chunks().0.iter();
         let zeros = units.take_while(|unit| u128::from_ne_bytes(**unit) == 0).count() as u64;
@@ -114,6 +136,7 @@ pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> S
             }
         }
     }
+    source.buffer = window.buffer;
     scan.end_batch();
     scan.drop_partial();
     scan
@@ -121,36 +144,30 @@ pub(super) fn scan<K: Keys>(source: &mut Source<'_>, span: Span, index: &K) -> S
 
 /// Sees to it that the window holds a whole record at `at`, unless the segment ends before.
 fn fill(source: &mut Source<'_>, span: &Span, window: &mut Window, at: u64, scan: &mut Scan) {
-    let window_end = window.offset + window.bytes.len() as u64;
     let wanted = (at + u64::from(SizeClass::LARGEST.bytes())).min(span.end);
-    if at >= window.offset && wanted <= window_end {
+    if at >= window.offset && wanted <= window.end() {
         return;
     }
     let block = u64::from(span.block_bytes);
     let from = at - at % block;
     let bytes = (span.end.next_multiple_of(block) - from).min(WINDOW_BYTES) as usize;
-    window.offset = from;
-    window.bytes.clear();
-    match source.read(span.file, from, bytes) {
-        Ok(read) => window.bytes.extend_from_slice(read),
-        Err(_) => fill_by_blocks(source, span, window, bytes, scan),
+    (window.offset, window.bytes) = (from, bytes);
+    match source.read_to(&mut window.buffer, span.file, from, bytes) {
+        Ok(read) => window.memory()[read..].fill(0),
+        Err(_) => fill_by_blocks(source, span, window, scan),
     }
-    window.bytes.resize(bytes, 0);
 }
 
 /// Some of the blocks cannot be read; the others can.
-fn fill_by_blocks(
-    source: &mut Source<'_>,
-    span: &Span,
-    window: &mut Window,
-    bytes: usize,
-    scan: &mut Scan,
-) {
+fn fill_by_blocks(source: &mut Source<'_>, span: &Span, window: &mut Window, scan: &mut Scan) {
     let block = span.block_bytes as usize;
-    for at in (0..bytes).step_by(block) {
-        let offset = window.offset + at as u64;
-        match source.read(span.file, offset, block) {
-            Ok(read) => window.bytes.extend_from_slice(read),
+    let blocks = (window.offset..).step_by(block);
+    for (offset, bytes) in blocks.zip(window.memory().chunks_mut(block)) {
+        let read = source.read(span.file, offset, bytes.len());
+        let (there, missing) = bytes.split_at_mut(read.as_ref().map_or(0, |read| read.len()));
+        missing.fill(0);
+        match read {
+            Ok(read) => there.copy_from_slice(read),
             Err(failure) => {
                 let what = Wrong::Unreadable(failure);
                 let damage = Damage { file: span.file, offset, bytes: block as u64, what };
@@ -159,7 +176,6 @@ fn fill_by_blocks(
                 }
             }
         }
-        window.bytes.resize(at + block, 0);
     }
 }
 

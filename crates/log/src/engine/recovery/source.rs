@@ -9,7 +9,8 @@ use crate::error::Error;
 pub(super) struct Source<'a> {
     pub(super) disk: &'a mut dyn Disk,
     block_bytes: usize,
-    buffer: Option<Buffer>,
+    /// What was read last lies in it. Who keeps that takes it, and gives it back.
+    pub(super) buffer: Option<Buffer>,
     /// Bytes that were read so far.
     pub(super) bytes_read: u64,
 }
@@ -43,12 +44,28 @@ impl<'a> Source<'a> {
 
     /// Reads `bytes` bytes; fewer where the file ends.
     pub(super) fn read(&mut self, file: File, offset: u64, bytes: usize) -> Result<&[u8], Failure> {
-        let (mut buffer, mut have) = self.read_once(file, offset, bytes)?;
+        let mut kept = self.buffer.take();
+        let read = self.read_to(&mut kept, file, offset, bytes);
+        self.buffer = kept;
+        let read = read?;
+        Ok(self.buffer.as_ref().map_or(&[], |buffer| &buffer.as_slice()[..read]))
+    }
+
+    /// The same into memory of the caller's, or into new one where that is too small. Returns how
+    /// many bytes there are.
+    pub(super) fn read_to(
+        &mut self,
+        kept: &mut Option<Buffer>,
+        file: File,
+        offset: u64,
+        bytes: usize,
+    ) -> Result<usize, Failure> {
+        let (mut buffer, mut have) = self.read_once(kept, file, offset, bytes)?;
         while have < bytes {
             // A read that stopped short, within a block perhaps: on from the block's start.
             let start = have - have % self.block_bytes;
-            self.buffer = None;
-            let (more, count) = self.read_once(file, offset + start as u64, bytes - start)?;
+            let from = offset + start as u64;
+            let (more, count) = self.read_once(&mut None, file, from, bytes - start)?;
             if start + count <= have {
                 break;
             }
@@ -57,21 +74,23 @@ impl<'a> Source<'a> {
             have = start + count;
         }
         self.bytes_read += have as u64;
-        Ok(&self.buffer.insert(buffer).as_slice()[..have])
+        *kept = Some(buffer);
+        Ok(have)
     }
 
     fn read_once(
         &mut self,
+        kept: &mut Option<Buffer>,
         file: File,
         offset: u64,
         bytes: usize,
     ) -> Result<(Buffer, usize), Failure> {
-        let kept = self.buffer.take().filter(|buffer| buffer.as_slice().len() >= bytes);
-        let buffer = kept.unwrap_or_else(|| Buffer::new(bytes));
+        let large_enough = kept.take().filter(|buffer| buffer.as_slice().len() >= bytes);
+        let buffer = large_enough.unwrap_or_else(|| Buffer::new(bytes));
         match self.disk.perform(Action::Read { file, offset, buffer, bytes }) {
             Outcome::Read(buffer, count) => Ok((buffer, count.min(bytes))),
             Outcome::Failed(failure, buffer) => {
-                self.buffer = buffer;
+                *kept = buffer;
                 Err(failure)
             }
             _ => Err(Failure::NotFound),

@@ -13,6 +13,7 @@ use crate::{
 };
 
 /// Bytes that are written at a time, where there are as many: enough for a device's full rate.
+/// Whole blocks, and so are those of a buffer for less.
 const WRITE_BYTES: usize = 16 * BLOCK_BYTES;
 
 const _: () = assert!(cfg!(any(loom, shuttle, miri)) || BLOCK_WORDS * 8 == BLOCK_BYTES);
@@ -55,7 +56,8 @@ fn write<D: Disk>(
     writer.act(Action::Allocate { file, bytes: header.file_bytes() })?;
 
     let mut table = Table::default();
-    let mut buffer = Arc::new(Buffer::new(WRITE_BYTES));
+    let room = (header.blocks as usize * BLOCK_BYTES).clamp(BLOCK_BYTES, WRITE_BYTES);
+    let mut buffer = Arc::new(Buffer::new(room));
     let mut filled = 0;
     writer.offset = HEADER_BYTES as u64;
     for (number, lines) in blocks.all() {
@@ -63,13 +65,13 @@ fn write<D: Disk>(
         encode(lines, is_lone(index), block);
         table.push(number, crc32c::crc32c(block));
         filled += BLOCK_BYTES;
-        if filled == WRITE_BYTES {
+        if filled == room {
             writer.write(&buffer, filled)?;
             filled = 0;
         }
     }
     writer.write(&buffer, filled)?;
-    for part in table.encode().chunks(WRITE_BYTES) {
+    for part in table.encode().chunks(room) {
         header.table_crc = crc32c::crc32c_append(header.table_crc, part);
         own(&mut buffer)[..part.len()].copy_from_slice(part);
         writer.write(&buffer, part.len())?;
@@ -120,7 +122,7 @@ fn encode<'a>(lines: impl Iterator<Item = &'a Line>, is_lone: bool, block: &mut 
 /// A buffer's bytes; another buffer's if a driver has kept that one.
 fn own(buffer: &mut Arc<Buffer>) -> &mut [u8] {
     if Arc::get_mut(buffer).is_none() {
-        let mut copy = Buffer::new(WRITE_BYTES);
+        let mut copy = Buffer::new(buffer.as_slice().len());
         copy.as_mut_slice().copy_from_slice(buffer.as_slice());
         *buffer = Arc::new(copy);
     }
