@@ -44,9 +44,6 @@ const PHASES: [Phase; 6] = [
 /// The part of the budget that is keys and values when values have a kilobyte and more.
 const LIVE_PERCENT: u64 = 85;
 
-/// Of the keys of phases before, which have little of the memory left, about so many are looked at.
-const EARLIER_LOOKED_AT: usize = 200_000;
-
 /// Bytes stored in a phase, in budgets: fewer of small values, which take longest and need least.
 const TURNOVERS: [u64; PHASES.len()] = [3, 10, 10, 10, 10, 10];
 
@@ -92,13 +89,11 @@ fn churn(ends: Ends) {
         let mut observer = Client::new(&server);
         for (number, phase) in PHASES.iter().enumerate() {
             run(&server, phase, |elapsed, stored| ends(number, elapsed, stored));
-            let mut holds = |phase: Phase, step: usize| {
-                let numbers = (0..phase.keys()).step_by(step);
-                observer.holds(numbers.map(move |number| phase.key(number))).0 * step as u64
+            let holds = |phase: &Phase| {
+                let phase = *phase;
+                observer.holds((0..phase.keys()).map(move |number| phase.key(number))).0
             };
-            let step = |phase: &Phase| (phase.keys() / EARLIER_LOOKED_AT).max(1);
-            let earlier = PHASES[..number].iter().map(|phase| holds(*phase, step(phase)));
-            let live_bytes = earlier.sum::<u64>() + holds(*phase, 1);
+            let live_bytes: u64 = PHASES[..=number].iter().map(holds).sum();
             let percent = live_bytes * 100 / MEMORY_BYTES;
             let share = live_bytes as f64 / MEMORY_BYTES as f64;
             println!("{}: {share:.4} of the memory is keys and values", phase.name);
