@@ -15,10 +15,10 @@ fn serve(directory: &Directory, value_size_max: &str) -> Server {
     directory.serve_values(IO, value_size_max, &[])
 }
 
-/// Which differs everywhere.
-/// Every 64 bytes begin otherwise.
+/// Every 64 bytes begin otherwise, and the rest of them differs with the seed.
 fn value(seed: u32, len: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> = std::array::from_fn::<u8, 64, _>(|at| at as u8).repeat(len / 64);
+    let piece: [u8; 64] = std::array::from_fn(|at| seed.wrapping_add(at as u32) as u8);
+    let mut bytes = piece.repeat(len / 64);
     for (at, piece) in (0..).zip(bytes.chunks_mut(64)) {
         let first: u32 = (at ^ seed).wrapping_mul(0x9E37_79B9);
         piece[..4].copy_from_slice(&first.to_le_bytes());

@@ -74,7 +74,7 @@ struct Batch {
 
 /// The part of the file that is in memory.
 struct Window {
-    /// The source's while it is not read by blocks.
+    /// The source's, which has it back behind the scan.
     buffer: Option<Buffer>,
     bytes: usize,
     offset: u64,
