@@ -50,7 +50,7 @@ pub struct Stats {
     pub residence_ms: u64,
     /// Stores that found no memory.
     pub out_of_memory: u64,
-    /// Writes, of this table alone.
+    /// At least one for each write, of this table alone.
     pub writes: u64,
 }
 

@@ -177,14 +177,8 @@ impl Table {
         lock(&self.history).age_ms(sequence, now_ms)
     }
 
-    /// A sequence will be drawn soon. By then the counter should be here and not with another core,
-    /// which would keep this one waiting while it has a key locked.
-    #[inline]
-    pub(crate) fn expect_draw(&self) {
-        base::prefetch::to_write(&self.sequence.0);
-    }
-
-    /// The next sequence. To be drawn under the key's lock.
+    /// The next sequence. To be drawn under the key's lock, or after the version of its bucket was
+    /// taken at which that is then locked.
     #[inline]
     pub(crate) fn draw(&self) -> u64 {
         self.sequence.0.fetch_add(1, Ordering::Relaxed)

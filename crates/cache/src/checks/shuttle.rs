@@ -10,7 +10,7 @@ use shuttle::{
 };
 
 use super::parallel::{Name, Scenario, cache, run};
-use crate::{Put, Value, Worker};
+use crate::{Get, Put, Value, Worker};
 
 /// Schedules of each scenario in CI: 4 to 9 ms each, half a minute for all on two cores.
 pub(super) const SCHEDULES: usize = 2_500;
@@ -108,7 +108,9 @@ fn shuttle_two_threads_add_a_key_once() {
             let cache = cache.clone();
             thread::spawn(move || {
                 let mut worker = cache.worker().expect("a place");
-                (PREFILLED..PREFILLED + ADDED).for_each(|number| set(&mut worker, number));
+                for number in PREFILLED..PREFILLED + ADDED {
+                    set(&mut worker, number);
+                }
             })
         });
         for thread in threads {
@@ -122,9 +124,36 @@ fn shuttle_two_threads_add_a_key_once() {
     });
 }
 
-fn set(worker: &mut Worker, number: u32) {
+/// Times that each of two threads stores one key.
+const OVERWRITES: u32 = 3;
+
+/// A number is drawn before the key is locked, and yet who stores last has the greater one.
+#[test]
+fn shuttle_tokens_of_a_key_grow() {
+    explore_body(SCHEDULES, || {
+        let cache = cache(96, thread_rng().gen_range(1..u64::MAX >> 1));
+        let threads = [(); 2].map(|()| {
+            let cache = cache.clone();
+            thread::spawn(move || {
+                let mut worker = cache.worker().expect("a place");
+                for _ in 0..OVERWRITES {
+                    let token = set(&mut worker, 0);
+                    let name = Name::of(0);
+                    let read = worker.get(worker.key(name.bytes()), &mut Vec::new());
+                    let Get::Hit(meta) = read else { panic!("present key missed") };
+                    assert!(meta.token >= token, "tokens went back: {token}, then {}", meta.token);
+                }
+            })
+        });
+        for thread in threads {
+            thread.join().expect("a thread ends");
+        }
+    });
+}
+
+fn set(worker: &mut Worker, number: u32) -> u64 {
     let put = Put::new(Value::Bytes(b"value"));
-    worker.set(worker.key(Name::of(number.into()).bytes()), &put).expect("memory");
+    worker.set(worker.key(Name::of(number.into()).bytes()), &put).expect("memory")
 }
 
 #[test]

@@ -74,7 +74,8 @@ impl Worker {
         // The key's ghosts are wanted soon: their miss overlaps with the buckets'.
         let memory = &table.memory;
         memory.ghosts.prefetch(&memory.arena, key.hash);
-        table.expect_draw();
+        let draw = || Stamp::draw(table, None);
+        let mut stamp = base::mutant!("sequence_before_the_look").then(draw);
         // To make a slot takes as long as the buckets take to come, so if it is likely to be needed
         // it is made meanwhile.
         let newcomer =
@@ -90,18 +91,21 @@ impl Worker {
         if let Some(found) = first {
             draft.layout.expect_overwrite(memory.slot(found.entry.location()));
             memory.blocks.expect_write(found.entry.location() / BLOCK_WORDS);
+            // Not sooner: see `Stamp`. And not later: when the counter is with another core, it
+            // takes as long to come as the record.
+            stamp = Some(stamp.unwrap_or_else(draw));
         }
         let seen = match first {
             Some(found) if has_key(memory, found.entry, &key) => {
-                Some((found, Some(probe.version(&found))))
+                Some((found, stamp.map(|stamp| (probe.version(&found), stamp))))
             }
             None if probe.is_all() => None,
             _ => look_further(memory, key).map(|found| (found, None)),
         };
-        if let Some((found, version)) = seen
+        if let Some((found, before)) = seen
             && table.class_at(found.entry.location()) == Some(class)
             && let Some(token) =
-                overwrite_found(table, &found, version, (&draft, value), self.now_ms)
+                overwrite_found(table, &found, before, (&draft, value), self.now_ms)
         {
             self.slot_need.note(false);
             if let Some(location) = ahead {
@@ -187,28 +191,60 @@ impl<'k> Draft<'k> {
     }
 }
 
+/// Where a record is in the order of all writes, and its flush generation.
+///
+/// Drawn under the key's lock; or after the version of its bucket was taken at which that is then
+/// locked. Whoever has written the key before has drawn before the unlock that made this version,
+/// and whoever writes it later draws after a version that this lock has made.
+#[derive(Clone, Copy, Debug)]
+struct Stamp {
+    marks: u64,
+    sequence: u64,
+}
+
+impl Stamp {
+    /// The next one. `flushes`: flushes there are to have been, if not those that there have.
+    #[inline(always)]
+    fn draw(table: &Table, flushes: Option<u64>) -> Self {
+        let memory = &table.memory;
+        // In this order: see `begin_generation`.
+        let marks = match flushes {
+            None => memory.marks(),
+            Some(flushes) => memory.marks_of(flushes),
+        };
+        Self { marks, sequence: table.draw() }
+    }
+}
+
 /// Rewrites the record that an entry leads to, if it still leads there and to this key. Takes the
-/// lock of one bucket and allocates nothing. `version`: the bucket's from before it was looked at.
+/// lock of one bucket and allocates nothing. `before`: the bucket's version from before it was
+/// looked at, and what was drawn since.
 #[inline(always)]
 fn overwrite_found(
     table: &Table,
     found: &Found<'_>,
-    version: Option<Version>,
+    before: Option<(Version, Stamp)>,
     (draft, value): (&Draft<'_>, &[u8]),
     now_ms: u64,
 ) -> Option<u64> {
     let memory = &table.memory;
     let is_late = base::mutant!("overwrite_at_a_later_version");
-    let version = version.map(|version| if is_late { found.bucket.version() } else { version });
     // Usually nobody was here since the look without a lock, and what was seen is still there.
-    let unchanged = version.and_then(|version| found.bucket.lock_at(version));
-    let (_lock, found) = match unchanged {
-        Some(lock) => (lock, found.now()),
-        None => (found.bucket.lock(), find_again(memory, found, draft.key)?),
+    let unchanged = before.and_then(|(version, stamp)| {
+        let version = if is_late { found.bucket.version() } else { version };
+        Some((found.bucket.lock_at(version)?, stamp))
+    });
+    let (_lock, found, stamp) = match unchanged {
+        Some((lock, stamp)) => (lock, found.now(), stamp),
+        None => {
+            let lock = found.bucket.lock();
+            let found = find_again(memory, found, draft.key)?;
+            (lock, found, Stamp::draw(table, draft.flushes))
+        }
     };
     let slot = memory.slot(found.entry.location());
     memory.note_overwritten(memory.is_dead(slot, slot.header(), now_ms));
-    Some(rewrite_slot(table, &found, slot, draft, value))
+    Some(rewrite_slot(table, &found, slot, stamp, (draft, value)))
 }
 
 /// Under the lock of its bucket: what was found, if it still leads to the same record and this is
@@ -226,7 +262,8 @@ fn find_again<'a>(memory: &'a Memory, found: &Found<'a>, key: &Key<'_>) -> Optio
 /// Rewrites a record in its slot. The caller holds the lock of its bucket, and the class fits.
 #[inline]
 pub(super) fn rewrite(table: &Table, found: &Found<'_>, draft: &Draft<'_>, value: &[u8]) -> u64 {
-    rewrite_slot(table, found, table.memory.slot(found.entry.location()), draft, value)
+    let slot = table.memory.slot(found.entry.location());
+    rewrite_slot(table, found, slot, Stamp::draw(table, draft.flushes), (draft, value))
 }
 
 /// The same in this slot, which is the one that the entry leads to.
@@ -235,11 +272,11 @@ fn rewrite_slot(
     table: &Table,
     found: &Found<'_>,
     slot: Slot<'_>,
-    draft: &Draft<'_>,
-    value: &[u8],
+    stamp: Stamp,
+    (draft, value): (&Draft<'_>, &[u8]),
 ) -> u64 {
-    let sink = WordSink::over(slot.0);
-    let token = write_record(table, found.entry.location(), draft, &Body::Inline(value), sink);
+    let (sink, body) = (WordSink::over(slot.0), Body::Inline(value));
+    let token = write_record(table, found.entry.location(), stamp, (draft, &body), sink);
     let new = found.entry.put(draft.fetched);
     if new != found.entry {
         found.line.word(found.place).store(new.0, Ordering::Relaxed);
@@ -253,23 +290,15 @@ fn rewrite_slot(
 fn write_record(
     table: &Table,
     location: usize,
-    draft: &Draft<'_>,
-    body: &Body<'_>,
+    Stamp { marks, sequence }: Stamp,
+    (draft, body): (&Draft<'_>, &Body<'_>),
     mut sink: WordSink<'_>,
 ) -> u64 {
-    let memory = &table.memory;
     // A reader may still be copying the record that was here. It must see the version that the
     // removal of that record left, or this key's odd one, before it sees a word of this one.
     if !base::mutant!("no_fence") {
         fence(Ordering::Release);
     }
-    // A flush before the lock must not kill what is stored after it, so the epoch is taken here. It
-    // is taken before the sequence: see `begin_generation`.
-    let marks = match draft.flushes {
-        None => memory.marks(),
-        Some(flushes) => memory.marks_of(flushes),
-    };
-    let sequence = table.draw();
     let token = match draft.token {
         Token::Fresh => sequence,
         Token::Given(token) => token,
@@ -278,7 +307,7 @@ fn write_record(
     layout.write_front(&mut sink, draft.key, token, marks);
     body.write(&mut sink);
     sink.finish();
-    memory.blocks.note_write(location / BLOCK_WORDS, sequence, layout.expiry_ms);
+    table.memory.blocks.note_write(location / BLOCK_WORDS, sequence, layout.expiry_ms);
     token
 }
 
@@ -300,8 +329,9 @@ fn place(
     let index = &table.memory.index;
     // Usually nobody was here since the look without a lock.
     if let Some(room) = index.lock_one(probe, key.candidates, key.hash) {
-        let sink = WordSink::new(table.memory.slot(location).0);
-        let token = write_record(table, location, draft, &Body::Inline(value), sink);
+        let (sink, body) = (WordSink::new(table.memory.slot(location).0), Body::Inline(value));
+        let stamp = Stamp::draw(table, None);
+        let token = write_record(table, location, stamp, (draft, &body), sink);
         room.take(draft.entry(location));
         settle(table, None, now_ms);
         return Ok(token);
@@ -367,8 +397,8 @@ pub(super) fn publish<'a>(
     location: usize,
 ) -> Result<(u64, Option<usize>), NoRoom> {
     let memory = &table.memory;
-    let sink = WordSink::new(memory.slot(location).0);
-    let token = write_record(table, location, draft, body, sink);
+    let (sink, stamp) = (WordSink::new(memory.slot(location).0), Stamp::draw(table, draft.flushes));
+    let token = write_record(table, location, stamp, (draft, body), sink);
     let old = match found {
         Some(found) => {
             let new = found.entry.moved(location).put(draft.fetched);
@@ -421,7 +451,7 @@ mod tests {
         let memory = &table.memory;
         let before = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
         let found = before.found().expect("it is there");
-        let version = Some(before.version(&found));
+        let version = Some((before.version(&found), Stamp::draw(table, None)));
 
         let mut other = cache.worker().expect("a place");
         let mut remove = |key: &[u8]| {

@@ -111,6 +111,13 @@ const MUTANTS: &[Mutant] = &[
         symptoms: &["slot shared"],
     },
     Mutant {
+        name: "sequence_before_the_look",
+        suite: Suite::Shuttle,
+        package: "cache",
+        filter: "shuttle_tokens_of_a_key",
+        symptoms: &["tokens went back"],
+    },
+    Mutant {
         name: "evictor_frees_without_winning",
         suite: Suite::Shuttle,
         package: "cache",
