@@ -13,7 +13,7 @@ use crate::{
     extent::Pieces,
     geometry::BLOCK_WORDS,
     ghosts::Ghosts,
-    index::{Found, Index},
+    index::{Contended, Found, Index},
     policy::Partition,
     qsbr::Qsbr,
     record::{EPOCHS, Header, SHORT_BYTES, Slot},
@@ -100,6 +100,18 @@ impl Memory {
         let hash = self.hash_at(location)?;
         let candidates = self.index.candidates(hash);
         Some((hash, self.index.find_location(&self.arena, candidates, hash, location)?))
+    }
+
+    /// The same, where `None` means that none did at some moment meanwhile.
+    ///
+    /// # Errors
+    /// When writers kept interfering.
+    pub(crate) fn find_surely(&self, location: usize) -> Result<Option<Found<'_>>, Contended> {
+        let Some(hash) = self.hash_at(location) else { return Ok(None) };
+        let candidates = self.index.candidates(hash);
+        let leads_there = |found: Found<'_>| (found.entry.location() == location).then_some(());
+        let found = self.index.read(&self.arena, candidates, hash, leads_there)?;
+        Ok(found.map(|(found, ())| found))
     }
 
     /// Whether the record behind a header is dead: expired, or stored before the last flush.

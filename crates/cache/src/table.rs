@@ -77,6 +77,8 @@ pub(crate) struct SweepRound {
     pub(crate) next: usize,
     /// Flushes there had been when the round began.
     pub(crate) flushes: u64,
+    /// It has left nothing that it should have removed.
+    pub(crate) is_clean: bool,
 }
 
 impl Table {
@@ -177,8 +179,7 @@ impl Table {
         lock(&self.history).age_ms(sequence, now_ms)
     }
 
-    /// The next sequence. To be drawn under the key's lock, or after the version of its bucket was
-    /// taken at which that is then locked.
+    /// The next sequence. For a write it is drawn as `Stamp` in `crate::worker` says.
     #[inline]
     pub(crate) fn draw(&self) -> u64 {
         self.sequence.0.fetch_add(1, Ordering::Relaxed)

@@ -47,7 +47,7 @@ use base::sync::{
 pub(crate) use bucket::{Bucket, LINE_ENTRIES, Locked, Version};
 use entry::TAG_MAX;
 pub(crate) use entry::{Entry, LOCATION_BITS, Role, Tag};
-pub(crate) use find::{Found, Lines, Probe};
+pub(crate) use find::{Contended, Found, Lines, Probe};
 pub(crate) use grow::Need;
 pub(crate) use insert::{Full, Pair};
 pub(crate) use shrink::Merge;

@@ -3,7 +3,14 @@
 use base::sync::lock;
 
 use super::{State, SubTable};
-use crate::{Dead, blocks::Owner, extent, geometry::BLOCK_WORDS, memory::Memory};
+use crate::{
+    Dead,
+    blocks::Owner,
+    extent,
+    geometry::BLOCK_WORDS,
+    index::{Contended, Found},
+    memory::Memory,
+};
 
 /// Blocks whose earliest expiry is looked at before one record is evicted.
 const LOOK_BLOCKS_MAX: u32 = 64;
@@ -13,21 +20,26 @@ const LOOK_BLOCKS_MAX: u32 = 64;
 const SWEEP_AHEAD: usize = 8;
 
 impl SubTable {
-    /// Removes what is dead in one block, if it belongs to this sub-table with these runs.
-    pub(crate) fn sweep_block(&self, memory: &Memory, first_run: u32, block: usize, now_ms: u64) {
+    /// Removes what is dead in one block, if it belongs to this sub-table with these runs. Says
+    /// whether all of that has gone: a record that somebody is at stays.
+    pub(crate) fn sweep_block(
+        &self,
+        memory: &Memory,
+        first_run: u32,
+        block: usize,
+        now_ms: u64,
+    ) -> bool {
         let mut state = lock(&self.state);
         // Its owner may have changed between the caller's look and the lock.
-        if state.owns(memory, first_run, block) {
-            state.sweep(memory, first_run, block, now_ms);
-        }
+        let is_ours = state.owns(memory, first_run, block);
+        let is_clean = !is_ours || state.sweep(memory, first_run, block, now_ms);
         if !state.draining.is_empty() {
             self.finish_drains(memory, &mut state);
         }
         self.note_free_slots(memory, &state);
+        is_clean
     }
-}
 
-impl SubTable {
     /// Appends the keys of what is live in one block, if it belongs to this sub-table with these
     /// runs: each as a byte of length, and its bytes.
     pub(crate) fn list_block(
@@ -97,11 +109,12 @@ impl State {
         }
     }
 
-    fn sweep(&mut self, memory: &Memory, first_run: u32, block: usize, now_ms: u64) {
+    fn sweep(&mut self, memory: &Memory, first_run: u32, block: usize, now_ms: u64) -> bool {
         debug_assert_eq!(self.runs.start(first_run) / BLOCK_WORDS, block);
         // Writers lower it again while this looks at every record.
         memory.blocks.forget_expiry(block);
         let runs = u32::try_from(self.runs.runs_per_block).expect("invariant: at most 16");
+        let mut is_clean = true;
         for run in first_run..first_run + runs {
             let mut ahead = self.runs.slots(run);
             for location in ahead.by_ref().take(SWEEP_AHEAD) {
@@ -111,47 +124,60 @@ impl State {
                 if let Some(later) = ahead.next() {
                     ask_for_entry(memory, later, now_ms);
                 }
-                self.sweep_slot(memory, location, now_ms);
+                is_clean &= self.sweep_slot(memory, location, now_ms);
             }
         }
+        is_clean
     }
 
-    fn sweep_slot(&mut self, memory: &Memory, location: usize, now_ms: u64) {
+    /// Removes the record of a slot, if there is a dead one. Says whether there is none any more.
+    fn sweep_slot(&mut self, memory: &Memory, location: usize, now_ms: u64) -> bool {
         let slot = memory.slot(location);
         let header = slot.header();
         if header.key_len() == 0 || !slot.holds(header) {
-            return;
+            return true;
         }
         self.tally.swept += 1;
         if !memory.is_dead(slot, header, now_ms) {
             if header.has_expiry() && slot.expiry_ms(header) != 0 {
                 memory.blocks.note_expiry(location / BLOCK_WORDS, slot.expiry_ms(header));
             }
-            return;
+            return true;
         }
-        // Somebody is at it, or moves its entry: look again next time.
-        let again = || memory.blocks.note_expiry(location / BLOCK_WORDS, now_ms);
-        let Some((_, found)) = memory.find(location) else {
-            again();
-            return;
+        let is_gone = match memory.find_surely(location) {
+            // It is on its way out, or the slot on its way in.
+            Ok(None) => true,
+            Ok(Some(found)) => self.remove_dead(memory, &found, now_ms),
+            Err(Contended) => false,
         };
-        let Some(lock) = found.bucket.try_lock() else {
-            again();
-            return;
-        };
+        if !is_gone {
+            // Somebody is at it, or moves its entry: it is looked at again next time.
+            memory.blocks.note_expiry(location / BLOCK_WORDS, now_ms);
+        }
+        is_gone || base::mutant!("cache_sweep_skips")
+    }
+
+    /// Removes a record if it is dead. Says whether no dead one is left.
+    fn remove_dead(&mut self, memory: &Memory, found: &Found<'_>, now_ms: u64) -> bool {
+        let location = found.entry.location();
+        let slot = memory.slot(location);
+        let Some(lock) = found.bucket.try_lock() else { return false };
         // Under the lock the record cannot change: is it still the dead one?
-        let dead = memory.is_dead(slot, slot.header(), now_ms);
-        let won = dead && memory.index.remove(&memory.arena, &found);
+        let header = slot.header();
+        if !memory.is_dead(slot, header, now_ms) {
+            return true;
+        }
+        let won = memory.index.remove(&memory.arena, found);
         drop(lock);
         if won {
             self.tally.reclaimed += 1;
-            let unfetched = !found.entry.fetched();
             let expired = memory.why_dead(header) == Dead::Expired;
-            self.tally.expired_unfetched += u64::from(unfetched && expired);
+            self.tally.expired_unfetched += u64::from(!found.entry.fetched() && expired);
             if extent::unlinked(memory, location) {
                 self.give(memory, location);
             }
         }
+        won
     }
 }
 

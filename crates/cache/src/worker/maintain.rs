@@ -23,6 +23,7 @@ impl Worker {
         let mut round = lock(&table.sweep);
         if round.next == 0 {
             round.flushes = memory.flushes.load(Ordering::Acquire);
+            round.is_clean = true;
         }
         // Records of an earlier generation can be anywhere.
         let everywhere = round.flushes != table.swept_flushes.load(Ordering::Relaxed);
@@ -33,7 +34,9 @@ impl Worker {
             if let Owner::SubTable { number, first_run } = memory.blocks.owner(block)
                 && (everywhere || memory.blocks.earliest_expiry_ms(block) <= self.now_ms)
             {
-                table.sub_tables()[number].sweep_block(memory, first_run, block, self.now_ms);
+                let sub_table = &table.sub_tables()[number];
+                let is_clean = sub_table.sweep_block(memory, first_run, block, self.now_ms);
+                round.is_clean &= is_clean;
                 swept += 1;
                 memory.qsbr.quiesce(self.place);
             }
@@ -45,7 +48,10 @@ impl Worker {
         if round.next < end {
             return true;
         }
-        table.swept_flushes.store(round.flushes, Ordering::Release);
+        // What was left would come back with its generation's number.
+        if round.is_clean {
+            table.swept_flushes.store(round.flushes, Ordering::Release);
+        }
         round.next = 0;
         drop(round);
         table.keep_ghosts(self.now_ms);

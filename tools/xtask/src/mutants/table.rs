@@ -118,6 +118,13 @@ const MUTANTS: &[Mutant] = &[
         symptoms: &["tokens went back"],
     },
     Mutant {
+        name: "cache_sweep_skips",
+        suite: Suite::Test,
+        package: "cache",
+        filter: "flushed_record_that_a_sweep",
+        symptoms: &["a flushed record came back"],
+    },
+    Mutant {
         name: "evictor_frees_without_winning",
         suite: Suite::Shuttle,
         package: "cache",
