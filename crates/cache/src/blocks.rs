@@ -135,8 +135,9 @@ impl Surplus {
 #[derive(Debug)]
 pub(crate) struct Blocks {
     table: Box<[Known]>,
-    /// Of each block the sequence of the last write into it, so that a copy can take just what
-    /// changed.
+    /// Of each block the sequence of who wrote into it last, so that a copy can take just what
+    /// changed. When two write at once it may be the smaller one, and a sequence that is drawn
+    /// already may be noted later: a copy has to see to both.
     changed: Box<[AtomicU64]>,
     free: Mutex<Free>,
     /// Blocks with an owner, block 0 among them; changes under the lock of `free` only.
@@ -303,7 +304,7 @@ impl Blocks {
         base::prefetch::to_write_at(&self.changed, block);
     }
 
-    /// Sequence of the last write into a block.
+    /// Sequence of who wrote into a block last.
     pub(crate) fn changed(&self, block: usize) -> u64 {
         self.changed[block].load(Ordering::Relaxed)
     }

@@ -5,7 +5,8 @@ use crate::Meta;
 /// Where a record's CAS token comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Token {
-    /// A fresh one, greater than any this process gave out.
+    /// A fresh one: greater than any that the key has had, and than all that were given out before
+    /// the call.
     #[default]
     Fresh,
     /// The one the client says.

@@ -136,19 +136,29 @@ fn shuttle_tokens_of_a_key_grow() {
             let cache = cache.clone();
             thread::spawn(move || {
                 let mut worker = cache.worker().expect("a place");
+                let mut greatest = 0;
                 for _ in 0..OVERWRITES {
-                    let token = set(&mut worker, 0);
-                    let name = Name::of(0);
-                    let read = worker.get(worker.key(name.bytes()), &mut Vec::new());
-                    let Get::Hit(meta) = read else { panic!("present key missed") };
-                    assert!(meta.token >= token, "tokens went back: {token}, then {}", meta.token);
+                    let token = set(&mut worker, 0).max(greatest);
+                    greatest = seen(&mut worker, token);
                 }
+                greatest
             })
         });
-        for thread in threads {
-            thread.join().expect("a thread ends");
-        }
+        let greatest = threads.map(|thread| thread.join().expect("a thread ends"));
+        let mut worker = cache.worker().expect("a place");
+        greatest.into_iter().for_each(|token| {
+            seen(&mut worker, token);
+        });
     });
+}
+
+/// The token that the key has, which was seen with another one before.
+fn seen(worker: &mut Worker, before: u64) -> u64 {
+    let name = Name::of(0);
+    let read = worker.get(worker.key(name.bytes()), &mut Vec::new());
+    let Get::Hit(meta) = read else { panic!("present key missed") };
+    assert!(meta.token >= before, "tokens went back: {before}, then {}", meta.token);
+    meta.token
 }
 
 fn set(worker: &mut Worker, number: u32) -> u64 {

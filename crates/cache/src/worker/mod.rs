@@ -3,6 +3,7 @@
 mod build;
 #[cfg(test)]
 mod checks;
+mod draft;
 mod maintain;
 mod prefetch;
 mod read;

@@ -3,8 +3,9 @@
 use super::{
     View, Worker,
     build::Built,
+    draft::{Body, Draft},
     read::count_hit,
-    write::{Body, Draft, NoRoom, find_key, publish, rewrite, settle},
+    write::{NoRoom, find_key, publish, rewrite, settle},
 };
 use crate::{
     Change, Decision, Edit, Key, Put, StoreError, Token, Upload, Value,

@@ -6,36 +6,21 @@
 //! and so may a put that fails. The record of the very key is never the one that a slot is made of.
 //! It goes only with a whole block that another sub-table needs, as any other record does.
 
-use base::sync::atomic::{Ordering, fence};
+use base::sync::atomic::Ordering;
 
-use super::{Worker, victims::AsOf};
+use super::{
+    Worker,
+    draft::{Body, Draft, Stamp, write_record},
+};
 use crate::{
-    Change, KEY_LEN_MAX, Key, Put, StoreError, Token, Value, extent,
+    Change, KEY_LEN_MAX, Key, Put, StoreError, Value, extent,
     geometry::{BLOCK_WORDS, slot_class},
     index::{Entry, Found, Pair, Probe, Tag, Version},
     memory::Memory,
-    record::{Layout, Slot, WordSink},
+    record::{Slot, WordSink},
     subtable::Newcomer,
     table::Table,
 };
-
-/// What goes behind the front of a record.
-pub(super) enum Body<'v> {
-    /// The bytes of an inline value.
-    Inline(&'v [u8]),
-    /// Where the parts of a large one are.
-    Parts(extent::Parts),
-}
-
-impl Body<'_> {
-    #[inline(always)]
-    fn write(&self, sink: &mut WordSink<'_>) {
-        match self {
-            Self::Inline(value) => sink.push_bytes(value),
-            Self::Parts(parts) => parts.write(sink),
-        }
-    }
-}
 
 /// The entry of a key among its locked candidates.
 pub(super) fn find_key<'a>(
@@ -74,8 +59,7 @@ impl Worker {
         // The key's ghosts are wanted soon: their miss overlaps with the buckets'.
         let memory = &table.memory;
         memory.ghosts.prefetch(&memory.arena, key.hash);
-        let draw = || Stamp::draw(table, None);
-        let mut stamp = base::mutant!("sequence_before_the_look").then(draw);
+        let early = base::mutant!("sequence_before_the_look").then(|| draft.stamp(table));
         // To make a slot takes as long as the buckets take to come, so if it is likely to be needed
         // it is made meanwhile.
         let newcomer =
@@ -87,25 +71,26 @@ impl Worker {
         }
         // A look without a lock says where the key is; the lock then says whether it still is.
         let probe = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
-        let first = probe.found();
+        let (first, mut drawn) = (probe.found(), None);
         if let Some(found) = first {
-            draft.layout.expect_overwrite(memory.slot(found.entry.location()));
-            memory.blocks.expect_write(found.entry.location() / BLOCK_WORDS);
-            // Not sooner: see `Stamp`. And not later: when the counter is with another core, it
-            // takes as long to come as the record.
-            stamp = Some(stamp.unwrap_or_else(draw));
+            let location = found.entry.location();
+            draft.layout.expect_overwrite(memory.slot(location));
+            memory.blocks.expect_write(location / BLOCK_WORDS);
+            if table.class_at(location) == Some(class) {
+                // Not sooner: see `Stamp`. And not later: when the counter is with another core, it
+                // takes as long to come as the record.
+                let stamp = early.unwrap_or_else(|| draft.stamp(table));
+                drawn = Some((probe.version(&found), stamp));
+            }
         }
         let seen = match first {
-            Some(found) if has_key(memory, found.entry, &key) => {
-                Some((found, stamp.map(|stamp| (probe.version(&found), stamp))))
-            }
+            Some(found) if has_key(memory, found.entry, &key) => Some((found, drawn)),
             None if probe.is_all() => None,
             _ => look_further(memory, key).map(|found| (found, None)),
         };
-        if let Some((found, before)) = seen
-            && table.class_at(found.entry.location()) == Some(class)
-            && let Some(token) =
-                overwrite_found(table, &found, before, (&draft, value), self.now_ms)
+        if let Some((found, drawn)) = seen
+            && (drawn.is_some() || table.class_at(found.entry.location()) == Some(class))
+            && let Some(token) = overwrite_found(table, &found, drawn, (&draft, value), self.now_ms)
         {
             self.slot_need.note(false);
             if let Some(location) = ahead {
@@ -146,91 +131,21 @@ fn look_further<'a>(memory: &'a Memory, key: Key<'_>) -> Option<Found<'a>> {
     found.ok().flatten().map(|(found, ())| found)
 }
 
-/// A record to be stored, but for its value.
-#[derive(Clone, Copy)]
-pub(super) struct Draft<'k> {
-    pub(super) key: &'k Key<'k>,
-    pub(super) layout: Layout,
-    token: Token,
-    /// The value counts as read.
-    fetched: bool,
-    /// Flushes there are to have been when it is stored, if not those that there have.
-    flushes: Option<u64>,
-}
-
-impl<'k> Draft<'k> {
-    #[inline]
-    pub(super) fn new(key: &'k Key<'k>, put: &Put<'_>, value_len: usize) -> Self {
-        let layout = Layout {
-            key_len: key.bytes.len(),
-            value_len,
-            client_flags: put.client_flags,
-            expiry_ms: put.expiry_ms,
-            stale: put.stale,
-            win_sent: put.win_sent,
-            in_parts: false,
-        };
-        Self { key, layout, token: put.token, fetched: false, flushes: None }
-    }
-
-    /// An entry that leads to it in the key's first bucket.
-    #[inline]
-    fn entry(&self, location: usize) -> Entry {
-        Entry::new(location, Tag::of(self.key.hash)).with_fetched(self.fetched)
-    }
-
-    /// The same record, its value in parts or read already.
-    pub(super) fn with(self, in_parts: bool, fetched: bool) -> Self {
-        Self { layout: Layout { in_parts, ..self.layout }, fetched, ..self }
-    }
-
-    /// The same record as it was looked at before, if it was.
-    pub(super) fn of(self, as_of: Option<AsOf>) -> Self {
-        let Some(AsOf { flushes, fetched }) = as_of else { return self };
-        Self { flushes: Some(flushes), fetched: self.fetched || fetched, ..self }
-    }
-}
-
-/// Where a record is in the order of all writes, and its flush generation.
-///
-/// Drawn under the key's lock; or after the version of its bucket was taken at which that is then
-/// locked. Whoever has written the key before has drawn before the unlock that made this version,
-/// and whoever writes it later draws after a version that this lock has made.
-#[derive(Clone, Copy, Debug)]
-struct Stamp {
-    marks: u64,
-    sequence: u64,
-}
-
-impl Stamp {
-    /// The next one. `flushes`: flushes there are to have been, if not those that there have.
-    #[inline(always)]
-    fn draw(table: &Table, flushes: Option<u64>) -> Self {
-        let memory = &table.memory;
-        // In this order: see `begin_generation`.
-        let marks = match flushes {
-            None => memory.marks(),
-            Some(flushes) => memory.marks_of(flushes),
-        };
-        Self { marks, sequence: table.draw() }
-    }
-}
-
 /// Rewrites the record that an entry leads to, if it still leads there and to this key. Takes the
-/// lock of one bucket and allocates nothing. `before`: the bucket's version from before it was
+/// lock of one bucket and allocates nothing. `drawn`: the bucket's version from before it was
 /// looked at, and what was drawn since.
 #[inline(always)]
 fn overwrite_found(
     table: &Table,
     found: &Found<'_>,
-    before: Option<(Version, Stamp)>,
+    drawn: Option<(Version, Stamp)>,
     (draft, value): (&Draft<'_>, &[u8]),
     now_ms: u64,
 ) -> Option<u64> {
     let memory = &table.memory;
     let is_late = base::mutant!("overwrite_at_a_later_version");
     // Usually nobody was here since the look without a lock, and what was seen is still there.
-    let unchanged = before.and_then(|(version, stamp)| {
+    let unchanged = drawn.and_then(|(version, stamp)| {
         let version = if is_late { found.bucket.version() } else { version };
         Some((found.bucket.lock_at(version)?, stamp))
     });
@@ -239,7 +154,11 @@ fn overwrite_found(
         None => {
             let lock = found.bucket.lock();
             let found = find_again(memory, found, draft.key)?;
-            (lock, found, Stamp::draw(table, draft.flushes))
+            let mut stamp = draft.stamp(table);
+            if base::mutant!("overwrite_keeps_its_generation") {
+                stamp.marks = drawn.map_or(stamp.marks, |(_, early)| early.marks);
+            }
+            (lock, found, stamp)
         }
     };
     let slot = memory.slot(found.entry.location());
@@ -263,7 +182,7 @@ fn find_again<'a>(memory: &'a Memory, found: &Found<'a>, key: &Key<'_>) -> Optio
 #[inline]
 pub(super) fn rewrite(table: &Table, found: &Found<'_>, draft: &Draft<'_>, value: &[u8]) -> u64 {
     let slot = table.memory.slot(found.entry.location());
-    rewrite_slot(table, found, slot, Stamp::draw(table, draft.flushes), (draft, value))
+    rewrite_slot(table, found, slot, draft.stamp(table), (draft, value))
 }
 
 /// The same in this slot, which is the one that the entry leads to.
@@ -281,33 +200,6 @@ fn rewrite_slot(
     if new != found.entry {
         found.line.word(found.place).store(new.0, Ordering::Relaxed);
     }
-    token
-}
-
-/// Writes a record into a slot, by a sink at its start, under the lock of its key's bucket. Returns
-/// its token.
-#[inline(always)]
-fn write_record(
-    table: &Table,
-    location: usize,
-    Stamp { marks, sequence }: Stamp,
-    (draft, body): (&Draft<'_>, &Body<'_>),
-    mut sink: WordSink<'_>,
-) -> u64 {
-    // A reader may still be copying the record that was here. It must see the version that the
-    // removal of that record left, or this key's odd one, before it sees a word of this one.
-    if !base::mutant!("no_fence") {
-        fence(Ordering::Release);
-    }
-    let token = match draft.token {
-        Token::Fresh => sequence,
-        Token::Given(token) => token,
-    };
-    let layout = &draft.layout;
-    layout.write_front(&mut sink, draft.key, token, marks);
-    body.write(&mut sink);
-    sink.finish();
-    table.memory.blocks.note_write(location / BLOCK_WORDS, sequence, layout.expiry_ms);
     token
 }
 
@@ -330,8 +222,7 @@ fn place(
     // Usually nobody was here since the look without a lock.
     if let Some(room) = index.lock_one(probe, key.candidates, key.hash) {
         let (sink, body) = (WordSink::new(table.memory.slot(location).0), Body::Inline(value));
-        let stamp = Stamp::draw(table, None);
-        let token = write_record(table, location, stamp, (draft, &body), sink);
+        let token = write_record(table, location, draft.stamp(table), (draft, &body), sink);
         room.take(draft.entry(location));
         settle(table, None, now_ms);
         return Ok(token);
@@ -397,8 +288,8 @@ pub(super) fn publish<'a>(
     location: usize,
 ) -> Result<(u64, Option<usize>), NoRoom> {
     let memory = &table.memory;
-    let (sink, stamp) = (WordSink::new(memory.slot(location).0), Stamp::draw(table, draft.flushes));
-    let token = write_record(table, location, stamp, (draft, body), sink);
+    let sink = WordSink::new(memory.slot(location).0);
+    let token = write_record(table, location, draft.stamp(table), (draft, body), sink);
     let old = match found {
         Some(found) => {
             let new = found.entry.moved(location).put(draft.fetched);
@@ -451,7 +342,9 @@ mod tests {
         let memory = &table.memory;
         let before = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
         let found = before.found().expect("it is there");
-        let version = Some((before.version(&found), Stamp::draw(table, None)));
+        let value = b"new";
+        let draft = Draft::new(&key, &put(value), value.len());
+        let drawn = Some((before.version(&found), draft.stamp(table)));
 
         let mut other = cache.worker().expect("a place");
         let mut remove = |key: &[u8]| {
@@ -469,12 +362,35 @@ mod tests {
         });
         let another = another.expect("of so many keys one has the same place");
 
-        let value = b"new";
-        let draft = Draft::new(&key, &put(value), value.len());
-        let written = overwrite_found(table, &found, version, (&draft, value), 1);
+        let written = overwrite_found(table, &found, drawn, (&draft, value), 1);
         let mut out = Vec::new();
         let is_hit = matches!(worker.get(worker.key(&another), &mut out), Get::Hit(_));
         assert!(is_hit && out == b"its", "slot shared: written over another key's record");
         assert_eq!(written, None);
+    }
+
+    /// A put whose key is flushed and written once it has drawn.
+    #[test]
+    fn overwrite_draws_again_once_its_bucket_has_changed() {
+        let config = CacheConfig { writers: 2, ..CacheConfig::new(16 << 20) };
+        let cache = Cache::new(config, Clock::manual(1)).expect("a cache");
+        let [mut worker, mut other] = [(); 2].map(|()| cache.worker().expect("a place"));
+        let key = worker.key(b"key");
+        worker.set(key, &put(b"old")).expect("memory");
+        let table = cache.table();
+        let memory = &table.memory;
+        let before = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
+        let found = before.found().expect("it is there");
+        let value = b"new";
+        let draft = Draft::new(&key, &put(value), value.len());
+        let drawn = Some((before.version(&found), draft.stamp(table)));
+
+        other.flush();
+        let token = other.set(other.key(b"key"), &put(b"mid")).expect("memory");
+        let written = overwrite_found(table, &found, drawn, (&draft, value), 1);
+        assert!(written > Some(token), "tokens went back: {written:?} after {token}");
+        let mut out = Vec::new();
+        let is_hit = matches!(worker.get(worker.key(b"key"), &mut out), Get::Hit(_));
+        assert!(is_hit && out == value, "a put behind a flush is dead");
     }
 }

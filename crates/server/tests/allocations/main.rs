@@ -38,9 +38,9 @@ const WARM_UP_WINDOWS: usize = 8;
 /// Windows in a row that have to be free of allocations.
 const QUIET_WINDOWS: usize = 4;
 
-/// Windows behind these after which a load that still allocates does so for good. On a busy machine
-/// what a turn meets goes on changing for as long as forty windows, some milliseconds each.
-const WINDOWS_MAX: usize = 400;
+/// Windows behind these after which a load that still allocates does so for good: more than twice
+/// as many as the most that one was seen to take, on a busy machine.
+const WINDOWS_MAX: usize = 100;
 
 /// Keys that are stored and read: with the longest values 32 MiB, twice the memory for records.
 const KEYS: usize = 8 << 10;

@@ -118,6 +118,13 @@ const MUTANTS: &[Mutant] = &[
         symptoms: &["tokens went back"],
     },
     Mutant {
+        name: "overwrite_keeps_its_generation",
+        suite: Suite::Test,
+        package: "cache",
+        filter: "overwrite_draws_again",
+        symptoms: &["a put behind a flush is dead"],
+    },
+    Mutant {
         name: "cache_sweep_skips",
         suite: Suite::Test,
         package: "cache",
