@@ -38,9 +38,8 @@ const WARM_UP_WINDOWS: usize = 8;
 /// Windows in a row that have to be free of allocations.
 const QUIET_WINDOWS: usize = 4;
 
-/// Windows behind these after which a load that still allocates does so for good: more than twice
-/// as many as the most that one was seen to take, on a busy machine.
-const WINDOWS_MAX: usize = 100;
+/// Windows behind these after which a load that still allocates does so for good.
+const WINDOWS_MAX: usize = 40;
 
 /// Keys that are stored and read: with the longest values 32 MiB, twice the memory for records.
 const KEYS: usize = 8 << 10;
@@ -100,13 +99,13 @@ impl Served {
             }
             let mut counts = Vec::new();
             while !counts.ends_with(&[0; QUIET_WINDOWS]) {
-                counts.push(window());
                 let name = load.name;
                 assert!(
                     counts.len() < WINDOWS_MAX,
                     "{name}, {value_bytes} bytes, {clients} clients, {depth} deep: {counts:?} \
                      allocations in {WINDOW_REQUESTS} requests each"
                 );
+                counts.push(window());
             }
         }
     }
