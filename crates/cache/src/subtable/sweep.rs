@@ -109,6 +109,7 @@ impl State {
         }
     }
 
+    /// Removes what is dead in one block. Says whether all of that has gone.
     fn sweep(&mut self, memory: &Memory, first_run: u32, block: usize, now_ms: u64) -> bool {
         debug_assert_eq!(self.runs.start(first_run) / BLOCK_WORDS, block);
         // Writers lower it again while this looks at every record.

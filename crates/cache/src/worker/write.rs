@@ -329,24 +329,34 @@ mod tests {
         Put::new(Value::Bytes(value))
     }
 
+    /// Two workers of a cache that has one key, `first`.
+    fn with_first() -> (Cache, [Worker; 2]) {
+        let config = CacheConfig { hash_seed: 7, writers: 2, ..CacheConfig::new(16 << 20) };
+        let cache = Cache::new(config, Clock::manual(1)).expect("a cache");
+        let mut workers = [(); 2].map(|()| cache.worker().expect("a place"));
+        let worker = &mut workers[0];
+        worker.set(worker.key(b"first"), &put(b"old")).expect("memory");
+        (cache, workers)
+    }
+
+    /// Where a put finds a key, and the bucket's version from before it looked.
+    fn look<'t>(table: &'t Table, key: &Key<'_>) -> (Found<'t>, Version) {
+        let memory = &table.memory;
+        let probe = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
+        let found = probe.found().expect("it is there");
+        (found, probe.version(&found))
+    }
+
     /// What a put does when its record has gone since it was looked for, and both the slot and the
     /// entry's place are another key's.
     #[test]
     fn overwrite_looks_again_once_its_bucket_has_changed() {
-        let config = CacheConfig { hash_seed: 7, writers: 2, ..CacheConfig::new(16 << 20) };
-        let cache = Cache::new(config, Clock::manual(1)).expect("a cache");
-        let mut worker = cache.worker().expect("a place");
-        let key = worker.key(b"first");
-        worker.set(key, &put(b"old")).expect("memory");
-        let table = cache.table();
-        let memory = &table.memory;
-        let before = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
-        let found = before.found().expect("it is there");
-        let value = b"new";
+        let (cache, [mut worker, mut other]) = with_first();
+        let (table, key, value) = (cache.table(), worker.key(b"first"), b"new");
+        let (found, version) = look(table, &key);
         let draft = Draft::new(&key, &put(value), value.len());
-        let drawn = Some((before.version(&found), draft.stamp(table)));
+        let drawn = Some((version, draft.stamp(table)));
 
-        let mut other = cache.worker().expect("a place");
         let mut remove = |key: &[u8]| {
             other.update(other.key(key), |_| Change::Remove.into()).expect("it needs no memory");
         };
@@ -372,25 +382,18 @@ mod tests {
     /// A put whose key is flushed and written once it has drawn.
     #[test]
     fn overwrite_draws_again_once_its_bucket_has_changed() {
-        let config = CacheConfig { writers: 2, ..CacheConfig::new(16 << 20) };
-        let cache = Cache::new(config, Clock::manual(1)).expect("a cache");
-        let [mut worker, mut other] = [(); 2].map(|()| cache.worker().expect("a place"));
-        let key = worker.key(b"key");
-        worker.set(key, &put(b"old")).expect("memory");
-        let table = cache.table();
-        let memory = &table.memory;
-        let before = memory.index.probe(&memory.arena, key.candidates, Tag::of(key.hash));
-        let found = before.found().expect("it is there");
-        let value = b"new";
+        let (cache, [mut worker, mut other]) = with_first();
+        let (table, key, value) = (cache.table(), worker.key(b"first"), b"new");
+        let (found, version) = look(table, &key);
         let draft = Draft::new(&key, &put(value), value.len());
-        let drawn = Some((before.version(&found), draft.stamp(table)));
+        let drawn = Some((version, draft.stamp(table)));
 
         other.flush();
-        let token = other.set(other.key(b"key"), &put(b"mid")).expect("memory");
+        let token = other.set(other.key(b"first"), &put(b"mid")).expect("memory");
         let written = overwrite_found(table, &found, drawn, (&draft, value), 1);
         assert!(written > Some(token), "tokens went back: {written:?} after {token}");
         let mut out = Vec::new();
-        let is_hit = matches!(worker.get(worker.key(b"key"), &mut out), Get::Hit(_));
+        let is_hit = matches!(worker.get(worker.key(b"first"), &mut out), Get::Hit(_));
         assert!(is_hit && out == value, "a put behind a flush is dead");
     }
 }
