@@ -202,8 +202,8 @@ fn the_exporter_shows_the_same_metrics_of_both() {
     }
 }
 
-/// While memcached's crawler walks a list it stands there as a record that was last used at 0 on its
-/// clock, which is at 62 s when a server starts. Then another server is asked.
+/// While memcached's crawler walks a list it stands there as a record that was last used at 0 on
+/// its clock, which is at 62 s when a server starts. Then another server is asked.
 const CRAWLER_AGE_S: u64 = 60;
 const SERVERS_MAX: usize = 5;
 
