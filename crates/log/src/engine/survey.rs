@@ -10,7 +10,7 @@ use super::{
     Engine,
     space::{Role, Segment},
 };
-use crate::{keys::Keys, plan::SegmentId};
+use crate::{format::manifest::RUN_SEQUENCES, keys::Keys, plan::SegmentId};
 
 /// Segments that are looked at in one step: some 50 us, when none of it is in a cache. In a log
 /// with half as many every look is a whole one.
@@ -46,6 +46,16 @@ impl Floor {
     }
 }
 
+/// A segment that may be moved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) id: SegmentId,
+    /// How much copies of what lives in it would take.
+    pub(super) live_bytes: u64,
+    /// How much is won for what that costs.
+    gain: f64,
+}
+
 /// What is said of all sealed segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sealed {
@@ -56,8 +66,10 @@ pub(super) struct Sealed {
     pub(super) victim_values: u64,
     /// Bytes of tombstones that must stay.
     pub(super) tombstones: u64,
-    /// The one in which the least lives of those that are worth moving, and how much.
-    pub(super) best: Option<(u64, SegmentId)>,
+    /// The one in which the least lives of those that are worth moving.
+    pub(super) least: Option<Candidate>,
+    /// The one by which the most is won for what its move costs.
+    pub(super) best: Option<Candidate>,
     /// The segment, if any, that has the oldest value.
     pub(super) oldest: Option<SegmentId>,
     /// Of a ring: the sealed one that has the oldest record, and its sequence. It is dropped next.
@@ -182,10 +194,29 @@ impl<K: Keys> Engine<K> {
         // Copies may not lie closer than what they are copies of: none is packed for ever.
         let may_pack = self.compaction.rounds() == 0;
         let is_worth_it = segment.is_worth_moving(values + tombstones, bytes, may_pack);
-        let is_better = sealed.best.is_none_or(|(least, _)| live < least);
-        if is_worth_it && is_better && self.may_move_out(id, segment) {
-            sealed.best = Some((live, id));
+        if !is_worth_it || !self.may_move_out(id, segment) {
+            return;
         }
+        let is_blind = base::mutant!("log_victim_of_any_age");
+        let gain = gain_of_move(live, bytes, if is_blind { 0 } else { self.age_of(segment) });
+        let candidate = Candidate { id, live_bytes: live, gain };
+        if sealed.least.is_none_or(|least| live < least.live_bytes) {
+            sealed.least = Some(candidate);
+        }
+        if sealed.best.is_none_or(|best| gain > best.gain) {
+            sealed.best = Some(candidate);
+        }
+    }
+
+    /// Sequences that were drawn since the first value or head of a segment; 0 of one without any.
+    /// Nobody knows how many a run before this one drew: what is of such a one is as old as this
+    /// one.
+    pub(super) fn age_of(&self, segment: &Segment) -> u64 {
+        if segment.begun == 0 {
+            return 0;
+        }
+        let first = self.manifest.run * RUN_SEQUENCES;
+        self.next_sequence.saturating_sub(segment.begun.max(first))
     }
 
     /// How much copies of the values would take that live in a segment.
@@ -253,6 +284,18 @@ impl<K: Keys> Engine<K> {
             }
         }
     }
+}
+
+/// How much is won by the move of a segment for what it costs: what is dead in it, by what has to
+/// be copied. What is old and still lives will live long, so its move lasts, and in what is new
+/// more dies soon: hence the age (Rosenblum and Ousterhout, "The Design and Implementation of a
+/// Log-Structured File System", 1992, section 3.6; theirs is that of the youngest data). Of its
+/// root fewer bytes are moved than of itself when keys have a Zipf distribution:
+/// `docs/performance.md`.
+#[allow(clippy::cast_precision_loss)] // a choice, not a sum
+fn gain_of_move(live_bytes: u64, bytes: u64, age: u64) -> f64 {
+    let dead_bytes = bytes.saturating_sub(live_bytes);
+    dead_bytes as f64 / live_bytes.max(1) as f64 * ((age + 1) as f64).sqrt()
 }
 
 /// Bytes of tombstones that may not vanish.

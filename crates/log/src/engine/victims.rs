@@ -1,8 +1,9 @@
-//! Which segment is compacted next: of all of them the one in which the least lives.
+//! Which segment is compacted next: of all of them the one by which the most is won.
 
 use super::{
     Engine,
     space::{Role, Segment},
+    survey::{Candidate, Sealed},
 };
 use crate::{format::segment::footer_blocks, keys::Keys, plan::SegmentId};
 
@@ -69,14 +70,14 @@ impl<K: Keys> Engine<K> {
         if !has_end || !is_over && !self.lacks_room() {
             return Choice::Nothing;
         }
-        if let Some((live, id)) = sealed.best {
+        if let Some(Candidate { id, live_bytes, .. }) = self.best_that_fits(&sealed) {
             let segment = self.segment(id).filter(|segment| self.may_move_out(id, segment));
             // Somebody may read it since.
             if segment.is_none_or(|segment| segment.live_bytes == 0) {
                 self.compaction.look_again();
                 return Choice::LookOn;
             }
-            return self.move_if_it_fits(id, live);
+            return self.move_if_it_fits(id, live_bytes);
         }
         // Tombstones go when nothing that is older than they are lies elsewhere.
         let Some(id) = sealed.oldest else { return Choice::Nothing };
@@ -95,6 +96,17 @@ impl<K: Keys> Engine<K> {
             }
             None => Choice::Nothing,
         }
+    }
+
+    /// The segment by whose move the most is won, if its copies have room. Where puts have none,
+    /// the one in which the least lives: its move makes the most.
+    fn best_that_fits(&self, sealed: &Sealed) -> Option<Candidate> {
+        let lacks_room = self.lacks_room() && !base::mutant!("log_full_disk_moves_the_old");
+        let fits = |best: &Candidate| {
+            self.fits_copies(best.live_bytes) || base::mutant!("log_best_that_does_not_fit")
+        };
+        let best = sealed.best.filter(|best| !lacks_room && fits(best));
+        best.or(sealed.least)
     }
 
     fn move_if_it_fits(&self, id: SegmentId, live_bytes: u64) -> Choice {

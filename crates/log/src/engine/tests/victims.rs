@@ -1,7 +1,7 @@
 //! What is moved next, in which steps, and for how long.
 
 use super::{moving::allowed, *};
-use crate::engine::space::Role;
+use crate::engine::{space::Role, victims::Choice};
 
 #[test]
 fn space_returns_when_most_was_removed_before_anything_moved() {
@@ -107,4 +107,69 @@ fn a_head_that_is_to_be_moved_is_flushed_without_waiting_for_its_time() {
     log.settle();
     assert_eq!((log.now_ms, log.engine.counts().heads_moved), (0, 1));
     assert_eq!(log.value(b"large"), Some(value));
+}
+
+/// Has a segment be sealed whose records are 440 bytes of these keys. Says which it is.
+fn seal_of(log: &mut Log, keys: std::ops::Range<u32>) -> SegmentId {
+    let mut id = SegmentId(0);
+    for key in keys {
+        log.put(&key.to_le_bytes(), &[1; 440]).unwrap();
+        let segment = log.engine.open.as_ref().map_or(id, |tail| tail.segment);
+        assert!(key == 0 || id.0 == 0 || id == segment, "a segment has room for them");
+        id = segment;
+    }
+    log.seal();
+    id
+}
+
+/// An old segment of which a sixth is dead, many in which all lives, and one that is new and half
+/// dead.
+fn with_old_and_new() -> (Log, SegmentId, SegmentId) {
+    let mut log = Log::new(Mode::Async);
+    let old = seal_of(&mut log, 0..25);
+    for nth in 1..40 {
+        seal_of(&mut log, 100 * nth..100 * nth + 25);
+    }
+    let new = seal_of(&mut log, 4000..4025);
+    for key in (0..4).chain(4000..4013) {
+        log.put(&u32::to_le_bytes(key), &[2; 20]).unwrap();
+    }
+    log.flush();
+    log.engine.settings.space_target_percent = 101;
+    (log, old, new)
+}
+
+fn chosen(log: &mut Log) -> Choice {
+    log.engine.compaction.look_again();
+    while log.engine.survey().is_none() {}
+    log.engine.choose()
+}
+
+#[test]
+fn what_is_old_and_lives_is_moved_before_what_is_new_and_will_die() {
+    let (mut log, old, new) = with_old_and_new();
+    // Copies of the old one may not fit into a single segment.
+    let for_copies = log.engine.left_by_copies();
+    log.engine.free.resize(for_copies + 2, SegmentId(900));
+    assert_eq!(chosen(&mut log), Choice::Move(old), "the age does not count");
+    log.engine.free.truncate(for_copies + 1);
+    assert_eq!(chosen(&mut log), Choice::Move(new), "another one would fit");
+}
+
+#[test]
+fn where_puts_have_no_room_what_makes_most_of_it_is_moved_first() {
+    let (mut log, _, new) = with_old_and_new();
+    log.engine.attempts.fail(1, log.now_ms);
+    log.engine.free.truncate(log.engine.put_reserve());
+    assert_eq!(chosen(&mut log), Choice::Move(new), "another one would make more room");
+}
+
+#[test]
+fn what_a_run_before_has_left_is_as_old_as_this_run() {
+    let (log, old, new) = with_old_and_new();
+    let age = |log: &Log, id| log.engine.age_of(log.engine.segment(id).unwrap());
+    assert!(age(&log, old) > 10 * age(&log, new), "{} {}", age(&log, old), age(&log, new));
+    let mut log = log.reopen();
+    log.put(b"key", b"value").unwrap();
+    assert_eq!((age(&log, old), age(&log, new)), (1, 1));
 }
