@@ -3,12 +3,12 @@
 use std::{
     sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{AtomicU64, AtomicUsize},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use base::clock::Clock;
+use base::clock::{Clock, Stopwatch};
 
 use super::{
     Files, Mode, Put, Removed, Wrote,
@@ -35,6 +35,14 @@ const SLEEP_MAX: Duration = Duration::from_secs(30);
 /// has gone away instead.
 const LATE_MS: u64 = 10;
 
+/// For how many turns whoever moves records, or encodes a footer, stays away behind one that
+/// callers have run into. Without that each of them gets in once a turn, which may be more seldom
+/// than they come: then they queue up for as long as there is something to be moved.
+const PAUSE_TURNS: u64 = 2;
+
+/// A turn that took longer was one in which the processor was taken away.
+const PAUSE_NS_MAX: u64 = 100_000;
+
 /// What the lock guards.
 #[derive(Debug)]
 pub(super) struct State<K> {
@@ -57,6 +65,8 @@ pub(super) struct Shared<K> {
     pub(super) looking: AtomicUsize,
     /// How many wait for it, those behind with something to report among them.
     pub(super) waiting: AtomicUsize,
+    /// How often one of those who have called the log has found the lock taken.
+    pub(super) found_taken: AtomicUsize,
     /// There is something to do for a thread behind.
     pub(super) work: Condvar,
     pub(super) files: Files,
@@ -72,9 +82,34 @@ impl<K> State<K> {
     fn may_wake(&self) -> bool {
         self.called < self.idle
     }
+
+    /// Whether the caller is to wake a thread behind: one sleeps, and nobody else has woken it.
+    fn claim_idle(&mut self) -> bool {
+        let may_wake = self.may_wake();
+        self.called += usize::from(may_wake);
+        may_wake
+    }
+}
+
+impl<K: Keys> State<K> {
+    /// How long whoever has taken a turn stays away, if callers have run into it: not when moves
+    /// are late, or anybody waits for what is done in turns.
+    pub(super) fn pause_ns(&mut self, turn_ns: u64, was_met: bool) -> u64 {
+        let stays_away = was_met && !base::mutant!("log_moves_without_pause");
+        let is_waited_for = self.waiters.wait_for_reports() || self.engine.is_move_late();
+        if !stays_away || is_waited_for && !base::mutant!("log_late_moves_pause") {
+            return 0;
+        }
+        (turn_ns * PAUSE_TURNS).min(PAUSE_NS_MAX)
+    }
 }
 
 impl<K: Keys> Shared<K> {
+    /// How often one of those who have called the log has found the lock taken.
+    fn found_taken(&self) -> usize {
+        self.found_taken.load(Ordering::Relaxed)
+    }
+
     fn part_bytes(&self, state: &State<K>) -> usize {
         state.engine.manifest().shape.part_bytes as usize
     }
@@ -85,6 +120,7 @@ impl<K: Keys> Shared<K> {
         let mut state = self.lock_to_report();
         let mut unreported = state.engine.unreported();
         while !state.is_stopping {
+            let (turn, found_taken) = (Stopwatch::start(), self.found_taken());
             let now_ms = self.clock.now_ms();
             state.engine.tell_wall_ms(self.clock.wall_ms());
             let is_due = state.engine.wake_at_ms().is_some_and(|at| at <= now_ms);
@@ -109,12 +145,18 @@ impl<K: Keys> Shared<K> {
             state = match plan {
                 Some(plan) => {
                     // Whoever performs it does nothing else meanwhile: others go on with moves.
-                    if state.in_turns > 0 {
+                    let wakes = if state.in_turns > 0 {
                         state.engine.stay_in_turns();
-                    } else if state.engine.may_move() {
-                        self.wake(&mut state);
+                        false
+                    } else {
+                        state.engine.may_take_turn() && state.claim_idle()
+                    };
+                    drop(state);
+                    // With the lock, whoever puts would wait for that, too.
+                    if wakes {
+                        self.work.notify_one();
                     }
-                    let state = self.perform(state, plan, Self::lock_to_report);
+                    let state = self.perform(plan, Self::lock_to_report);
                     let state = self.call(state, !is_upkeep);
                     // What was reported took a while, and so may what is to be done next.
                     if is_upkeep { self.let_in(state) } else { state }
@@ -126,12 +168,14 @@ impl<K: Keys> Shared<K> {
                 }
                 // There is more of what takes no action: others come in between.
                 None if state.engine.unreported() != unreported => {
+                    let was_met = self.found_taken() != found_taken;
+                    let pause_ns = state.pause_ns(turn.elapsed_ns(), was_met);
                     let before = std::mem::replace(&mut unreported, state.engine.unreported());
                     // Nobody reports that there is nothing more to be moved.
                     let tells = before.ends != unreported.ends && !base::mutant!("log_ends_untold");
                     state.in_turns += 1;
                     drop(if tells { self.call(state, true) } else { state });
-                    state = self.give_way();
+                    state = self.give_way(pause_ns);
                     state.in_turns -= 1;
                     state
                 }
@@ -156,8 +200,7 @@ impl<K: Keys> Shared<K> {
 
     /// Wakes a thread behind, if one sleeps.
     pub(super) fn wake(&self, state: &mut State<K>) {
-        if state.may_wake() {
-            state.called += 1;
+        if state.claim_idle() {
             self.work.notify_one();
         }
     }
@@ -171,14 +214,12 @@ impl<K: Keys> Shared<K> {
         }
     }
 
-    /// Performs a plan without the lock, and reports it.
+    /// Performs a plan, without the lock, and takes it to report what came of that.
     fn perform<'a>(
         &'a self,
-        state: Guard<'a, K>,
         plan: Plan,
         lock: impl FnOnce(&'a Self) -> Guard<'a, K>,
     ) -> Guard<'a, K> {
-        drop(state);
         let outcome = self.files.perform(plan.action);
         let mut state = lock(self);
         state.engine.complete(plan.token, outcome);
@@ -207,7 +248,8 @@ impl<K: Keys> Shared<K> {
     ) -> Result<Guard<'a, K>, bool> {
         let (now_ms, setbacks) = (self.clock.now_ms(), state.engine.setbacks());
         if let Some(plan) = state.engine.poll_records(now_ms) {
-            let state = self.perform(state, plan, Self::lock);
+            drop(state);
+            let state = self.perform(plan, Self::lock);
             let goes = match awaited {
                 Awaited::Report => true,
                 Awaited::Marks(first, last) => {

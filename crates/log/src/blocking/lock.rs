@@ -38,6 +38,7 @@ impl<K: Keys> Shared<K> {
             return state;
         }
         // Relaxed, here and below: they say how busy the lock is, and nothing depends on them.
+        self.found_taken.fetch_add(1, Ordering::Relaxed);
         let others = self.looking.fetch_add(1, Ordering::Relaxed);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let soon = if others == 0 { self.look_for_lock() } else { None };
@@ -87,14 +88,18 @@ impl<K: Keys> Shared<K> {
             return state;
         }
         drop(state);
-        self.give_way()
+        self.give_way(0)
     }
 
-    /// Takes the lock again when those who wait for it have had it. A mutex goes to whoever comes,
-    /// and one who sleeps comes too late.
-    pub(super) fn give_way(&self) -> Guard<'_, K> {
+    /// Takes the lock again when those who wait for it have had it, and after so long. A mutex goes
+    /// to whoever comes, and one who sleeps comes too late.
+    pub(super) fn give_way(&self, pause_ns: u64) -> Guard<'_, K> {
         let watch = Stopwatch::start();
-        while self.waiting.load(Ordering::Relaxed) > 0 && watch.elapsed_ns() < GIVE_WAY_NS {
+        loop {
+            let is_wanted = self.waiting.load(Ordering::Relaxed) > 0;
+            if watch.elapsed_ns() >= if is_wanted { GIVE_WAY_NS.max(pause_ns) } else { pause_ns } {
+                break;
+            }
             thread::yield_now();
         }
         ignore_poison(self.state.lock())

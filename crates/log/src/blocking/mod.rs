@@ -229,6 +229,7 @@ impl<K: Keys + Send + 'static> Log<K> {
             clock: options.clock.clone(),
             looking: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            found_taken: AtomicUsize::new(0),
             reads: AtomicU64::new(0),
             read_buffers: ReadBuffers::default(),
         });

@@ -4,6 +4,8 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+use base::clock::Stopwatch;
+
 use super::*;
 use crate::{format::manifest::Manifest, keys::MapKeys};
 
@@ -323,11 +325,17 @@ fn while_one_thread_moves_records_no_other_does() {
     let mut options = options(&[&home], Mode::Async);
     options.settings.space_target_percent = 130;
     let (log, _) = open(&options).unwrap();
-    // As if somebody was about to take the next turn of a move.
-    log.shared.lock().in_turns += 1;
     for key in 0..4000u32 {
         log.put(&put(&key.to_le_bytes(), &[1; 700])).unwrap();
     }
+    log.flush().unwrap();
+    let is_sealed = || {
+        thread::sleep(std::time::Duration::from_millis(10));
+        !log.shared.lock().engine.is_sealing()
+    };
+    assert!((0..2000).any(|_| is_sealed()), "a segment is not sealed");
+    // As if somebody was about to take the next turn of a move.
+    log.shared.lock().in_turns += 1;
     // Who removes never waits for a move.
     for key in (0..4000u32).filter(|key| key % 4 > 0) {
         log.remove(&key.to_le_bytes()).unwrap();
@@ -373,5 +381,23 @@ fn who_waits_for_the_lock_is_let_in() {
         }
     });
     assert!(let_in > 0, "nobody was let in");
+    log.close().unwrap();
+}
+
+#[test]
+fn who_moves_records_stays_away_behind_a_turn_that_callers_have_run_into() {
+    let home = Directory::new();
+    let (log, _) = open(&options(&[&home], Mode::Async)).unwrap();
+    let mut state = log.shared.lock();
+    assert_eq!(state.pause_ns(100, false), 0, "nobody was met");
+    assert_eq!(state.pause_ns(100, true), 200, "no pause behind callers");
+    assert_eq!(state.pause_ns(1 << 40, true), 100_000, "a pause is no longer than that");
+    let seat = state.waiters.sit(waiting::Awaited::Report);
+    assert_eq!(state.pause_ns(100, true), 0, "a pause while somebody waits");
+    state.waiters.leave(&seat);
+    drop(state);
+    let watch = Stopwatch::start();
+    drop(log.shared.give_way(2_000_000));
+    assert!(watch.elapsed_ns() >= 2_000_000, "back too soon");
     log.close().unwrap();
 }

@@ -108,6 +108,11 @@ impl Waiters {
         seat
     }
 
+    /// Whether anybody waits for a report: for room, mostly.
+    pub(super) fn wait_for_reports(&self) -> bool {
+        self.0.iter().any(|waiter| matches!(waiter.awaited, Awaited::Report))
+    }
+
     /// Somebody goes without having been told anything.
     pub(super) fn leave(&mut self, seat: &Arc<Seat>) {
         self.0.retain(|waiter| !Arc::ptr_eq(&waiter.seat, seat));

@@ -34,13 +34,16 @@ impl<K: Keys> Engine<K> {
     pub fn poll_upkeep(&mut self, now_ms: u64) -> Option<Plan> {
         self.now_ms = now_ms;
         self.begin_sealing();
+        if self.encode_footer() {
+            return None;
+        }
         let plan = self.poll_sealing().or_else(|| self.poll_space());
         let plan = plan.or_else(|| self.poll_moving());
         self.go_with(plan)
     }
 
-    /// As [`Engine::poll_upkeep`], while somebody else goes on with the records of a move: two who
-    /// do it in turn are no faster, and whoever calls the log waits for either.
+    /// As [`Engine::poll_upkeep`], while somebody else goes on with the records of a move, or with
+    /// a footer: two who do it in turn are no faster, and whoever calls the log waits for either.
     pub fn poll_beside(&mut self, now_ms: u64) -> Option<Plan> {
         self.now_ms = now_ms;
         self.begin_sealing();
@@ -110,9 +113,15 @@ impl<K: Keys> Engine<K> {
             })
             || self.wants_segment()
             || self.wants_freeing()
-            || self.may_move()
+            || self.may_take_turn()
             || self.wants_growth()
             || self.wants_wipe()
+    }
+
+    /// Whether there is a turn to be taken, of a move or a footer, or a copy to be written, that
+    /// nobody is at.
+    pub fn may_take_turn(&self) -> bool {
+        self.may_move() || self.may_encode()
     }
 
     /// What failed flushes have left, and how many have failed: when it changes, those who wait for

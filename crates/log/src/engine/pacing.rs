@@ -18,7 +18,8 @@ const URGENT_HALVES: u64 = 0;
 const BEHIND_HALVES: u64 = 1;
 
 /// Whoever puts while moves are behind pays for this part of a chunk at once, or for what he puts,
-/// if that is more: with chunks of 1 MiB for 64 KiB, which takes a millisecond or two.
+/// if that is more: with chunks of 1 MiB for 64 KiB, which takes a millisecond or two, and more
+/// while segments are moved in which much lives.
 const GRAINS: usize = 16;
 
 /// What was won by moving, and what of it is not paid out.
@@ -68,7 +69,7 @@ impl Account {
 impl<K: Keys> Engine<K> {
     /// How much may be put, if so many bytes are to be.
     pub(super) fn allowance(&mut self, bytes: usize) -> Allowance {
-        let is_owing = self.owes(BEHIND_HALVES)
+        let is_owing = self.is_move_late()
             && self.compaction.is_worth_waiting()
             && !base::mutant!("log_puts_never_wait");
         let winning_bytes = self.won_so_far_bytes();
@@ -114,6 +115,11 @@ impl<K: Keys> Engine<K> {
     /// Whether moves should come before records, for one of those who drive the log.
     pub fn is_move_urgent(&mut self) -> bool {
         self.owes(URGENT_HALVES)
+    }
+
+    /// Whether moves are so far behind that puts wait for them, if enough is won by that.
+    pub fn is_move_late(&mut self) -> bool {
+        self.owes(BEHIND_HALVES)
     }
 
     /// Whether the log takes so many halves of a segment more than it should, and something can be

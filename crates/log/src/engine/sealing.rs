@@ -22,9 +22,12 @@ use crate::{
 };
 
 /// Bytes of a footer that are written at once: one write of 32 KiB takes hardly longer than one of
-/// the smallest, and encoding it 10 to 20 us, for which the owner is busy; more when it is merged
-/// from many runs.
+/// the smallest. It is encoded in several turns: a block of 4 KiB takes 2 us, for which the owner
+/// is busy, and more when it is merged from many runs.
 const PIECE_BYTES: usize = 32 << 10;
+
+/// Blocks that are encoded in one turn.
+const TURN_BLOCKS: u64 = 2;
 
 /// Hands out the writes of a footer and its trailer, and the flush, one after the other.
 #[derive(Debug)]
@@ -44,6 +47,26 @@ pub(super) struct Footer {
     has_own_flush: bool,
     /// What the last piece was in.
     buffer: Option<Arc<Buffer>>,
+    /// What is encoded of the next one.
+    piece: Option<Piece>,
+}
+
+/// Blocks of a footer that are written at once.
+#[derive(Debug)]
+struct Piece {
+    buffer: Arc<Buffer>,
+    /// The first one, how many there are, and how many are encoded.
+    first: u64,
+    count: u64,
+    encoded: u64,
+}
+
+/// What comes next of a footer.
+#[derive(Debug)]
+pub(super) enum Step {
+    Action(Action),
+    /// Blocks were encoded, which is enough for one turn.
+    Turn,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +100,7 @@ impl Footer {
             stage,
             has_own_flush: false,
             buffer: None,
+            piece: None,
         }
     }
 
@@ -112,45 +136,69 @@ impl Footer {
         self.records_end + blocks * u64::from(self.block_bytes) <= self.segment_bytes
     }
 
-    /// The next action; each when the one before is reported.
-    pub(super) fn next(&mut self) -> Option<Action> {
+    /// The next step; one behind an action when that is reported. `None` behind the last.
+    pub(super) fn step(&mut self) -> Option<Step> {
         let blocks = footer_blocks(self.listed.len(), self.block_bytes);
-        if self.stage == Stage::Entries && self.next < blocks {
-            return Some(self.piece(blocks));
+        if self.stage == Stage::Entries && (self.next < blocks || self.piece.is_some()) {
+            return Some(self.encode(blocks));
         }
-        match self.stage {
+        let action = match self.stage {
             Stage::Entries if self.has_own_flush => {
                 self.stage = Stage::Trailer;
-                Some(Action::Flush { file: self.file })
+                Action::Flush { file: self.file }
             }
             Stage::Entries | Stage::Trailer => {
                 self.stage = Stage::Flush;
-                Some(self.trailer())
+                self.trailer()
             }
             Stage::Flush => {
                 self.stage = Stage::Done;
-                Some(Action::Flush { file: self.file })
+                Action::Flush { file: self.file }
             }
-            Stage::Done => None,
+            Stage::Done => return None,
+        };
+        Some(Step::Action(action))
+    }
+
+    /// The next action, in as many steps as it takes; each when the one before is reported.
+    pub(super) fn next(&mut self) -> Option<Action> {
+        loop {
+            if let Step::Action(action) = self.step()? {
+                return Some(action);
+            }
         }
     }
 
-    fn piece(&mut self, blocks: u64) -> Action {
+    /// Encodes the next blocks. The write of a piece, when all of it is.
+    fn encode(&mut self, blocks: u64) -> Step {
         let block_bytes = self.block_bytes as usize;
-        let count = (blocks - self.next).min((PIECE_BYTES / block_bytes) as u64);
-        let bytes = count as usize * block_bytes;
-        let mut buffer = self.buffer(bytes);
-        let whole = Arc::get_mut(&mut buffer).expect("invariant: nobody writes from it");
-        let offset = self.records_end + self.next * u64::from(self.block_bytes);
-        let per_block = entries_of_block(self.block_bytes);
-        let blocks = whole.as_mut_slice()[..bytes].chunks_exact_mut(block_bytes);
-        for (at, block) in (self.next..).zip(blocks) {
-            let entries = self.listed.take(per_block);
-            let offset = self.records_end + at * u64::from(self.block_bytes);
-            encode_footer_block(&entries, at, self.seed, offset, block);
+        let mut piece = self.piece.take().unwrap_or_else(|| {
+            let count = (blocks - self.next).min((PIECE_BYTES / block_bytes) as u64);
+            let buffer = self.buffer(count as usize * block_bytes);
+            self.next += count;
+            Piece { buffer, first: self.next - count, count, encoded: 0 }
+        });
+        let whole = Arc::get_mut(&mut piece.buffer).expect("invariant: nobody writes from it");
+        let places = whole.as_mut_slice().chunks_exact_mut(block_bytes);
+        let most = if base::mutant!("log_footer_in_one_turn") { piece.count } else { TURN_BLOCKS };
+        let left = (piece.count - piece.encoded).min(most);
+        for place in places.skip(piece.encoded as usize).take(left as usize) {
+            let number = piece.first + piece.encoded;
+            let entries = self.listed.take(entries_of_block(self.block_bytes));
+            encode_footer_block(&entries, number, self.seed, self.offset_of(number), place);
+            piece.encoded += 1;
         }
-        self.next += count;
-        self.write(offset, buffer, bytes)
+        if piece.encoded < piece.count {
+            self.piece = Some(piece);
+            return Step::Turn;
+        }
+        let bytes = piece.count as usize * block_bytes;
+        Step::Action(self.write(self.offset_of(piece.first), piece.buffer, bytes))
+    }
+
+    /// Where a block lies.
+    fn offset_of(&self, block: u64) -> u64 {
+        self.records_end + block * u64::from(self.block_bytes)
     }
 
     fn write(&mut self, offset: u64, buffer: Arc<Buffer>, bytes: usize) -> Action {
@@ -223,14 +271,40 @@ impl<K: Keys> Engine<K> {
         self.sealing = Some(Sealing { tail, footer, chain: Chain::default() });
     }
 
-    pub(super) fn poll_sealing(&mut self) -> Option<Plan> {
-        let sealing = self.sealing.as_mut()?;
-        if !sealing.chain.is_busy()
-            && let Some(action) = sealing.footer.next()
-        {
-            sealing.chain.push(action);
+    /// Goes on with the footer that is being written, unless something of it is out. Says whether
+    /// that was enough for one turn.
+    pub(super) fn encode_footer(&mut self) -> bool {
+        let sealing = self.sealing.as_mut().filter(|sealing| !sealing.chain.is_busy());
+        let Some(sealing) = sealing else { return false };
+        match sealing.footer.step() {
+            Some(Step::Turn) => {
+                self.compaction.end_turn();
+                true
+            }
+            Some(Step::Action(action)) => {
+                sealing.chain.push(action);
+                false
+            }
+            None => false,
         }
-        let action = sealing.chain.next()?;
+    }
+
+    /// Whether a footer is being written, or a segment waits for its own.
+    #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) fn is_sealing(&self) -> bool {
+        self.sealing.is_some() || !self.closing.is_empty()
+    }
+
+    /// Whether something of it can be encoded, and nobody is about to.
+    pub(super) fn may_encode(&self) -> bool {
+        let is_waiting = self.sealing.as_ref().is_some_and(|sealing| !sealing.chain.is_busy());
+        is_waiting && !self.compaction.is_in_turns()
+    }
+
+    /// The next action of that.
+    pub(super) fn poll_sealing(&mut self) -> Option<Plan> {
+        let action = self.sealing.as_mut()?.chain.next()?;
         let token = self.token(Job::Sealing);
         Some(Plan { token, action })
     }
@@ -292,6 +366,22 @@ mod tests {
             Action::Write { buffer, .. } => Some(buffer.as_slice().as_ptr()),
             _ => None,
         })
+    }
+
+    #[test]
+    fn a_footer_is_encoded_in_turns() {
+        // 64 blocks, which are a piece, and one more.
+        let mut footer = footer(65 * entries_of_block(SMALL));
+        let mut turns = Vec::new();
+        let mut count = 0;
+        while let Some(step) = footer.step() {
+            count += 1;
+            if let Step::Action(_) = step {
+                turns.push(std::mem::take(&mut count));
+            }
+        }
+        // The pieces, the trailer and its flush.
+        assert_eq!(turns, [32, 1, 1, 1], "all of it in one turn");
     }
 
     #[test]

@@ -172,9 +172,14 @@ impl Compaction {
     }
 
     /// That was enough for one turn; whoever has taken it takes another one.
-    pub(super) fn end_turn(&mut self) {
+    pub(in crate::engine) fn end_turn(&mut self) {
         self.unreported.turns += 1;
         self.is_in_turns = true;
+    }
+
+    /// Whether somebody is about to take the next turn.
+    pub(in crate::engine) fn is_in_turns(&self) -> bool {
+        self.is_in_turns
     }
 
     /// Whoever has taken a turn may be away for long.

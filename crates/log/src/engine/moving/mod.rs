@@ -121,7 +121,7 @@ impl<K: Keys> Engine<K> {
     }
 
     /// Whether there is something to be moved, or a copy to be written, that nobody is at.
-    pub fn may_move(&self) -> bool {
+    pub(super) fn may_move(&self) -> bool {
         let is_asked = self.is_moving() && self.has_turn();
         let is_free = !self.compaction.waits && !self.compaction.is_in_turns;
         is_asked && is_free && !self.is_held_up() || self.may_write_copies()
