@@ -22,6 +22,7 @@ mod copies;
 mod counts;
 mod durable;
 mod failure;
+mod footer;
 mod freeing;
 mod growth;
 mod iterate;
