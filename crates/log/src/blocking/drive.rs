@@ -3,17 +3,16 @@
 use std::{
     sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize},
     },
     time::Duration,
 };
 
-use base::clock::{Clock, Stopwatch};
+use base::clock::Clock;
 
 use super::{
     Files, Mode, Put, Removed, Wrote,
     fetch::ReadBuffers,
-    ignore_poison,
     waiting::{Awaited, Told, Waiters},
 };
 use crate::{
@@ -25,23 +24,10 @@ use crate::{
 
 /// The longest sleep of a thread behind: it looks again, in case nobody wakes it.
 #[cfg(not(test))]
-const SLEEP_MAX: Duration = Duration::from_secs(1);
+pub(super) const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// In tests a call that does not come is to be noticed.
 #[cfg(test)]
-const SLEEP_MAX: Duration = Duration::from_secs(30);
-
-/// Milliseconds until a thread looks again at what is late: a flush that should have begun, while
-/// the one before is out. Whoever reports that goes on, so this is for nobody but a thread that
-/// has gone away instead.
-const LATE_MS: u64 = 10;
-
-/// For how many turns whoever moves records, or encodes a footer, stays away behind one that
-/// callers have run into. Without that each of them gets in once a turn, which may be more seldom
-/// than they come: then they queue up for as long as there is something to be moved.
-const PAUSE_TURNS: u64 = 2;
-
-/// A turn that took longer was one in which the processor was taken away.
-const PAUSE_NS_MAX: u64 = 100_000;
+pub(super) const SLEEP_MAX: Duration = Duration::from_secs(30);
 
 /// What the lock guards.
 #[derive(Debug)]
@@ -84,118 +70,16 @@ impl<K> State<K> {
     }
 
     /// Whether the caller is to wake a thread behind: one sleeps, and nobody else has woken it.
-    fn claim_idle(&mut self) -> bool {
+    pub(super) fn claim_idle(&mut self) -> bool {
         let may_wake = self.may_wake();
         self.called += usize::from(may_wake);
         may_wake
     }
 }
 
-impl<K: Keys> State<K> {
-    /// How long whoever has taken a turn stays away, if callers have run into it: not when moves
-    /// are late, or anybody waits for what is done in turns.
-    pub(super) fn pause_ns(&mut self, turn_ns: u64, was_met: bool) -> u64 {
-        let stays_away = was_met && !base::mutant!("log_moves_without_pause");
-        let is_waited_for = self.waiters.wait_for_reports() || self.engine.is_move_late();
-        if !stays_away || is_waited_for && !base::mutant!("log_late_moves_pause") {
-            return 0;
-        }
-        (turn_ns * PAUSE_TURNS).min(PAUSE_NS_MAX)
-    }
-}
-
 impl<K: Keys> Shared<K> {
-    /// How often one of those who have called the log has found the lock taken.
-    fn found_taken(&self) -> usize {
-        self.found_taken.load(Ordering::Relaxed)
-    }
-
     fn part_bytes(&self, state: &State<K>) -> usize {
         state.engine.manifest().shape.part_bytes as usize
-    }
-
-    /// A thread behind, until the log is stopped. With `moves_first`, moves come before records
-    /// when they fall behind.
-    pub(super) fn run(&self, moves_first: bool) {
-        let mut state = self.lock_to_report();
-        let mut unreported = state.engine.unreported();
-        while !state.is_stopping {
-            let (turn, found_taken) = (Stopwatch::start(), self.found_taken());
-            let now_ms = self.clock.now_ms();
-            state.engine.tell_wall_ms(self.clock.wall_ms());
-            let is_due = state.engine.wake_at_ms().is_some_and(|at| at <= now_ms);
-            let drives = state.engine.mode() == Mode::Async || is_due;
-            // One at a time moves records.
-            let is_beside = state.in_turns > 0 && !base::mutant!("log_all_in_turns");
-            let is_urgent = moves_first && !is_beside && state.engine.is_move_urgent();
-            let before = state.engine.unreported();
-            let urgent = is_urgent.then(|| state.engine.poll_upkeep(now_ms)).flatten();
-            // There is more to be moved: it comes first.
-            let goes_on = state.engine.unreported() != before;
-            let records = match urgent {
-                None if drives && !goes_on => state.engine.poll_records(now_ms),
-                _ => None,
-            };
-            let is_upkeep = records.is_none();
-            let plan = match urgent.or(records) {
-                None if is_beside => state.engine.poll_beside(now_ms),
-                None if !goes_on => state.engine.poll_upkeep(now_ms),
-                plan => plan,
-            };
-            state = match plan {
-                Some(plan) => {
-                    // Whoever performs it does nothing else meanwhile: others go on with moves.
-                    let wakes = if state.in_turns > 0 {
-                        state.engine.stay_in_turns();
-                        false
-                    } else {
-                        state.engine.may_take_turn() && state.claim_idle()
-                    };
-                    drop(state);
-                    // With the lock, whoever puts would wait for that, too.
-                    if wakes {
-                        self.work.notify_one();
-                    }
-                    let state = self.perform(plan, Self::lock_to_report);
-                    let state = self.call(state, !is_upkeep);
-                    // What was reported took a while, and so may what is to be done next.
-                    if is_upkeep { self.let_in(state) } else { state }
-                }
-                None if is_beside => {
-                    // What has changed is told by whoever has changed it.
-                    unreported = state.engine.unreported();
-                    self.sleep(state, now_ms)
-                }
-                // There is more of what takes no action: others come in between.
-                None if state.engine.unreported() != unreported => {
-                    let was_met = self.found_taken() != found_taken;
-                    let pause_ns = state.pause_ns(turn.elapsed_ns(), was_met);
-                    let before = std::mem::replace(&mut unreported, state.engine.unreported());
-                    // Nobody reports that there is nothing more to be moved.
-                    let tells = before.ends != unreported.ends && !base::mutant!("log_ends_untold");
-                    state.in_turns += 1;
-                    drop(if tells { self.call(state, true) } else { state });
-                    state = self.give_way(pause_ns);
-                    state.in_turns -= 1;
-                    state
-                }
-                None => self.sleep(state, now_ms),
-            };
-        }
-    }
-
-    fn sleep<'a>(&'a self, mut state: Guard<'a, K>, now_ms: u64) -> Guard<'a, K> {
-        let until = state.engine.wake_at_ms().map(|at| match at.saturating_sub(now_ms) {
-            0 => LATE_MS,
-            left_ms => left_ms,
-        });
-        let wait = until.map_or(SLEEP_MAX, Duration::from_millis).min(SLEEP_MAX);
-        state.idle += 1;
-        let (mut state, _) = ignore_poison(self.work.wait_timeout(state, wait));
-        state.idle -= 1;
-        // Who was called may not be who comes; one call too many finds nothing to do.
-        state.called = state.called.saturating_sub(1);
-        state
     }
 
     /// Wakes a thread behind, if one sleeps.
@@ -215,7 +99,7 @@ impl<K: Keys> Shared<K> {
     }
 
     /// Performs a plan, without the lock, and takes it to report what came of that.
-    fn perform<'a>(
+    pub(super) fn perform<'a>(
         &'a self,
         plan: Plan,
         lock: impl FnOnce(&'a Self) -> Guard<'a, K>,

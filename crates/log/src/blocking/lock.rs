@@ -97,7 +97,8 @@ impl<K: Keys> Shared<K> {
         let watch = Stopwatch::start();
         loop {
             let is_wanted = self.waiting.load(Ordering::Relaxed) > 0;
-            if watch.elapsed_ns() >= if is_wanted { GIVE_WAY_NS.max(pause_ns) } else { pause_ns } {
+            let least_ns = if is_wanted { GIVE_WAY_NS.max(pause_ns) } else { pause_ns };
+            if watch.elapsed_ns() >= least_ns {
                 break;
             }
             thread::yield_now();

@@ -8,6 +8,7 @@
 //! Lock order: `state`, then the table of open files. No lock is held across I/O.
 
 mod backup;
+mod behind;
 mod compact;
 mod device;
 mod drive;
