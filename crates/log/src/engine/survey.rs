@@ -289,9 +289,8 @@ impl<K: Keys> Engine<K> {
 /// How much is won by the move of a segment for what it costs: what is dead in it, by what has to
 /// be copied. What is old and still lives will live long, so its move lasts, and in what is new
 /// more dies soon: hence the age (Rosenblum and Ousterhout, "The Design and Implementation of a
-/// Log-Structured File System", 1992, section 3.6; theirs is that of the youngest data). Of its
-/// root fewer bytes are moved than of itself when keys have a Zipf distribution:
-/// `docs/performance.md`.
+/// Log-Structured File System", 1992, section 3.6; theirs is that of the youngest data, and not its
+/// root, by which an old segment that is nearly all alive does not come before all others).
 #[allow(clippy::cast_precision_loss)] // a choice, not a sum
 fn gain_of_move(live_bytes: u64, bytes: u64, age: u64) -> f64 {
     let dead_bytes = bytes.saturating_sub(live_bytes);
