@@ -31,7 +31,7 @@ pub(super) struct Footer {
     pub(super) listed: Listing,
     /// Keys of the index.
     keys: u64,
-    /// The next block.
+    /// The next block to be encoded.
     next: u64,
     stage: Stage,
     has_own_flush: bool,
@@ -45,10 +45,8 @@ pub(super) struct Footer {
 #[derive(Debug)]
 struct Piece {
     buffer: Arc<Buffer>,
-    /// The first one, how many there are, and how many are encoded.
+    /// The number of the first one.
     first: u64,
-    count: u64,
-    encoded: u64,
 }
 
 /// What comes next of a footer.
@@ -134,7 +132,7 @@ impl Footer {
     /// The next step; one behind an action when that is reported. `None` behind the last.
     pub(super) fn step(&mut self) -> Option<Step> {
         let blocks = footer_blocks(self.listed.len(), self.block_bytes);
-        if self.stage == Stage::Entries && (self.next < blocks || self.piece.is_some()) {
+        if self.stage == Stage::Entries && self.next < blocks {
             return Some(self.encode(blocks));
         }
         let action = match self.stage {
@@ -164,30 +162,30 @@ impl Footer {
         }
     }
 
-    /// Encodes the next blocks. The write of a piece, when all of it is.
+    /// Encodes the next of so many blocks. The write of a piece, when all of it is encoded.
     fn encode(&mut self, blocks: u64) -> Step {
         let block_bytes = self.block_bytes as usize;
+        let most = (PIECE_BYTES / block_bytes) as u64;
         let mut piece = self.piece.take().unwrap_or_else(|| {
-            let count = (blocks - self.next).min((PIECE_BYTES / block_bytes) as u64);
-            let buffer = self.buffer(count as usize * block_bytes);
-            self.next += count;
-            Piece { buffer, first: self.next - count, count, encoded: 0 }
+            let count = most.min(blocks - self.next);
+            Piece { buffer: self.buffer(count as usize * block_bytes), first: self.next }
         });
+        let end = blocks.min(piece.first + most);
+        let is_whole = base::mutant!("log_footer_in_one_turn");
+        let turn = if is_whole { end } else { end.min(self.next + TURN_BLOCKS) };
         let whole = Arc::get_mut(&mut piece.buffer).expect("invariant: nobody writes from it");
-        let places = whole.as_mut_slice().chunks_exact_mut(block_bytes);
-        let most = if base::mutant!("log_footer_in_one_turn") { piece.count } else { TURN_BLOCKS };
-        let left = (piece.count - piece.encoded).min(most);
-        for place in places.skip(piece.encoded as usize).take(left as usize) {
-            let number = piece.first + piece.encoded;
+        for number in self.next..turn {
+            let at = (number - piece.first) as usize * block_bytes;
             let entries = self.listed.take(entries_of_block(self.block_bytes));
+            let place = &mut whole.as_mut_slice()[at..at + block_bytes];
             encode_footer_block(&entries, number, self.seed, self.offset_of(number), place);
-            piece.encoded += 1;
         }
-        if piece.encoded < piece.count {
+        self.next = turn;
+        if turn < end {
             self.piece = Some(piece);
             return Step::Turn;
         }
-        let bytes = piece.count as usize * block_bytes;
+        let bytes = (end - piece.first) as usize * block_bytes;
         Step::Action(self.write(self.offset_of(piece.first), piece.buffer, bytes))
     }
 
