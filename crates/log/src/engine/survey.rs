@@ -10,7 +10,7 @@ use super::{
     Engine,
     space::{Role, Segment},
 };
-use crate::{format::manifest::RUN_SEQUENCES, keys::Keys, plan::SegmentId};
+use crate::{keys::Keys, plan::SegmentId};
 
 /// Segments that are looked at in one step: some 50 us, when none of it is in a cache. In a log
 /// with half as many every look is a whole one.
@@ -174,13 +174,13 @@ impl<K: Keys> Engine<K> {
         if segment.live_bytes == 0 && segment.may_be_freed && !is_victim {
             return;
         }
-        let age = match segment.smallest_value {
+        let oldest = match segment.smallest_value {
             0 => segment.greatest_tombstone,
             value => value,
         };
-        let is_first = sealed.first.is_none_or(|(first, _)| age < first);
+        let is_first = sealed.first.is_none_or(|(first, _)| oldest < first);
         if self.settings.ring.is_some() && is_first && self.may_move_out(id, segment) {
-            sealed.first = Some((age, id));
+            sealed.first = Some((oldest, id));
         }
         let values = segment.live_bytes.saturating_sub(segment.tombstone_bytes);
         let tombstones = staying_tombstones(id, segment, floor);
@@ -215,8 +215,7 @@ impl<K: Keys> Engine<K> {
         if segment.begun == 0 {
             return 0;
         }
-        let first = self.manifest.run * RUN_SEQUENCES;
-        self.next_sequence.saturating_sub(segment.begun.max(first))
+        self.next_sequence.saturating_sub(segment.begun.max(self.run_begins()))
     }
 
     /// How much copies of the values would take that live in a segment.

@@ -70,7 +70,7 @@ impl<K: Keys> Engine<K> {
         if !has_end || !is_over && !self.lacks_room() {
             return Choice::Nothing;
         }
-        if let Some(Candidate { id, live_bytes, .. }) = self.best_that_fits(&sealed) {
+        if let Some(Candidate { id, live_bytes, .. }) = self.candidate(&sealed) {
             let segment = self.segment(id).filter(|segment| self.may_move_out(id, segment));
             // Somebody may read it since.
             if segment.is_none_or(|segment| segment.live_bytes == 0) {
@@ -98,9 +98,9 @@ impl<K: Keys> Engine<K> {
         }
     }
 
-    /// The segment by whose move the most is won, if its copies have room. Where puts have none,
-    /// the one in which the least lives: its move makes the most.
-    fn best_that_fits(&self, sealed: &Sealed) -> Option<Candidate> {
+    /// The segment by whose move the most is won, if its copies have room. If not, or where puts
+    /// have none, the one in which the least lives, whether it fits or not.
+    fn candidate(&self, sealed: &Sealed) -> Option<Candidate> {
         let lacks_room = self.lacks_room() && !base::mutant!("log_full_disk_moves_the_old");
         let fits = |best: &Candidate| {
             self.fits_copies(best.live_bytes) || base::mutant!("log_best_that_does_not_fit")

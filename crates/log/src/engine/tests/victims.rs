@@ -111,15 +111,15 @@ fn a_head_that_is_to_be_moved_is_flushed_without_waiting_for_its_time() {
 
 /// Has a segment be sealed whose records are 440 bytes of these keys. Says which it is.
 fn seal_of(log: &mut Log, keys: std::ops::Range<u32>) -> SegmentId {
-    let mut id = SegmentId(0);
+    let mut id = None;
     for key in keys {
         log.put(&key.to_le_bytes(), &[1; 440]).unwrap();
-        let segment = log.engine.open.as_ref().map_or(id, |tail| tail.segment);
-        assert!(key == 0 || id.0 == 0 || id == segment, "a segment has room for them");
+        let segment = log.engine.open.as_ref().map(|tail| tail.segment);
+        assert!(id.is_none() || id == segment, "a segment has room for them");
         id = segment;
     }
     log.seal();
-    id
+    id.unwrap()
 }
 
 /// An old segment of which a sixth is dead, many in which all lives, and one that is new and half
