@@ -286,7 +286,7 @@ impl<K: Keys, V> Core<K, V> {
     }
 
     /// The next action of the log, and what else is to be done. Without `may_move` no records are
-    /// moved for it.
+    /// moved, and no footer is encoded, for it.
     pub(crate) fn poll(&mut self, unflushed: &Unflushed, now_ms: u64, may_move: bool) -> Polled<V> {
         self.engine.tell_wall_ms(now_ms);
         let before = self.engine.unreported();

@@ -8,6 +8,7 @@ use super::{
     Mode,
     drive::{Guard, SLEEP_MAX, Shared, State},
     ignore_poison,
+    lock::GIVE_WAY_NS,
 };
 use crate::keys::Keys;
 
@@ -18,22 +19,23 @@ const LATE_MS: u64 = 10;
 
 /// For how many turns whoever moves records, or encodes a footer, stays away behind one that
 /// callers have run into. Without that each of them gets in once a turn, which may be more seldom
-/// than they come: then they queue up for as long as there is something to be moved.
+/// than they come: then they queue up for as long as there is something to be moved. A turn that
+/// took very long was one in which the processor was taken away: the pause has an end.
 const PAUSE_TURNS: u64 = 2;
-
-/// A turn that took longer was one in which the processor was taken away.
-const PAUSE_NS_MAX: u64 = 100_000;
 
 impl<K: Keys> State<K> {
     /// How long whoever has taken a turn stays away, if callers have run into it: not when moves
     /// are late, or anybody waits for what is done in turns.
     pub(super) fn pause_ns(&mut self, turn_ns: u64, was_met: bool) -> u64 {
-        let stays_away = was_met && !base::mutant!("log_moves_without_pause");
-        let is_waited_for = self.waiters.wait_for_reports() || self.engine.is_move_late();
-        if !stays_away || is_waited_for && !base::mutant!("log_late_moves_pause") {
+        if !was_met || base::mutant!("log_moves_without_pause") {
             return 0;
         }
-        (turn_ns * PAUSE_TURNS).min(PAUSE_NS_MAX)
+        let is_awaited =
+            self.waiters.wait_for_reports() && !base::mutant!("log_pause_while_awaited");
+        if is_awaited || self.engine.is_move_late() && !base::mutant!("log_late_moves_pause") {
+            return 0;
+        }
+        (turn_ns * PAUSE_TURNS).min(GIVE_WAY_NS)
     }
 }
 
@@ -49,12 +51,12 @@ impl<K: Keys> Shared<K> {
             state.engine.tell_wall_ms(self.clock.wall_ms());
             let is_due = state.engine.wake_at_ms().is_some_and(|at| at <= now_ms);
             let drives = state.engine.mode() == Mode::Async || is_due;
-            // One at a time moves records.
+            // One at a time moves records and encodes footers.
             let is_beside = state.in_turns > 0 && !base::mutant!("log_all_in_turns");
             let is_urgent = moves_first && !is_beside && state.engine.is_move_urgent();
             let before = state.engine.unreported();
             let urgent = is_urgent.then(|| state.engine.poll_upkeep(now_ms)).flatten();
-            // There is more to be moved: it comes first.
+            // There is more to be done in turns: it comes first.
             let goes_on = state.engine.unreported() != before;
             let records = match urgent {
                 None if drives && !goes_on => state.engine.poll_records(now_ms),
@@ -92,6 +94,7 @@ impl<K: Keys> Shared<K> {
                 }
                 // There is more of what takes no action: others come in between.
                 None if state.engine.unreported() != unreported => {
+                    // It may begin a move, which is told with the rest.
                     let was_met = self.found_taken() != found_taken;
                     let pause_ns = state.pause_ns(turn.elapsed_ns(), was_met);
                     let before = std::mem::replace(&mut unreported, state.engine.unreported());
@@ -123,7 +126,7 @@ impl<K: Keys> Shared<K> {
     }
 
     /// How often one of those who have called the log has found the lock taken.
-    fn found_taken(&self) -> usize {
+    pub(super) fn found_taken(&self) -> usize {
         self.found_taken.load(Ordering::Relaxed)
     }
 }

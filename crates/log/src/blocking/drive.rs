@@ -38,7 +38,7 @@ pub(super) struct State<K> {
     pub(super) idle: usize,
     /// How many of them were woken and have not come yet.
     pub(super) called: usize,
-    /// Those that are about to take the next turn of a move.
+    /// Those that are about to take the next turn, of a move or a footer.
     pub(super) in_turns: usize,
     pub(super) waiters: Waiters,
 }
@@ -47,11 +47,11 @@ pub(super) struct State<K> {
 #[derive(Debug)]
 pub(super) struct Shared<K> {
     pub(super) state: Mutex<State<K>>,
-    /// How many of those who have called the log have found the lock taken.
+    /// How many of those who have called the log look for the lock, or wait for it.
     pub(super) looking: AtomicUsize,
     /// How many wait for it, those behind with something to report among them.
     pub(super) waiting: AtomicUsize,
-    /// How often one of those who have called the log has found the lock taken.
+    /// How often one of these has found it taken, or a thread behind that had told others something.
     pub(super) found_taken: AtomicUsize,
     /// There is something to do for a thread behind.
     pub(super) work: Condvar,

@@ -2,7 +2,8 @@
 //!
 //! It is held for microseconds, many times in a row while records are moved, and a mutex goes to
 //! whoever comes: one who sleeps is woken up too late, again and again. So the first caller looks
-//! for it before he sleeps, and threads behind give way to those who wait.
+//! for it before he sleeps, and threads behind give way to those who wait, and stay away for a
+//! while behind a turn that callers have run into.
 
 use std::{
     sync::{TryLockError, atomic::Ordering},
@@ -19,7 +20,7 @@ use crate::keys::Keys;
 
 /// How long a thread behind gives way to those who wait for the lock before it takes the next turn.
 /// One that sleeps wakes up in that time.
-const GIVE_WAY_NS: u64 = 100_000;
+pub(super) const GIVE_WAY_NS: u64 = 100_000;
 
 /// How long the first caller who finds the lock taken looks for it before he sleeps, and pauses of
 /// the processor between two looks. A turn of moves takes 10 to 20 us, some steps of a segment up
@@ -97,7 +98,7 @@ impl<K: Keys> Shared<K> {
         let watch = Stopwatch::start();
         loop {
             let is_wanted = self.waiting.load(Ordering::Relaxed) > 0;
-            let least_ns = if is_wanted { GIVE_WAY_NS.max(pause_ns) } else { pause_ns };
+            let least_ns = if is_wanted { GIVE_WAY_NS } else { pause_ns };
             if watch.elapsed_ns() >= least_ns {
                 break;
             }

@@ -344,6 +344,7 @@ fn while_one_thread_moves_records_no_other_does() {
     thread::sleep(std::time::Duration::from_millis(200));
     assert_eq!(log.counts().records_moved, 0, "two move records");
     let mut state = log.shared.lock();
+    assert_eq!(state.pause_ns(100, true), 0, "a pause while moves are late");
     state.in_turns -= 1;
     log.shared.wake(&mut state);
     drop(state);
@@ -391,11 +392,20 @@ fn who_moves_records_stays_away_behind_a_turn_that_callers_have_run_into() {
     let mut state = log.shared.lock();
     assert_eq!(state.pause_ns(100, false), 0, "nobody was met");
     assert_eq!(state.pause_ns(100, true), 200, "no pause behind callers");
-    assert_eq!(state.pause_ns(1 << 40, true), 100_000, "a pause is no longer than that");
+    assert_eq!(state.pause_ns(1 << 40, true), lock::GIVE_WAY_NS, "a pause has an end");
     let seat = state.waiters.sit(waiting::Awaited::Report);
     assert_eq!(state.pause_ns(100, true), 0, "a pause while somebody waits");
     state.waiters.leave(&seat);
-    drop(state);
+    let before = log.shared.found_taken();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| drop(log.shared.lock()));
+        while log.shared.waiting.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        drop(state);
+        waits.join().unwrap();
+    });
+    assert!(log.shared.found_taken() > before, "who was met is not counted");
     let watch = Stopwatch::start();
     drop(log.shared.give_way(2_000_000));
     assert!(watch.elapsed_ns() >= 2_000_000, "back too soon");

@@ -27,7 +27,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
         plan
     }
 
-    /// Whether the last [`Worker::poll`] gave nothing though there are records to be moved in the
+    /// Whether the last [`Worker::poll`] gave nothing though there are turns to be taken in the
     /// log: so many were that it is the turn of what else its thread has to do. Then it is to be
     /// called again, at once.
     #[must_use]

@@ -341,11 +341,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["no pause behind callers"],
     },
     Mutant {
-        name: "log_late_moves_pause",
+        name: "log_pause_while_awaited",
         suite: Suite::Test,
         package: "kelvin-log",
         filter: "who_moves_records_stays_away",
         symptoms: &["a pause while somebody waits"],
+    },
+    Mutant {
+        name: "log_late_moves_pause",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "while_one_thread_moves",
+        symptoms: &["a pause while moves are late"],
     },
     Mutant {
         name: "log_footer_in_one_turn",
