@@ -51,7 +51,7 @@ pub(super) struct Shared<K> {
     pub(super) looking: AtomicUsize,
     /// How many wait for it, those behind with something to report among them.
     pub(super) waiting: AtomicUsize,
-    /// How often one of these has found it taken, or a thread behind that had told others something.
+    /// How often one of these, or a thread behind that had told others something, found it taken.
     pub(super) found_taken: AtomicUsize,
     /// There is something to do for a thread behind.
     pub(super) work: Condvar,
