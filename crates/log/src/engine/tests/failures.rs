@@ -148,6 +148,56 @@ fn removes_leave_the_segment_that_rewriting_needs() {
 }
 
 #[test]
+fn what_has_no_room_to_be_written_again_is_an_error_until_there_is_some() {
+    let mut disk = MemoryDisk::default();
+    let (engine, report) = open_in(&mut disk, 2, shape(), Mode::Safe, map_keys).unwrap();
+    let mut log = Log { disk, engine, report, now_ms: 0 };
+    log.settle();
+    log.put(b"before", b"1").unwrap();
+    log.settle();
+    // All that is empty lies where the flush fails, and the other directory is full.
+    let failing = log.engine.open.as_ref().unwrap().file.directory;
+    let directory = |id: &SegmentId| log.engine.segment(*id).unwrap().directory;
+    let there: Vec<_> =
+        log.engine.free.iter().copied().filter(|id| directory(id) == failing).collect();
+    log.engine.free = there;
+    log.put(b"key", b"2").unwrap();
+    log.disk.fail(move |action| match action {
+        Action::Flush { file } => {
+            file.directory == failing && matches!(file.name, FileName::Segment(_))
+        }
+        Action::Allocate { .. } => true,
+        _ => false,
+    });
+    log.settle();
+    assert_eq!((log.engine.stranded.len(), log.engine.free.len()), (1, 0));
+    let mut waits = 0;
+    let got = loop {
+        match log.engine.get(b"key", 0) {
+            Ok(Get::Wait) => assert!(waits < 100, "the get waits for ever"),
+            got => break got.map(|_| ()),
+        }
+        waits += 1;
+        log.step();
+        log.now_ms += 10;
+    };
+    assert_eq!(got, Err(Error::Unflushed));
+    assert_eq!(log.value(b"before"), Some(b"1".to_vec()), "what is durable is not read");
+    log.disk.fault = None;
+    log.now_ms += 1000;
+    log.settle();
+    assert_eq!(
+        log.value(b"key"),
+        Some(b"2".to_vec()),
+        "there is room, and it is not written again"
+    );
+    log.flush();
+    let (engine, report) = open_in(&mut log.disk, 2, shape(), Mode::Safe, map_keys).unwrap();
+    let mut log = Log { engine, report, ..log };
+    assert_eq!(log.value(b"key"), Some(b"2".to_vec()));
+}
+
+#[test]
 fn a_directory_without_room_does_not_hold_the_others_back() {
     let mut disk = MemoryDisk::default();
     let (engine, report) = open_in(&mut disk, 3, shape(), Mode::Safe, map_keys).unwrap();
