@@ -1,6 +1,7 @@
 //! Chunks of a segment: the one that records are put into, and those that no more are added to.
 //!
-//! A chunk is closed, padded to whole blocks, and from then on not changed.
+//! A chunk is closed, padded to whole blocks, and from then on not changed. As long as it is filled
+//! a value in it may be written over by a newer one of its key.
 
 use std::{collections::VecDeque, mem, ops::Range, sync::Arc};
 
@@ -33,6 +34,8 @@ pub(super) struct Filling {
     offset: u64,
     buffer: Buffer,
     used: usize,
+    /// Bytes of records that newer ones were written over.
+    overwritten_bytes: u64,
     /// How far puts may go before it is to be looked whether moves are behind.
     paid: usize,
     /// Whether that has cost anything.
@@ -57,6 +60,8 @@ pub(super) struct Chunk {
     pub(super) offset: u64,
     pub(super) bytes: usize,
     pub(super) buffer: Arc<Buffer>,
+    /// Bytes of records that newer ones were written over, before it was closed.
+    pub(super) overwritten_bytes: u64,
     /// Bytes in front that records, and padding, take.
     written: usize,
     write: Write,
@@ -82,6 +87,7 @@ impl Filling {
             offset,
             buffer,
             used: 0,
+            overwritten_bytes: 0,
             paid: 0,
             is_charged: false,
             first_ticket,
@@ -101,6 +107,10 @@ impl Filling {
 
     pub(super) fn used(&self) -> usize {
         self.used
+    }
+
+    pub(super) fn overwritten_bytes(&self) -> u64 {
+        self.overwritten_bytes
     }
 
     pub(super) fn first_ticket(&self) -> u64 {
@@ -166,6 +176,23 @@ impl Filling {
         offset
     }
 
+    /// Whether the record at `offset`, which does not lie in front of it, is one that this one can
+    /// be written over.
+    #[inline]
+    pub(super) fn takes_over(&self, record: &Record<'_>, offset: u64, seed: Seed) -> bool {
+        let from = usize::try_from(offset - self.offset).unwrap_or(usize::MAX);
+        let there = self.buffer.as_slice()[..self.used].get(from..);
+        there.is_some_and(|there| record.fits_over(there, seed))
+    }
+
+    /// Writes a record over the one at `offset`, which it fits over.
+    pub(super) fn overwrite(&mut self, record: &Record<'_>, offset: u64, seed: Seed) {
+        let from = usize::try_from(offset - self.offset).unwrap_or(usize::MAX);
+        let place = &mut self.buffer.as_mut_slice()[from..from + record.bytes()];
+        record.encode(seed, offset, place);
+        self.overwritten_bytes += record.bytes() as u64;
+    }
+
     /// The record at `offset`, which does not lie in front of it.
     pub(super) fn in_memory(&self, offset: u64, next_ticket: u64) -> Option<InMemory<'_>> {
         let from = usize::try_from(offset - self.offset).ok()?;
@@ -186,7 +213,7 @@ impl Filling {
         seed: Seed,
         flushed: u64,
     ) -> Chunk {
-        let Self { offset, mut buffer, used, first_ticket, since_ms, .. } = self;
+        let Self { offset, mut buffer, used, overwritten_bytes, first_ticket, since_ms, .. } = self;
         let bytes = used.next_multiple_of(block_bytes);
         let rest = bytes - used;
         let place = &mut buffer.as_mut_slice()[used..bytes];
@@ -201,6 +228,7 @@ impl Filling {
             offset,
             bytes,
             buffer: Arc::new(buffer),
+            overwritten_bytes,
             written: 0,
             write: Write::Waits,
             tickets: first_ticket..next_ticket,

@@ -198,14 +198,14 @@ impl<K: Keys> Engine<K> {
     fn wants_flush(&self) -> bool {
         let Some(tail) = &self.open else { return false };
         let is_draining = tail.first_unflushed().is_some_and(|first| first < self.drain_below);
-        let bytes = tail.unflushed_bytes() + self.large_bytes_at_risk();
+        let at_risk = tail.at_risk_bytes() + self.large_bytes_at_risk();
         let since_ms = tail.waits_since_ms().unwrap_or(self.now_ms);
         let settings = &self.settings;
         let age_ms = self.now_ms.saturating_sub(since_ms);
         settings.mode == Mode::Safe
             || is_draining
-            || bytes >= settings.at_risk_bytes_max / 2
-            || bytes >= u64::from(settings.chunk_bytes) * u64::from(settings.chunks) / 2
+            || at_risk >= settings.at_risk_bytes_max / 2
+            || at_risk >= u64::from(settings.chunk_bytes) * u64::from(settings.chunks) / 2
             || age_ms >= settings.at_risk_ms_max / 2 && !base::mutant!("log_async_never_due")
     }
 

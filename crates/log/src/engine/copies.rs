@@ -175,7 +175,7 @@ impl<K: Keys> Engine<K> {
         self.copies.buffers.extend(tail.take_empty());
         if tail.is_filling() {
             let before = tail.end();
-            tail.close_chunk(next_ticket);
+            tail.close_chunk(next_ticket, &mut self.spare);
             self.counts.commits += 1;
             self.counts.commit_bytes += tail.end() - before;
         }

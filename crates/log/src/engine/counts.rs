@@ -3,10 +3,12 @@
 /// Counts since the log was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Records appended, rewritten ones included.
+    /// Records appended or written over others, rewritten ones included.
     pub records: u64,
     /// Their bytes.
     pub record_bytes: u64,
+    /// Values that were written over by newer ones before they went to the disk.
+    pub overwritten: u64,
     /// Chunks closed, each one write unless it was cut short.
     pub commits: u64,
     /// Their bytes, padding included.

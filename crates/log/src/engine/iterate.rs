@@ -315,7 +315,7 @@ impl Tail {
     /// tombstone may keep an old one, and so does what is not the newest any more and was written
     /// again.
     fn first_unflushed_value(&self) -> Option<u64> {
-        let unflushed = self.listed.at_or_behind(self.flushed);
+        let unflushed = self.listed.behind_chunk(self.flushed);
         let values = unflushed.filter(|it| matches!(it.kind, Kind::Value | Kind::Head));
         values.filter(|it| !self.listed.is_old(it)).map(|it| it.sequence).min()
     }

@@ -8,6 +8,9 @@
 //! that was moved out of brings a row that is in order, so the list is kept as a few sorted runs
 //! (as in patience sorting), which are merged when the footer is encoded.
 //!
+//! What is in the chunk that is being filled is kept apart, as it lies there: its values may be
+//! written over, and have another sequence then. It is put in order when the chunk is closed.
+//!
 //! Thread safety: plain values, of the engine's owner.
 
 use std::{mem, sync::Arc};
@@ -38,6 +41,8 @@ type Piece = Vec<Listed>;
 pub(super) struct Spare {
     /// Empty ones.
     pieces: Vec<Piece>,
+    /// An empty list of what is in a chunk.
+    chunk: Vec<Listed>,
     /// What a footer was written from.
     pub(super) buffer: Option<Arc<Buffer>>,
 }
@@ -45,6 +50,8 @@ pub(super) struct Spare {
 impl Spare {
     /// Keeps the pieces of a list that nobody needs any more.
     pub(super) fn keep(&mut self, listing: Listing) {
+        debug_assert!(listing.chunk.is_empty(), "a segment that is sealed has no open chunk");
+        self.chunk = listing.chunk;
         let room = SPARE_MAX.saturating_sub(self.pieces.len());
         let pieces = listing.runs.into_iter().flat_map(|run| run.pieces);
         self.pieces.extend(pieces.take(room).map(|mut piece| {
@@ -94,13 +101,21 @@ pub(super) struct Listing {
     /// [`RUNS_MAX`], which has all that fitted nowhere.
     runs: Vec<Run>,
     piece_entries: usize,
+    /// How many are in the runs.
     entries: usize,
     is_sorted: bool,
-    /// The smallest sequence of what decides; 0 when nothing does.
+    /// What is in no run: what lies in the chunk that is being filled, in its order there.
+    chunk: Vec<Listed>,
+    /// Whether some of that was written over.
+    is_overwritten: bool,
+    /// The smallest sequence that a value or a head of that has, or had before it was written over;
+    /// 0 when there is none.
+    smallest_of_chunk: u64,
+    /// The smallest sequence of what decides, of what is in runs; 0 when nothing does.
     smallest_sequence: u64,
     /// The same of values and heads.
     smallest_value: u64,
-    /// The sequence of the first value or head; 0 when there is none.
+    /// The sequence of the first value or head in a run; 0 when there is none.
     begun: u64,
     /// The units of those that are not the newest of their keys any more, and were written again
     /// because others of their batch are: they keep their sequences.
@@ -114,6 +129,9 @@ impl Listing {
             piece_entries: PIECE_BLOCKS * entries_of_block(block_bytes),
             entries: 0,
             is_sorted: true,
+            chunk: Vec::new(),
+            is_overwritten: false,
+            smallest_of_chunk: 0,
             smallest_sequence: 0,
             smallest_value: 0,
             begun: 0,
@@ -123,22 +141,55 @@ impl Listing {
 
     pub(super) fn of(block_bytes: u32, entries: impl IntoIterator<Item = Listed>) -> Self {
         let (mut listing, mut spare) = (Self::new(block_bytes), Spare::default());
-        entries.into_iter().for_each(|listed| listing.push(listed, &mut spare));
+        entries.into_iter().for_each(|listed| listing.settle_one(listed, &mut spare));
         listing
     }
 
+    /// One more record lies in the chunk that is being filled, behind the others.
     #[inline]
     pub(super) fn push(&mut self, listed: Listed, spare: &mut Spare) {
-        let is_smaller = self.smallest_sequence == 0 || listed.sequence < self.smallest_sequence;
-        if is_smaller && listed.kind.decides() {
-            self.smallest_sequence = listed.sequence;
+        if self.chunk.capacity() == 0 {
+            self.chunk = mem::take(&mut spare.chunk);
         }
-        let is_value = matches!(listed.kind, Kind::Value | Kind::Head);
-        if is_value && (self.smallest_value == 0 || listed.sequence < self.smallest_value) {
-            self.smallest_value = listed.sequence;
+        if is_value(&listed) {
+            self.smallest_of_chunk = smaller(self.smallest_of_chunk, listed.sequence);
         }
-        if is_value && self.begun == 0 {
-            self.begun = listed.sequence;
+        self.chunk.push(listed);
+    }
+
+    /// The value at `offset`, in the chunk that is being filled, was written over by one of this
+    /// sequence.
+    pub(super) fn overwrite(&mut self, offset: u64, sequence: u64) {
+        let at = self.chunk.binary_search_by_key(&offset, Listed::offset);
+        let listed = at.ok().and_then(|at| self.chunk.get_mut(at));
+        let listed = listed.expect("invariant: what lies in the chunk is on its list");
+        if !base::mutant!("log_overwritten_listed_as_before") {
+            listed.sequence = sequence;
+            self.is_overwritten = true;
+        }
+    }
+
+    /// The chunk is closed: what is in it is as it will stay.
+    pub(super) fn settle(&mut self, spare: &mut Spare) {
+        let mut chunk = mem::take(&mut self.chunk);
+        self.smallest_of_chunk = 0;
+        self.begun = begun(self.begun, &chunk);
+        if mem::take(&mut self.is_overwritten) && !base::mutant!("log_overwritten_unsorted") {
+            chunk.sort_unstable_by_key(Listed::order);
+        }
+        chunk.drain(..).for_each(|listed| self.settle_one(listed, spare));
+        self.chunk = chunk;
+    }
+
+    /// Puts a record where it belongs.
+    #[inline]
+    fn settle_one(&mut self, listed: Listed, spare: &mut Spare) {
+        if listed.kind.decides() {
+            self.smallest_sequence = smaller(self.smallest_sequence, listed.sequence);
+        }
+        if is_value(&listed) {
+            self.smallest_value = smaller(self.smallest_value, listed.sequence);
+            self.begun = if self.begun == 0 { listed.sequence } else { self.begun };
         }
         self.entries += 1;
         let run = self.run_for(&listed);
@@ -191,26 +242,31 @@ impl Listing {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries
+        self.entries + self.chunk.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.entries == 0
+        self.len() == 0
     }
 
-    /// The smallest sequence of what decides; 0 when nothing does.
+    /// The smallest sequence of what decides, when all chunks are closed; 0 when nothing does.
     pub(super) fn smallest_sequence(&self) -> u64 {
+        debug_assert!(self.chunk.is_empty(), "a footer lists what is flushed");
         self.smallest_sequence
     }
 
-    /// The smallest sequence of a value or a head; 0 when there is none.
+    /// A value or a head has no smaller sequence; 0 when there is none. It is the smallest when all
+    /// chunks are closed.
     pub(super) fn smallest_value(&self) -> u64 {
-        self.smallest_value
+        match self.smallest_of_chunk {
+            0 => self.smallest_value,
+            smallest => smaller(self.smallest_value, smallest),
+        }
     }
 
-    /// The sequence of the value or head that was listed first; 0 when there is none.
+    /// The sequence of the value or head that lies before the others; 0 when there is none.
     pub(super) fn begun(&self) -> u64 {
-        self.begun
+        begun(self.begun, &self.chunk)
     }
 
     /// The record that was listed last is not the newest of its key any more.
@@ -224,21 +280,40 @@ impl Listing {
         self.old.binary_search(&listed.unit).is_ok()
     }
 
-    /// The greatest sequence; 0 when there is none.
+    /// The greatest sequence, when all chunks are closed; 0 when there is none.
     pub(super) fn greatest_sequence(&self) -> u64 {
+        debug_assert!(self.chunk.is_empty(), "a footer lists what is flushed");
         // Whatever went to another run was smaller.
         self.runs.first().and_then(Run::last).map_or(0, |last| last.sequence)
     }
 
-    /// Those that begin at this offset or behind it. Records are appended, so in each run they are
+    /// Those that begin behind this end of a chunk. Chunks are appended, so in each run they are
     /// the last ones.
-    pub(super) fn at_or_behind(&self, offset: u64) -> impl Iterator<Item = &Listed> {
-        let behind = move |listed: &&Listed| listed.offset() >= offset;
-        self.runs.iter().flat_map(move |run| {
+    pub(super) fn behind_chunk(&self, end: u64) -> impl Iterator<Item = &Listed> {
+        let is_behind = move |listed: &&Listed| listed.offset() >= end;
+        let in_runs = self.runs.iter().flat_map(move |run| {
             let newest_first = run.pieces.iter().rev().flat_map(|piece| piece.iter().rev());
-            newest_first.take_while(behind)
-        })
+            newest_first.take_while(is_behind)
+        });
+        in_runs.chain(&self.chunk)
     }
+}
+
+fn is_value(listed: &Listed) -> bool {
+    matches!(listed.kind, Kind::Value | Kind::Head)
+}
+
+/// The smaller of two sequences, of which the first is 0 when there is none.
+fn smaller(smallest: u64, sequence: u64) -> u64 {
+    if smallest == 0 { sequence } else { smallest.min(sequence) }
+}
+
+/// The sequence of the first value or head: `before`, or when that is 0 what is here.
+fn begun(before: u64, listed: &[Listed]) -> u64 {
+    if before != 0 {
+        return before;
+    }
+    listed.iter().find(|listed| is_value(listed)).map_or(0, |first| first.sequence)
 }
 
 #[cfg(test)]
@@ -282,18 +357,56 @@ mod tests {
         let (mut listing, mut spare) = (Listing::new(512), Spare::default());
         assert_eq!((listing.smallest_sequence(), listing.greatest_sequence()), (0, 0));
         listing.push(listed(3, Kind::Part), &mut spare);
+        assert_eq!((listing.begun(), listing.smallest_value()), (0, 0), "a part is no value");
+        listing.settle(&mut spare);
         assert_eq!(listing.smallest_sequence(), 0, "a part decides nothing");
         listing.push(listed(9, Kind::Value), &mut spare);
-        listing.push(listed(4, Kind::Tombstone), &mut spare);
-        listing.push(listed(10, Kind::Head), &mut spare);
-        assert_eq!((listing.smallest_sequence(), listing.greatest_sequence()), (4, 10));
+        listing.push(Listed { unit: 10, ..listed(4, Kind::Tombstone) }, &mut spare);
+        listing.push(Listed { unit: 11, ..listed(10, Kind::Head) }, &mut spare);
         assert_eq!(listing.begun(), 9, "a tombstone may have moved");
-        let old = listed(7, Kind::Value);
-        listing.push(Listed { unit: 11, ..old }, &mut spare);
+        listing.settle(&mut spare);
+        assert_eq!((listing.smallest_sequence(), listing.greatest_sequence()), (4, 10));
+        assert_eq!(listing.begun(), 9);
+        listing.push(Listed { unit: 12, ..listed(7, Kind::Value) }, &mut spare);
         assert_eq!((listing.begun(), listing.smallest_value()), (9, 7), "it was written again");
+        listing.settle(&mut spare);
+        assert_eq!((listing.begun(), listing.smallest_value()), (9, 7));
         listing.sort();
         let sequences: Vec<u64> = listing.take(15).iter().map(|it| it.sequence).collect();
         assert_eq!((sequences, listing.smallest_sequence()), (vec![3, 4, 7, 9, 10], 4));
+    }
+
+    #[test]
+    fn what_is_written_over_in_a_chunk_is_listed_as_what_it_is() {
+        let (mut listing, mut spare) = (Listing::new(512), Spare::default());
+        (1..=5).for_each(|at| listing.push(listed(at, Kind::Value), &mut spare));
+        for (unit, sequence) in [(1, 6), (3, 7), (1, 8)] {
+            listing.overwrite(unit * 16, sequence);
+            assert_eq!(listing.smallest_value(), 1, "nothing is above it while it may change");
+        }
+        let state = |listing: &Listing| (listing.len(), listing.begun());
+        assert_eq!(state(&listing), (5, 8));
+        let behind = |listing: &Listing, end| -> Vec<u64> {
+            let mut found: Vec<_> = listing.behind_chunk(end).map(|it| it.sequence).collect();
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(behind(&listing, 16), [2, 4, 5, 7, 8]);
+        listing.settle(&mut spare);
+        assert_eq!((state(&listing), listing.smallest_value()), ((5, 8), 2));
+        // The next chunk: its first one is written over, too.
+        (9..=11).for_each(|at| listing.push(listed(at, Kind::Value), &mut spare));
+        listing.overwrite(9 * 16, 12);
+        assert_eq!((behind(&listing, 9 * 16), listing.smallest_value()), (vec![10, 11, 12], 2));
+        listing.settle(&mut spare);
+        assert_eq!(behind(&listing, 9 * 16), [10, 11, 12]);
+        assert_eq!((state(&listing), listing.smallest_value()), ((8, 8), 2));
+        assert_eq!((listing.smallest_sequence(), listing.greatest_sequence()), (2, 12));
+        assert_eq!(listing.runs.len(), 1, "a chunk is put in order before it is listed");
+        listing.sort();
+        let taken = listing.take(15).into_iter().map(|it| (it.sequence, it.unit));
+        let expected = [(2, 2), (4, 4), (5, 5), (7, 3), (8, 1), (10, 10), (11, 11), (12, 9)];
+        assert!(taken.eq(expected));
     }
 
     #[test]
@@ -303,9 +416,13 @@ mod tests {
         for (unit, sequence) in (0..100).zip((0..100).map(|at| at * 37 % 100)) {
             let listed = Listed { unit, ..listed(sequence, Kind::Value) };
             listing.push(listed, &mut spare);
+            // Three records a chunk.
+            if unit % 3 == 2 {
+                listing.settle(&mut spare);
+            }
         }
-        assert!(listing.runs.len() > 2);
-        let mut units: Vec<u32> = listing.at_or_behind(60 * 16).map(|it| it.unit).collect();
+        assert!(listing.runs.len() > 2 && !listing.chunk.is_empty());
+        let mut units: Vec<u32> = listing.behind_chunk(60 * 16).map(|it| it.unit).collect();
         units.sort_unstable();
         assert_eq!(units, (60..100).collect::<Vec<_>>());
     }
@@ -317,7 +434,14 @@ mod tests {
         assert_eq!(spare.pieces.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0]);
         let mut listing = Listing::new(512);
         listing.push(listed(1, Kind::Value), &mut spare);
+        listing.settle(&mut spare);
         assert_eq!((spare.pieces.len(), listing.len()), (1, 1));
+        // So is the memory for what is in a chunk.
+        let place = listing.chunk.as_ptr();
+        spare.keep(listing);
+        let mut next = Listing::new(512);
+        next.push(listed(2, Kind::Value), &mut spare);
+        assert_eq!(next.chunk.as_ptr(), place);
         for _ in 0..200 {
             spare.keep(of(1..=481));
         }

@@ -30,6 +30,7 @@ mod keeping;
 mod large;
 mod listing;
 mod moving;
+mod overwrite;
 mod pacing;
 mod pin;
 mod pins;

@@ -171,10 +171,10 @@ impl<K: Keys> Engine<K> {
         let is_held = durable_below < self.held_below;
         let settings = &self.settings;
         let is_within = settings.mode == Mode::Safe || base::mutant!("log_ready_at_risk") || {
-            let unflushed = tail.unflushed_bytes();
+            let at_risk = tail.at_risk_bytes();
             let since_ms = tail.waits_since_ms().unwrap_or(self.now_ms);
-            unflushed == 0
-                || unflushed + bytes as u64 <= settings.at_risk_bytes_max
+            at_risk == 0
+                || at_risk + bytes as u64 <= settings.at_risk_bytes_max
                     && self.now_ms.saturating_sub(since_ms) < settings.at_risk_ms_max
         };
         is_alone && !is_held && is_within && !self.may_outgrow_segment
@@ -222,17 +222,17 @@ impl<K: Keys> Engine<K> {
         if self.settings.mode == Mode::Safe {
             return false;
         }
-        let (mut unflushed, mut oldest_ms) = (0, u64::MAX);
+        let (mut in_tails, mut oldest_ms) = (0, u64::MAX);
         for tail in self.own_tails() {
-            unflushed += tail.unflushed_bytes();
+            in_tails += tail.at_risk_bytes();
             oldest_ms = oldest_ms.min(tail.waits_since_ms().unwrap_or(u64::MAX));
         }
-        let at_risk = unflushed + self.large_bytes_at_risk();
+        let at_risk = in_tails + self.large_bytes_at_risk();
         let is_too_much = at_risk + bytes > self.settings.at_risk_bytes_max;
         let age_ms = self.now_ms.saturating_sub(oldest_ms);
         let is_too_old =
             age_ms >= self.settings.at_risk_ms_max && !base::mutant!("log_async_never_due");
-        unflushed > 0 && (is_too_much || is_too_old)
+        in_tails > 0 && (is_too_much || is_too_old)
     }
 
     pub(super) fn close_chunk(&mut self) {
@@ -240,7 +240,7 @@ impl<K: Keys> Engine<K> {
         let next_ticket = self.next_ticket;
         if let Some(tail) = self.open.as_mut().filter(|tail| tail.is_filling()) {
             let before = tail.end();
-            tail.close_chunk(next_ticket);
+            tail.close_chunk(next_ticket, &mut self.spare);
             self.counts.commits += 1;
             self.counts.commit_bytes += tail.end() - before;
         }

@@ -1,8 +1,9 @@
 //! The end of an open segment: records in memory that are on their way to the disk.
 //!
 //! Invariants:
-//! 1. Records are put one behind the other into the chunk that is being filled. A chunk is closed,
-//!    padded to whole blocks, and from then on not changed; so no block is written twice.
+//! 1. Records are put one behind the other into the chunk that is being filled, or over one of the
+//!    same key and length in it. A chunk is closed, padded to whole blocks, and from then on not
+//!    changed; so no block is written twice.
 //! 2. A chunk stays in memory until a flush that was begun after its write was reported is
 //!    reported. Until then its records are read from here.
 //! 3. Tickets of a tail are one range without holes: of the tails for copies one is open at a time,
@@ -43,6 +44,8 @@ pub(super) struct Tail {
     chunks: VecDeque<Chunk>,
     /// Bytes of these chunks.
     closed_bytes: u64,
+    /// Bytes of records, in any chunk, that newer ones were written over.
+    overwritten_bytes: u64,
     /// Where the next chunk begins.
     end: u64,
     pub(super) flushed: u64,
@@ -71,6 +74,7 @@ impl Tail {
             filling: None,
             chunks: VecDeque::new(),
             closed_bytes: 0,
+            overwritten_bytes: 0,
             end,
             flushed: end,
             flush: None,
@@ -159,14 +163,33 @@ impl Tail {
         (listed, class)
     }
 
+    /// Whether the record at `offset` lies in the chunk that is being filled, and this one can be
+    /// written over it.
+    #[inline]
+    pub(super) fn takes_over(&self, record: &Record<'_>, offset: u64) -> bool {
+        let filling = self.filling.as_ref().filter(|filling| filling.begins_before(offset));
+        filling.is_some_and(|filling| filling.takes_over(record, offset, self.seed))
+    }
+
+    /// Writes a record over the one at `offset`, which it can be written over. Says how many bytes
+    /// were written over in the chunk so far.
+    pub(super) fn overwrite(&mut self, record: &Record<'_>, offset: u64) -> u64 {
+        let filling = self.filling.as_mut().expect("invariant: the record lies in it");
+        filling.overwrite(record, offset, self.seed);
+        self.overwritten_bytes += record.bytes() as u64;
+        self.listed.overwrite(offset, record.sequence);
+        filling.overwritten_bytes()
+    }
+
     /// The chunk that is being filled, if nothing is in it: there is nothing to write.
     pub(super) fn take_empty(&mut self) -> Option<Buffer> {
         self.filling.take_if(|filling| filling.is_empty()).map(Filling::into_buffer)
     }
 
     /// Closes the chunk that is being filled, if there is one. `next_ticket` is behind its last.
-    pub(super) fn close_chunk(&mut self, next_ticket: u64) {
+    pub(super) fn close_chunk(&mut self, next_ticket: u64, spare: &mut Spare) {
         let Some(filling) = self.filling.take() else { return };
+        self.listed.settle(spare);
         let block_bytes = self.block_bytes as usize;
         let chunk = filling.close(next_ticket, block_bytes, self.seed, self.flushed);
         self.end = chunk.end();
@@ -251,6 +274,7 @@ impl Tail {
         while self.chunks.front().is_some_and(is_done) {
             let Some(chunk) = self.chunks.pop_front() else { return };
             self.closed_bytes -= chunk.bytes as u64;
+            self.overwritten_bytes -= chunk.overwritten_bytes;
             buffers.push(chunk.buffer);
         }
     }
@@ -277,6 +301,11 @@ impl Tail {
         self.closed_bytes + self.filling.as_ref().map_or(0, |filling| filling.used() as u64)
     }
 
+    /// Bytes that would be lost with them: the same, and what newer ones were written over.
+    pub(super) fn at_risk_bytes(&self) -> u64 {
+        self.unflushed_bytes() + self.overwritten_bytes
+    }
+
     /// The record at `offset`, when it is still in memory.
     pub(super) fn in_memory(&self, offset: u64, next_ticket: u64) -> Option<InMemory<'_>> {
         match self.filling.as_ref().filter(|filling| filling.begins_before(offset)) {
@@ -287,7 +316,8 @@ impl Tail {
 
     /// Takes what is not flushed out of a tail that has failed.
     pub(super) fn into_unflushed(mut self, next_ticket: u64) -> Unflushed {
-        self.close_chunk(next_ticket);
+        // Nobody writes a footer from the list.
+        self.close_chunk(next_ticket, &mut Spare::default());
         let first = self.first_unflushed().unwrap_or(next_ticket);
         let last = self.chunks.back().map_or(first, |chunk| chunk.tickets.end);
         Unflushed {

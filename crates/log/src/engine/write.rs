@@ -161,6 +161,9 @@ impl<K: Keys> Engine<K> {
         if base::mutant!("log_index_before_append") {
             self.publish_early(hash);
         }
+        if let Some(wrote) = self.overwrite(hash, record)? {
+            return Ok(wrote);
+        }
         if self.make_room(Needed::one(record.bytes()), Purpose::Put)? == Room::Wait {
             return Ok(Wrote::Wait);
         }

@@ -218,6 +218,20 @@ impl<'a> Record<'a> {
         if record.is_written_so(&shape) { Ok((record, shape.bytes)) } else { Err(Flaw::Form) }
     }
 
+    /// Whether `bytes`, which are memory that nobody else writes to, begin with a value of the same
+    /// key and as many bytes that takes effect alone: this one can be written over it.
+    #[must_use]
+    pub fn fits_over(&self, bytes: &[u8], seed: Seed) -> bool {
+        let Ok(shape) = Shape::read(bytes, seed) else { return false };
+        let is_alone = self.kind == Kind::Value
+            && shape.kind == Kind::Value
+            && (shape.marks | self.marks()) & MEMBER == 0;
+        let key_at = HEADER_BYTES + optional_bytes(shape.marks) + shape.tags_bytes();
+        let is_alone = is_alone || base::mutant!("log_overwritten_in_a_batch");
+        let is_as_long = shape.bytes == self.bytes() || base::mutant!("log_overwritten_any_length");
+        is_alone && is_as_long && bytes.get(key_at..key_at + shape.key_bytes) == Some(self.key)
+    }
+
     fn is_written_so(&self, shape: &Shape) -> bool {
         let is_plain = self.tags.is_empty() && shape.marks == 0;
         let has_key = (1..=KEY_BYTES_MAX).contains(&self.key.len());

@@ -170,7 +170,7 @@ impl TableReport for Gauges {
 }
 
 /// What lies on the disk, and what was written and read there.
-fn of_files(space: &Space, counts: &Counts) -> [(&'static str, u64); 20] {
+fn of_files(space: &Space, counts: &Counts) -> [(&'static str, u64); 21] {
     [
         ("log_bytes", space.bytes),
         ("log_used_bytes", space.used_bytes),
@@ -181,6 +181,7 @@ fn of_files(space: &Space, counts: &Counts) -> [(&'static str, u64); 20] {
         ("log_files_unremoved", space.unremoved),
         ("log_records", counts.records),
         ("log_record_bytes", counts.record_bytes),
+        ("log_records_overwritten", counts.overwritten),
         ("log_written_bytes", counts.written_bytes),
         ("log_commits", counts.commits),
         ("log_commit_bytes", counts.commit_bytes),

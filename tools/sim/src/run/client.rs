@@ -81,6 +81,8 @@ impl Run {
         let len = match self.random.below(8) {
             0 => 0,
             1 => self.random.below(8),
+            // As long as others: it takes the place of one that is still in memory.
+            2 | 3 => 100,
             7 => self.random.below(self.scenario.part_bytes + 1),
             _ => self.random.below(200),
         };
@@ -91,9 +93,16 @@ impl Run {
             let now_ms = run.now_ms;
             run.log_mut().put(&put, now_ms)
         };
+        let before = self.overwritten();
         let Some(wrote) = self.insist(key, put)? else { return Ok(()) };
         self.wrote(key, version, wrote);
+        self.count_many("values written over in memory", self.overwritten() - before);
         Ok(())
+    }
+
+    /// How many values were written over in memory since the log was opened.
+    fn overwritten(&self) -> u64 {
+        self.log.as_ref().map_or(0, |log| log.counts().overwritten)
     }
 
     fn begin_large(&mut self, key: u64) -> Result<(), String> {

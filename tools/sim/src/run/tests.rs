@@ -68,7 +68,8 @@ fn seeds_hold() {
 const FEWEST: u64 = 100;
 
 /// What must have happened, beside every kind of fault.
-const DEEDS: [&str; 44] = [
+const DEEDS: [&str; 45] = [
+    "values written over in memory",
     "wipes",
     "wipes that a crash has met, and that were done",
     "wipes that a crash has met, and that were not",

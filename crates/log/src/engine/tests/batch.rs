@@ -310,7 +310,7 @@ fn an_iteration_begins_behind_what_is_flushed_whatever_is_written_again() {
         assert!(log.step(), "the batch is not written again");
     }
     let tail = log.engine.open.as_ref().unwrap();
-    let old = tail.listed.at_or_behind(0).map(|listed| listed.sequence).min().unwrap();
+    let old = tail.listed.behind_chunk(0).map(|listed| listed.sequence).min().unwrap();
     let iteration = log.engine.iterate(None).unwrap();
     let Place::Record { upto, .. } = iteration.cursor().place else { panic!("by records") };
     assert!(upto > old, "it ends before what was flushed long ago");

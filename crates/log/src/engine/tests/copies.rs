@@ -197,7 +197,7 @@ fn a_new_head_comes_when_the_copies_of_its_parts_are_flushed() {
     log.engine.settings.space_target_percent = 130;
     while log.step() {
         let Some(tail) = &log.engine.copies.tail else { continue };
-        let unflushed = |kind| tail.listed.at_or_behind(tail.flushed).any(|it| it.kind == kind);
+        let unflushed = |kind| tail.listed.behind_chunk(tail.flushed).any(|it| it.kind == kind);
         assert!(
             !(unflushed(Kind::Head) && unflushed(Kind::Part)),
             "the head is written before the copies of its parts are flushed"

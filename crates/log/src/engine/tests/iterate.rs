@@ -52,7 +52,8 @@ impl Log {
 
     fn change(&mut self, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, key: u32, random: &mut Random) {
         let key = key.to_le_bytes().to_vec();
-        let bytes = random.below(900) as usize;
+        // Some are as long as others, and are written over while they are in memory.
+        let bytes = if random.below(2) == 0 { 300 } else { random.below(900) as usize };
         match random.below(8) {
             0 => {
                 self.remove(&key);
@@ -74,7 +75,7 @@ impl Log {
 
 #[test]
 fn what_nobody_writes_is_shown_once_and_going_on_from_the_end_shows_the_rest() {
-    let mut unflushed = 0;
+    let (mut unflushed, mut overwritten) = (0, 0);
     for seed in 0..30 {
         let mut random = Random::new(seed, 0);
         let mut log = Log::new(if seed % 2 == 0 { Mode::Async } else { Mode::Safe });
@@ -122,6 +123,7 @@ fn what_nobody_writes_is_shown_once_and_going_on_from_the_end_shows_the_rest() {
         let is_all = still.len() == expected.len();
         assert!(!is_drained || is_all, "seed {seed}: what stays was not shown");
         unflushed += u32::from(!is_all);
+        overwritten += log.engine.counts().overwritten;
         // From the end on, in another run: the newest of every key has been shown last.
         let mut last: BTreeMap<_, _> = shown.into_iter().collect();
         let mut drain = log.engine.drain();
@@ -144,6 +146,7 @@ fn what_nobody_writes_is_shown_once_and_going_on_from_the_end_shows_the_rest() {
         assert!((0..64).all(|id| !log.engine.is_pinned(SegmentId(id))), "seed {seed}");
     }
     assert!(unflushed > 0, "everything was flushed");
+    assert!(overwritten > 0, "nothing was written over in memory");
 }
 
 #[test]
@@ -190,6 +193,35 @@ fn the_order_is_that_of_insertion_and_expired_and_damaged_records_are_not_shown(
 }
 
 /// What a crash has torn, and an open has sealed, is no damage.
+#[test]
+fn what_is_written_over_in_memory_is_shown_once() {
+    let mut log = Log::new(Mode::Async);
+    log.settle();
+    for key in [b"a", b"b", b"c"] {
+        log.put(key, &[1; 20]).unwrap();
+    }
+    log.put(b"a", &[2; 20]).unwrap();
+    // Nothing of the segment is flushed, and its first record changes once more.
+    let iteration = log.engine.iterate(None).unwrap();
+    let Err(end) = log.show(iteration, &mut Pairs::new(), usize::MAX) else {
+        panic!("nothing is flushed")
+    };
+    log.put(b"a", &[3; 20]).unwrap();
+    log.put(b"b", &[3; 20]).unwrap();
+    assert_eq!(log.engine.counts().overwritten, 3);
+    log.flush();
+    for after in [None, Some(&end)] {
+        let mut shown = Pairs::new();
+        let mut iteration = log.engine.iterate(after).unwrap();
+        while let Ok(next) = log.show(iteration, &mut shown, usize::MAX) {
+            iteration = next;
+        }
+        // As they lie.
+        let pair = |key: &[u8; 1], value| (key.to_vec(), vec![value; 20]);
+        assert_eq!(shown, [pair(b"a", 3), pair(b"b", 3), pair(b"c", 1)]);
+    }
+}
+
 #[test]
 fn what_a_crash_has_torn_is_not_named_as_damaged() {
     let mut log = Log::new(Mode::Async);

@@ -20,6 +20,7 @@ mod large;
 mod memory_disk;
 mod moved;
 mod moving;
+mod overwrites;
 mod owing;
 mod pacing;
 mod records;
