@@ -226,7 +226,7 @@ impl<K: Keys> Engine<K> {
         Ok(match self.wait_for(entry.position)? {
             Seen::Until(None) => Known::Absent,
             Seen::Until(Some(_)) => Known::Removed,
-            Seen::Stranded => Known::Stranded,
+            Seen::Stranded => self.check_rewriting().map(|()| Known::Stranded)?,
         })
     }
 }

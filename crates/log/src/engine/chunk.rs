@@ -28,14 +28,32 @@ pub(super) enum Allowance {
     Chunk,
 }
 
+/// Records that newer ones were written over: they were acknowledged, and take no place.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Overwritten {
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+}
+
+impl Overwritten {
+    pub(super) fn add(&mut self, other: Self) {
+        self.records += other.records;
+        self.bytes += other.bytes;
+    }
+
+    pub(super) fn take(&mut self, other: Self) {
+        self.records -= other.records;
+        self.bytes -= other.bytes;
+    }
+}
+
 /// The chunk that records are put into.
 #[derive(Debug)]
 pub(super) struct Filling {
     offset: u64,
     buffer: Buffer,
     used: usize,
-    /// Bytes of records that newer ones were written over.
-    overwritten_bytes: u64,
+    overwritten: Overwritten,
     /// How far puts may go before it is to be looked whether moves are behind.
     paid: usize,
     /// Whether that has cost anything.
@@ -60,8 +78,7 @@ pub(super) struct Chunk {
     pub(super) offset: u64,
     pub(super) bytes: usize,
     pub(super) buffer: Arc<Buffer>,
-    /// Bytes of records that newer ones were written over, before it was closed.
-    pub(super) overwritten_bytes: u64,
+    pub(super) overwritten: Overwritten,
     /// Bytes in front that records, and padding, take.
     written: usize,
     write: Write,
@@ -87,7 +104,7 @@ impl Filling {
             offset,
             buffer,
             used: 0,
-            overwritten_bytes: 0,
+            overwritten: Overwritten::default(),
             paid: 0,
             is_charged: false,
             first_ticket,
@@ -109,8 +126,8 @@ impl Filling {
         self.used
     }
 
-    pub(super) fn overwritten_bytes(&self) -> u64 {
-        self.overwritten_bytes
+    pub(super) fn overwritten(&self) -> Overwritten {
+        self.overwritten
     }
 
     pub(super) fn first_ticket(&self) -> u64 {
@@ -176,21 +193,27 @@ impl Filling {
         offset
     }
 
-    /// Whether the record at `offset`, which does not lie in front of it, is one that this one can
-    /// be written over.
+    /// The sequence of the value at `offset`, which does not lie in front of it, if this record can
+    /// be written over it.
     #[inline]
-    pub(super) fn takes_over(&self, record: &Record<'_>, offset: u64, seed: Seed) -> bool {
+    pub(super) fn takes_over(&self, record: &Record<'_>, offset: u64, seed: Seed) -> Option<u64> {
         let from = usize::try_from(offset - self.offset).unwrap_or(usize::MAX);
-        let there = self.buffer.as_slice()[..self.used].get(from..);
-        there.is_some_and(|there| record.fits_over(there, seed))
+        record.fits_over(self.buffer.as_slice()[..self.used].get(from..)?, seed)
     }
 
-    /// Writes a record over the one at `offset`, which it fits over.
-    pub(super) fn overwrite(&mut self, record: &Record<'_>, offset: u64, seed: Seed) {
+    /// Writes a record over the one at `offset`, which it fits over. Says what it was.
+    pub(super) fn overwrite(
+        &mut self,
+        record: &Record<'_>,
+        offset: u64,
+        seed: Seed,
+    ) -> Overwritten {
         let from = usize::try_from(offset - self.offset).unwrap_or(usize::MAX);
         let place = &mut self.buffer.as_mut_slice()[from..from + record.bytes()];
         record.encode(seed, offset, place);
-        self.overwritten_bytes += record.bytes() as u64;
+        let overwritten = Overwritten { records: 1, bytes: record.bytes() as u64 };
+        self.overwritten.add(overwritten);
+        overwritten
     }
 
     /// The record at `offset`, which does not lie in front of it.
@@ -213,7 +236,7 @@ impl Filling {
         seed: Seed,
         flushed: u64,
     ) -> Chunk {
-        let Self { offset, mut buffer, used, overwritten_bytes, first_ticket, since_ms, .. } = self;
+        let Self { offset, mut buffer, used, overwritten, first_ticket, since_ms, .. } = self;
         let bytes = used.next_multiple_of(block_bytes);
         let rest = bytes - used;
         let place = &mut buffer.as_mut_slice()[used..bytes];
@@ -228,7 +251,7 @@ impl Filling {
             offset,
             bytes,
             buffer: Arc::new(buffer),
-            overwritten_bytes,
+            overwritten,
             written: 0,
             write: Write::Waits,
             tickets: first_ticket..next_ticket,

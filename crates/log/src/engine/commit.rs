@@ -202,10 +202,11 @@ impl<K: Keys> Engine<K> {
         let since_ms = tail.waits_since_ms().unwrap_or(self.now_ms);
         let settings = &self.settings;
         let age_ms = self.now_ms.saturating_sub(since_ms);
+        let memory = u64::from(settings.chunk_bytes) * u64::from(settings.chunks);
         settings.mode == Mode::Safe
             || is_draining
             || at_risk >= settings.at_risk_bytes_max / 2
-            || at_risk >= u64::from(settings.chunk_bytes) * u64::from(settings.chunks) / 2
+            || tail.unflushed_bytes() >= memory / 2
             || age_ms >= settings.at_risk_ms_max / 2 && !base::mutant!("log_async_never_due")
     }
 

@@ -3,11 +3,11 @@
 /// Counts since the log was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Records appended or written over others, rewritten ones included.
+    /// Records appended, rewritten ones included.
     pub records: u64,
     /// Their bytes.
     pub record_bytes: u64,
-    /// Values that were written over by newer ones before they went to the disk.
+    /// Values that were written over others in memory, instead of being appended.
     pub overwritten: u64,
     /// Chunks closed, each one write unless it was cut short.
     pub commits: u64,

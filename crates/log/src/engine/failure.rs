@@ -238,14 +238,11 @@ impl<K: Keys> Engine<K> {
     /// What a reply that saw the record at `position` waits for.
     ///
     /// # Errors
-    /// When it will never be durable, or there is no room to write it again.
+    /// When it will never be durable.
     pub(super) fn wait_for(&self, position: Position) -> Result<Seen, Error> {
         let (segment, offset) = self.place(position);
         if let Some(unflushed) = self.stranded_with(segment, offset) {
-            // Or for as long as nobody makes room: whoever waited would not know for what.
-            let lacks_room = self.check_rewriting().is_err();
-            let is_final = self.failures > FAILURES_MAX
-                || lacks_room && !base::mutant!("log_stranded_awaited_without_room");
+            let is_final = self.failures > FAILURES_MAX;
             // What it is a copy of is durable, and memory goes on having it.
             let is_copy = unflushed.is_copies && !base::mutant!("log_stranded_copies_unread");
             return match (is_copy, is_final) {

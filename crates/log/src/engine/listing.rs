@@ -8,13 +8,16 @@
 //! that was moved out of brings a row that is in order, so the list is kept as a few sorted runs
 //! (as in patience sorting), which are merged when the footer is encoded.
 //!
-//! What is in the chunk that is being filled is kept apart, as it lies there: its values may be
-//! written over, and have another sequence then. It is put in order when the chunk is closed.
+//! A value that is written over while it is in memory has a sequence behind all others then: it is
+//! listed anew, and the entry that it had is void. At most every second entry of a chunk is.
 //!
 //! Thread safety: plain values, of the engine's owner.
 
+mod run;
+
 use std::{mem, sync::Arc};
 
+use self::run::{Run, VOID, is_value};
 use crate::{
     format::{
         record::Kind,
@@ -34,6 +37,9 @@ const SPARE_MAX: usize = 256;
 /// What fits behind none of them waits in a last one, which is sorted as a whole.
 const RUNS_MAX: usize = 32;
 
+/// As many void entries are left where they are.
+const VOID_LEAST: usize = 64;
+
 type Piece = Vec<Listed>;
 
 /// What lists that nobody needs any more have left for the next ones.
@@ -41,8 +47,6 @@ type Piece = Vec<Listed>;
 pub(super) struct Spare {
     /// Empty ones.
     pieces: Vec<Piece>,
-    /// An empty list of what is in a chunk.
-    chunk: Vec<Listed>,
     /// What a footer was written from.
     pub(super) buffer: Option<Arc<Buffer>>,
 }
@@ -50,47 +54,15 @@ pub(super) struct Spare {
 impl Spare {
     /// Keeps the pieces of a list that nobody needs any more.
     pub(super) fn keep(&mut self, listing: Listing) {
-        debug_assert!(listing.chunk.is_empty(), "a segment that is sealed has no open chunk");
-        self.chunk = listing.chunk;
+        self.keep_pieces(listing.runs.into_iter().flat_map(|run| run.pieces));
+    }
+
+    fn keep_pieces(&mut self, pieces: impl Iterator<Item = Piece>) {
         let room = SPARE_MAX.saturating_sub(self.pieces.len());
-        let pieces = listing.runs.into_iter().flat_map(|run| run.pieces);
         self.pieces.extend(pieces.take(room).map(|mut piece| {
             piece.clear();
             piece
         }));
-    }
-}
-
-/// Records in the order of a footer.
-#[derive(Debug, Default)]
-struct Run {
-    /// All but the last one are full.
-    pieces: Vec<Piece>,
-    entries: usize,
-    /// How many the footer has already.
-    taken: usize,
-}
-
-impl Run {
-    fn last(&self) -> Option<&Listed> {
-        self.pieces.last().and_then(|piece| piece.last())
-    }
-
-    #[inline]
-    fn push(&mut self, listed: Listed, piece_entries: usize, spare: &mut Spare) {
-        if self.entries.is_multiple_of(piece_entries) {
-            let piece = spare.pieces.pop().filter(|piece| piece.capacity() >= piece_entries);
-            self.pieces.push(piece.unwrap_or_else(|| Vec::with_capacity(piece_entries)));
-        }
-        self.entries += 1;
-        let piece = self.pieces.last_mut().expect("invariant: there is room in the last one");
-        piece.push(listed);
-    }
-
-    /// The first one that the footer does not have.
-    fn next(&self, piece_entries: usize) -> Option<&Listed> {
-        let piece = self.pieces.get(self.taken / piece_entries)?;
-        piece.get(self.taken % piece_entries)
     }
 }
 
@@ -101,22 +73,16 @@ pub(super) struct Listing {
     /// [`RUNS_MAX`], which has all that fitted nowhere.
     runs: Vec<Run>,
     piece_entries: usize,
-    /// How many are in the runs.
-    entries: usize,
+    /// How many records are listed.
+    records: usize,
     is_sorted: bool,
-    /// What is in no run: what lies in the chunk that is being filled, in its order there.
-    chunk: Vec<Listed>,
-    /// Whether some of that was written over.
-    is_overwritten: bool,
-    /// The smallest sequence that a value or a head of that has, or had before it was written over;
-    /// 0 when there is none.
-    smallest_of_chunk: u64,
-    /// The smallest sequence of what decides, of what is in runs; 0 when nothing does.
-    smallest_sequence: u64,
-    /// The same of values and heads.
-    smallest_value: u64,
-    /// The sequence of the first value or head in a run; 0 when there is none.
-    begun: u64,
+    /// How many entries of the first run are of chunks that are closed: behind them is what may be
+    /// written over.
+    closed: usize,
+    /// How many behind them are void.
+    void: usize,
+    /// The unit and the sequence of the first value or head.
+    begun: Option<(u32, u64)>,
     /// The units of those that are not the newest of their keys any more, and were written again
     /// because others of their batch are: they keep their sequences.
     old: Vec<u32>,
@@ -127,73 +93,71 @@ impl Listing {
         Self {
             runs: vec![Run::default()],
             piece_entries: PIECE_BLOCKS * entries_of_block(block_bytes),
-            entries: 0,
+            records: 0,
             is_sorted: true,
-            chunk: Vec::new(),
-            is_overwritten: false,
-            smallest_of_chunk: 0,
-            smallest_sequence: 0,
-            smallest_value: 0,
-            begun: 0,
+            closed: 0,
+            void: 0,
+            begun: None,
             old: Vec::new(),
         }
     }
 
     pub(super) fn of(block_bytes: u32, entries: impl IntoIterator<Item = Listed>) -> Self {
         let (mut listing, mut spare) = (Self::new(block_bytes), Spare::default());
-        entries.into_iter().for_each(|listed| listing.settle_one(listed, &mut spare));
+        entries.into_iter().for_each(|listed| listing.push(listed, &mut spare));
         listing
     }
 
-    /// One more record lies in the chunk that is being filled, behind the others.
     #[inline]
     pub(super) fn push(&mut self, listed: Listed, spare: &mut Spare) {
-        if self.chunk.capacity() == 0 {
-            self.chunk = mem::take(&mut spare.chunk);
+        if self.begun.is_none() && is_value(&listed) {
+            self.begun = Some((listed.unit, listed.sequence));
         }
-        if is_value(&listed) {
-            self.smallest_of_chunk = smaller(self.smallest_of_chunk, listed.sequence);
-        }
-        self.chunk.push(listed);
-    }
-
-    /// The value at `offset`, in the chunk that is being filled, was written over by one of this
-    /// sequence.
-    pub(super) fn overwrite(&mut self, offset: u64, sequence: u64) {
-        let at = self.chunk.binary_search_by_key(&offset, Listed::offset);
-        let listed = at.ok().and_then(|at| self.chunk.get_mut(at));
-        let listed = listed.expect("invariant: what lies in the chunk is on its list");
-        if !base::mutant!("log_overwritten_listed_as_before") {
-            listed.sequence = sequence;
-            self.is_overwritten = true;
-        }
-    }
-
-    /// The chunk is closed: what is in it is as it will stay.
-    pub(super) fn settle(&mut self, spare: &mut Spare) {
-        let mut chunk = mem::take(&mut self.chunk);
-        self.smallest_of_chunk = 0;
-        self.begun = begun(self.begun, &chunk);
-        if mem::take(&mut self.is_overwritten) && !base::mutant!("log_overwritten_unsorted") {
-            chunk.sort_unstable_by_key(Listed::order);
-        }
-        chunk.drain(..).for_each(|listed| self.settle_one(listed, spare));
-        self.chunk = chunk;
-    }
-
-    /// Puts a record where it belongs.
-    #[inline]
-    fn settle_one(&mut self, listed: Listed, spare: &mut Spare) {
-        if listed.kind.decides() {
-            self.smallest_sequence = smaller(self.smallest_sequence, listed.sequence);
-        }
-        if is_value(&listed) {
-            self.smallest_value = smaller(self.smallest_value, listed.sequence);
-            self.begun = if self.begun == 0 { listed.sequence } else { self.begun };
-        }
-        self.entries += 1;
+        self.records += 1;
         let run = self.run_for(&listed);
         self.runs[run].push(listed, self.piece_entries, spare);
+    }
+
+    /// Where the list has a value of the chunk that is being filled, if it can be listed anew. What
+    /// was given a sequence when it was put is in the first run.
+    pub(super) fn find(&self, sequence: u64, offset: u64) -> Option<usize> {
+        let run = self.runs.first()?;
+        let at = run.find(self.closed, sequence, self.piece_entries)?;
+        let listed = run.get(at, self.piece_entries)?;
+        (listed.kind == Kind::Value && listed.offset() == offset).then_some(at)
+    }
+
+    /// The value that [`Listing::find`] has found was written over, and has this sequence, which is
+    /// greater than all others.
+    pub(super) fn overwrite(&mut self, at: usize, sequence: u64, spare: &mut Spare) {
+        if base::mutant!("log_overwritten_listed_as_before") {
+            return;
+        }
+        let run = &mut self.runs[0];
+        let value = run.void(at, self.piece_entries).expect("invariant: it was found there");
+        run.push(Listed { sequence, ..value }, self.piece_entries, spare);
+        self.void += 1;
+        if let Some((_, begun)) = self.begun.as_mut().filter(|(unit, _)| *unit == value.unit) {
+            *begun = sequence;
+        }
+        self.leave_void_out(VOID_LEAST, spare);
+    }
+
+    /// The chunk that was being filled is closed: nothing in it is written over any more.
+    pub(super) fn close_chunk(&mut self, spare: &mut Spare) {
+        self.leave_void_out(0, spare);
+        self.closed = self.runs[0].entries;
+        self.void = 0;
+    }
+
+    /// Leaves out what is void if it is most of what is listed of a chunk, and more than `least`.
+    fn leave_void_out(&mut self, least: usize, spare: &mut Spare) {
+        let entries = self.runs[0].entries - self.closed;
+        let are_most = self.void > least && self.void > entries / 2;
+        if are_most && !base::mutant!("log_overwritten_listed_for_ever") {
+            self.runs[0].compact(self.closed, self.piece_entries, spare);
+            self.void = 0;
+        }
     }
 
     /// The first run that it fits behind.
@@ -220,6 +184,7 @@ impl Listing {
                 all.append(&mut piece);
                 spare.pieces.push(piece);
             }
+            all.retain(|listed: &Listed| listed.kind != VOID);
             all.sort_unstable_by_key(Listed::order);
             all.into_iter().for_each(|listed| last.push(listed, self.piece_entries, &mut spare));
         }
@@ -230,43 +195,38 @@ impl Listing {
         let mut taken = Vec::with_capacity(count);
         let piece_entries = self.piece_entries;
         while taken.len() < count {
-            let next = |run: &Run| run.next(piece_entries).map(Listed::order);
-            let runs = self.runs.iter().enumerate();
-            let heads = runs.filter_map(|(at, run)| next(run).map(|order| (order, at)));
-            let Some((_, at)) = heads.min() else { break };
-            let run = &mut self.runs[at];
-            taken.extend(run.next(piece_entries).copied());
+            let runs = self.runs.iter_mut();
+            let heads = runs.filter_map(|run| Some((run.next(piece_entries)?, run)));
+            let Some((listed, run)) = heads.min_by_key(|(listed, _)| listed.order()) else { break };
+            taken.push(listed);
             run.taken += 1;
         }
         taken
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries + self.chunk.len()
+        self.records
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.records == 0
     }
 
-    /// The smallest sequence of what decides, when all chunks are closed; 0 when nothing does.
+    /// The smallest sequence of what decides; 0 when nothing does.
     pub(super) fn smallest_sequence(&self) -> u64 {
-        debug_assert!(self.chunk.is_empty(), "a footer lists what is flushed");
-        self.smallest_sequence
+        let all = self.runs.iter().map(|run| run.smallest_sequence);
+        all.filter(|smallest| *smallest != 0).min().unwrap_or(0)
     }
 
-    /// A value or a head has no smaller sequence; 0 when there is none. It is the smallest when all
-    /// chunks are closed.
+    /// The smallest sequence of a value or a head; 0 when there is none.
     pub(super) fn smallest_value(&self) -> u64 {
-        match self.smallest_of_chunk {
-            0 => self.smallest_value,
-            smallest => smaller(self.smallest_value, smallest),
-        }
+        let all = self.runs.iter().map(|run| run.smallest_value);
+        all.filter(|smallest| *smallest != 0).min().unwrap_or(0)
     }
 
-    /// The sequence of the value or head that lies before the others; 0 when there is none.
+    /// The sequence of the value or head that was listed first; 0 when there is none.
     pub(super) fn begun(&self) -> u64 {
-        begun(self.begun, &self.chunk)
+        self.begun.map_or(0, |(_, sequence)| sequence)
     }
 
     /// The record that was listed last is not the newest of its key any more.
@@ -280,9 +240,8 @@ impl Listing {
         self.old.binary_search(&listed.unit).is_ok()
     }
 
-    /// The greatest sequence, when all chunks are closed; 0 when there is none.
+    /// The greatest sequence; 0 when there is none.
     pub(super) fn greatest_sequence(&self) -> u64 {
-        debug_assert!(self.chunk.is_empty(), "a footer lists what is flushed");
         // Whatever went to another run was smaller.
         self.runs.first().and_then(Run::last).map_or(0, |last| last.sequence)
     }
@@ -291,29 +250,12 @@ impl Listing {
     /// the last ones.
     pub(super) fn behind_chunk(&self, end: u64) -> impl Iterator<Item = &Listed> {
         let is_behind = move |listed: &&Listed| listed.offset() >= end;
-        let in_runs = self.runs.iter().flat_map(move |run| {
+        let all = self.runs.iter().flat_map(move |run| {
             let newest_first = run.pieces.iter().rev().flat_map(|piece| piece.iter().rev());
             newest_first.take_while(is_behind)
         });
-        in_runs.chain(&self.chunk)
+        all.filter(|listed| listed.kind != VOID)
     }
-}
-
-fn is_value(listed: &Listed) -> bool {
-    matches!(listed.kind, Kind::Value | Kind::Head)
-}
-
-/// The smaller of two sequences, of which the first is 0 when there is none.
-fn smaller(smallest: u64, sequence: u64) -> u64 {
-    if smallest == 0 { sequence } else { smallest.min(sequence) }
-}
-
-/// The sequence of the first value or head: `before`, or when that is 0 what is here.
-fn begun(before: u64, listed: &[Listed]) -> u64 {
-    if before != 0 {
-        return before;
-    }
-    listed.iter().find(|listed| is_value(listed)).map_or(0, |first| first.sequence)
 }
 
 #[cfg(test)]
@@ -357,20 +299,15 @@ mod tests {
         let (mut listing, mut spare) = (Listing::new(512), Spare::default());
         assert_eq!((listing.smallest_sequence(), listing.greatest_sequence()), (0, 0));
         listing.push(listed(3, Kind::Part), &mut spare);
-        assert_eq!((listing.begun(), listing.smallest_value()), (0, 0), "a part is no value");
-        listing.settle(&mut spare);
         assert_eq!(listing.smallest_sequence(), 0, "a part decides nothing");
         listing.push(listed(9, Kind::Value), &mut spare);
-        listing.push(Listed { unit: 10, ..listed(4, Kind::Tombstone) }, &mut spare);
-        listing.push(Listed { unit: 11, ..listed(10, Kind::Head) }, &mut spare);
-        assert_eq!(listing.begun(), 9, "a tombstone may have moved");
-        listing.settle(&mut spare);
+        listing.push(listed(4, Kind::Tombstone), &mut spare);
+        listing.push(listed(10, Kind::Head), &mut spare);
         assert_eq!((listing.smallest_sequence(), listing.greatest_sequence()), (4, 10));
-        assert_eq!(listing.begun(), 9);
-        listing.push(Listed { unit: 12, ..listed(7, Kind::Value) }, &mut spare);
+        assert_eq!(listing.begun(), 9, "a tombstone may have moved");
+        let old = listed(7, Kind::Value);
+        listing.push(Listed { unit: 11, ..old }, &mut spare);
         assert_eq!((listing.begun(), listing.smallest_value()), (9, 7), "it was written again");
-        listing.settle(&mut spare);
-        assert_eq!((listing.begun(), listing.smallest_value()), (9, 7));
         listing.sort();
         let sequences: Vec<u64> = listing.take(15).iter().map(|it| it.sequence).collect();
         assert_eq!((sequences, listing.smallest_sequence()), (vec![3, 4, 7, 9, 10], 4));
@@ -379,34 +316,69 @@ mod tests {
     #[test]
     fn what_is_written_over_in_a_chunk_is_listed_as_what_it_is() {
         let (mut listing, mut spare) = (Listing::new(512), Spare::default());
-        (1..=5).for_each(|at| listing.push(listed(at, Kind::Value), &mut spare));
-        for (unit, sequence) in [(1, 6), (3, 7), (1, 8)] {
-            listing.overwrite(unit * 16, sequence);
-            assert_eq!(listing.smallest_value(), 1, "nothing is above it while it may change");
+        // One that was moved: it is in a run of its own when others come before it.
+        listing.push(Listed { unit: 1, ..listed(9, Kind::Value) }, &mut spare);
+        listing.push(Listed { unit: 2, ..listed(1, Kind::Tombstone) }, &mut spare);
+        (10..=14).for_each(|at| listing.push(listed(at, Kind::Value), &mut spare));
+        assert_eq!((listing.smallest_sequence(), listing.smallest_value()), (1, 9));
+        for (unit, before, sequence, smallest) in
+            [(1, 9, 15, 10), (12, 12, 16, 10), (10, 10, 17, 11), (1, 15, 18, 11), (11, 11, 19, 13)]
+        {
+            assert_eq!(listing.find(before, 7 * 16), None, "it does not lie there");
+            let at = listing.find(before, unit * 16).unwrap();
+            listing.overwrite(at, sequence, &mut spare);
+            assert_eq!(listing.find(before, unit * 16), None, "it is void");
+            assert_eq!(listing.smallest_value(), smallest);
         }
-        let state = |listing: &Listing| (listing.len(), listing.begun());
-        assert_eq!(state(&listing), (5, 8));
+        assert_eq!((listing.len(), listing.begun(), listing.smallest_sequence()), (7, 18, 1));
         let behind = |listing: &Listing, end| -> Vec<u64> {
             let mut found: Vec<_> = listing.behind_chunk(end).map(|it| it.sequence).collect();
             found.sort_unstable();
             found
         };
-        assert_eq!(behind(&listing, 16), [2, 4, 5, 7, 8]);
-        listing.settle(&mut spare);
-        assert_eq!((state(&listing), listing.smallest_value()), ((5, 8), 2));
+        assert_eq!(behind(&listing, 16), [1, 13, 14, 16, 17, 18, 19]);
+        listing.close_chunk(&mut spare);
+        assert_eq!(listing.find(13, 13 * 16), None, "it is on its way to the disk");
         // The next chunk: its first one is written over, too.
-        (9..=11).for_each(|at| listing.push(listed(at, Kind::Value), &mut spare));
-        listing.overwrite(9 * 16, 12);
-        assert_eq!((behind(&listing, 9 * 16), listing.smallest_value()), (vec![10, 11, 12], 2));
-        listing.settle(&mut spare);
-        assert_eq!(behind(&listing, 9 * 16), [10, 11, 12]);
-        assert_eq!((state(&listing), listing.smallest_value()), ((8, 8), 2));
-        assert_eq!((listing.smallest_sequence(), listing.greatest_sequence()), (2, 12));
-        assert_eq!(listing.runs.len(), 1, "a chunk is put in order before it is listed");
+        (20..=22).for_each(|at| listing.push(listed(at, Kind::Value), &mut spare));
+        listing.overwrite(listing.find(20, 20 * 16).unwrap(), 23, &mut spare);
+        assert_eq!((behind(&listing, 20 * 16), listing.begun()), (vec![21, 22, 23], 18));
+        listing.close_chunk(&mut spare);
+        assert_eq!((listing.smallest_sequence(), listing.greatest_sequence()), (1, 23));
+        assert_eq!(listing.runs.len(), 2);
         listing.sort();
         let taken = listing.take(15).into_iter().map(|it| (it.sequence, it.unit));
-        let expected = [(2, 2), (4, 4), (5, 5), (7, 3), (8, 1), (10, 10), (11, 11), (12, 9)];
-        assert!(taken.eq(expected));
+        let expected = [(1, 2), (13, 13), (14, 14), (16, 12), (17, 10), (18, 1), (19, 11)];
+        assert!(taken.eq(expected.into_iter().chain([(21, 21), (22, 22), (23, 20)])));
+    }
+
+    #[test]
+    fn what_is_written_over_for_ever_is_listed_once() {
+        // Of so many keys each is written over in turn; 480 entries a piece.
+        for (keys, most) in [(1, 66), (2, 66), (600, 1202)] {
+            let (mut listing, mut spare) = (Listing::new(512), Spare::default());
+            (1..=5).for_each(|at| listing.push(listed(at, Kind::Value), &mut spare));
+            listing.close_chunk(&mut spare);
+            let mut sequences: Vec<u64> = (6..6 + keys).collect();
+            sequences.iter().for_each(|at| listing.push(listed(*at, Kind::Value), &mut spare));
+            for sequence in 6 + keys..10_000 {
+                let key = (sequence % keys) as usize;
+                let at = listing.find(sequences[key], (6 + key as u64) * 16).unwrap();
+                listing.overwrite(at, sequence, &mut spare);
+                sequences[key] = sequence;
+                let entries = listing.runs[0].entries - 5;
+                assert!(entries <= most, "{entries} entries for {keys} keys");
+            }
+            listing.close_chunk(&mut spare);
+            let entries = listing.runs[0].entries - 5;
+            assert!(entries <= 2 * keys as usize, "{entries} entries for {keys} keys");
+            assert_eq!(listing.runs[0].pieces.len(), (entries + 5).div_ceil(480));
+            assert_eq!(listing.len() as u64, 5 + keys);
+            assert_eq!(listing.smallest_value(), 1);
+            sequences.sort_unstable();
+            let taken = listing.take(10_000).into_iter().map(|it| it.sequence);
+            assert!(taken.eq((1..=5).chain(sequences)));
+        }
     }
 
     #[test]
@@ -416,12 +388,8 @@ mod tests {
         for (unit, sequence) in (0..100).zip((0..100).map(|at| at * 37 % 100)) {
             let listed = Listed { unit, ..listed(sequence, Kind::Value) };
             listing.push(listed, &mut spare);
-            // Three records a chunk.
-            if unit % 3 == 2 {
-                listing.settle(&mut spare);
-            }
         }
-        assert!(listing.runs.len() > 2 && !listing.chunk.is_empty());
+        assert!(listing.runs.len() > 2);
         let mut units: Vec<u32> = listing.behind_chunk(60 * 16).map(|it| it.unit).collect();
         units.sort_unstable();
         assert_eq!(units, (60..100).collect::<Vec<_>>());
@@ -434,14 +402,7 @@ mod tests {
         assert_eq!(spare.pieces.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0]);
         let mut listing = Listing::new(512);
         listing.push(listed(1, Kind::Value), &mut spare);
-        listing.settle(&mut spare);
         assert_eq!((spare.pieces.len(), listing.len()), (1, 1));
-        // So is the memory for what is in a chunk.
-        let place = listing.chunk.as_ptr();
-        spare.keep(listing);
-        let mut next = Listing::new(512);
-        next.push(listed(2, Kind::Value), &mut spare);
-        assert_eq!(next.chunk.as_ptr(), place);
         for _ in 0..200 {
             spare.keep(of(1..=481));
         }

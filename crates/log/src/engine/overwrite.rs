@@ -14,8 +14,9 @@ use crate::{
     keys::Keys,
 };
 
-/// What part of what may be at risk a chunk is closed behind that has so much written over.
-const CHUNK_SHARE: u64 = 4;
+/// A chunk is closed when a share of what may be at risk was written over in it: one of so many.
+/// So it is on its way before all of that is, and nobody has to wait.
+const SHARES: u64 = 4;
 
 impl<K: Keys> Engine<K> {
     /// Puts a record over the one that the key has, if that is where it can be written over, and
@@ -23,6 +24,7 @@ impl<K: Keys> Engine<K> {
     ///
     /// # Errors
     /// When all sequences are used up.
+    #[inline]
     pub(super) fn overwrite(
         &mut self,
         hash: KeyHash,
@@ -32,24 +34,31 @@ impl<K: Keys> Engine<K> {
             return Ok(None);
         };
         let (segment, offset) = self.place(entry.position);
-        let tail = self.open.as_ref().filter(|tail| tail.segment == segment);
+        match &self.open {
+            Some(tail) if tail.segment == segment => self.overwrite_at(offset, record),
+            _ => Ok(None),
+        }
+    }
+
+    /// The same of what lies in the open segment.
+    fn overwrite_at(&mut self, offset: u64, record: &Record<'_>) -> Result<Option<Wrote>, Error> {
+        // By its token a record may be longer.
         let sequence = self.next_sequence;
         let token = if record.token == 0 { sequence } else { record.token };
         let record = Record { sequence, token, ..*record };
-        let takes_over = tail.is_some_and(|tail| tail.takes_over(&record, offset));
-        if !takes_over || !self.may_overwrite(record.bytes() as u64) {
+        let found = self.open.as_ref().and_then(|tail| tail.takes_over(&record, offset));
+        let Some(at) = found.filter(|_| self.may_overwrite(record.bytes() as u64)) else {
             return Ok(None);
-        }
-        let sequence = self.draw()?;
+        };
+        let drawn = self.draw()?;
+        debug_assert_eq!(drawn, sequence, "it is the next one");
         let mark = Mark(self.next_ticket);
         self.next_ticket += 1;
-        self.counts.records += 1;
-        self.counts.record_bytes += record.bytes() as u64;
         self.counts.overwritten += 1;
-        let tail = self.open.as_mut().expect("invariant: the record was found in it");
-        let overwritten_bytes = tail.overwrite(&record, offset);
+        let tail = self.open.as_mut().expect("invariant: the value was found in it");
+        let overwritten_bytes = tail.overwrite(&record, (offset, at), &mut self.spare);
         let is_async = self.settings.mode == Mode::Async;
-        if is_async && overwritten_bytes >= self.settings.at_risk_bytes_max / CHUNK_SHARE {
+        if is_async && overwritten_bytes >= self.settings.at_risk_bytes_max / SHARES {
             self.close_chunk();
         }
         Ok(Some(Wrote::Done { sequence, mark }))
@@ -57,9 +66,10 @@ impl<K: Keys> Engine<K> {
 
     /// Whether nothing has to be done or awaited before so many bytes more are at risk.
     fn may_overwrite(&self, bytes: u64) -> bool {
-        let is_wiping = self.is_wiping_soon() && !base::mutant!("log_put_while_wiping");
+        let is_wiping = self.is_wiping_soon() && !base::mutant!("log_overwritten_while_wiping");
         let is_at_risk = self.is_at_risk(bytes) && !base::mutant!("log_overwritten_at_risk");
         let is_held = self.durable_below() < self.held_below;
+        let is_held = is_held && !base::mutant!("log_overwritten_while_held");
         !is_wiping && !is_at_risk && !is_held && self.stranded.is_empty()
     }
 }

@@ -3,9 +3,10 @@
 //! Moves are begun when the log takes more than its target, and done when nothing else is to be
 //! done. When they fall behind they come first for one of those who drive the log; when they do by
 //! half a segment, whoever puts pays as he goes: for each byte two have to be won. So the debt
-//! falls, and nobody waits for all of it, nor for a whole chunk. Removes and what is written again
-//! after a failed flush cost nothing, and nobody pays while the oldest values are moved only for
-//! tombstones to go: there is nothing to be won before all of that is done.
+//! falls, and nobody waits for all of it, nor for a whole chunk. Removes, what is written over in
+//! memory and what is written again after a failed flush cost nothing, and nobody pays while the
+//! oldest values are moved only for tombstones to go: there is nothing to be won before all of that
+//! is done.
 
 use super::{Engine, chunk::Allowance, sealing::Sealing, survey::Sealed, tail::Tail};
 use crate::{format::segment::footer_blocks, keys::Keys};

@@ -112,11 +112,17 @@ impl<K: Keys> Engine<K> {
     /// whole record.
     ///
     /// # Errors
-    /// When the key is none of the log's, or its newest record is damaged or could not be written.
+    /// When the key is none of the log's, or its newest record is damaged, could not be written, or
+    /// has no room to be written again.
     pub fn get(&mut self, key: &[u8], now_ms: u64) -> Result<Get, Error> {
         let hash = self.index.hash(key)?;
         let Some(entry) = self.index.get(hash) else { return Ok(Get::Absent { wait: None }) };
-        let Seen::Until(wait) = self.wait_for(entry.position)? else { return Ok(Get::Wait) };
+        let Seen::Until(wait) = self.wait_for(entry.position)? else {
+            // For as long as nobody makes room for it: whoever waited would not know for what.
+            let has_room = self.check_rewriting().is_ok();
+            let waits = has_room || base::mutant!("log_stranded_awaited_without_room");
+            return if waits { Ok(Get::Wait) } else { Err(Error::Unflushed) };
+        };
         if entry.class.is_tombstone() {
             let is_early = base::mutant!("log_tombstone_read_before_flush");
             return Ok(Get::Absent { wait: wait.filter(|_| !is_early) });

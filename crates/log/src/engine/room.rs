@@ -2,7 +2,7 @@
 
 use super::{
     Engine, Mode, REWRITE_CHUNKS, Settings, chunk::Allowance, failure::TOKEN_BYTES_MAX,
-    space::Taken,
+    space::Taken, tail::Tail,
 };
 use crate::{
     error::Error,
@@ -139,6 +139,8 @@ impl<K: Keys> Engine<K> {
         self.reclaim();
         let kept = if purpose == Purpose::Rewrite { 0 } else { REWRITE_CHUNKS };
         if self.buffers.len() <= kept {
+            // What has them is on its way, however little it is.
+            self.drain_below = self.drain_below.max(self.next_ticket);
             return Ok(Room::Wait);
         }
         // The chunk that was closed may have taken the segment's last block.
@@ -208,8 +210,9 @@ impl<K: Keys> Engine<K> {
         if !self.may_outgrow_segment || base::mutant!("log_rewrite_unbounded") {
             return false;
         }
-        let bytes: u64 = self.own_tails().map(|tail| tail.unflushed_bytes()).sum();
-        let records = self.next_ticket - self.durable_below();
+        let bytes: u64 = self.own_tails().map(Tail::unflushed_bytes).sum();
+        let overwritten: u64 = self.own_tails().map(|tail| tail.overwritten().records).sum();
+        let records = self.next_ticket - self.durable_below() - overwritten;
         let all = Needed {
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX / 2) + needed.bytes,
             records: usize::try_from(records).unwrap_or(usize::MAX / 2) + needed.records,

@@ -12,7 +12,7 @@
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use super::{
-    chunk::{Allowance, Chunk, Filling, InMemory, chunk_at},
+    chunk::{Allowance, Chunk, Filling, InMemory, Overwritten, chunk_at},
     listing::{Listing, Spare},
     room::{Needed, RECORD_BYTES_MIN},
 };
@@ -44,8 +44,8 @@ pub(super) struct Tail {
     chunks: VecDeque<Chunk>,
     /// Bytes of these chunks.
     closed_bytes: u64,
-    /// Bytes of records, in any chunk, that newer ones were written over.
-    overwritten_bytes: u64,
+    /// What was written over in them, and in the one that is being filled.
+    overwritten: Overwritten,
     /// Where the next chunk begins.
     end: u64,
     pub(super) flushed: u64,
@@ -74,7 +74,7 @@ impl Tail {
             filling: None,
             chunks: VecDeque::new(),
             closed_bytes: 0,
-            overwritten_bytes: 0,
+            overwritten: Overwritten::default(),
             end,
             flushed: end,
             flush: None,
@@ -163,22 +163,26 @@ impl Tail {
         (listed, class)
     }
 
-    /// Whether the record at `offset` lies in the chunk that is being filled, and this one can be
-    /// written over it.
+    /// Whether the record at `offset` is a value in the chunk that is being filled that this one
+    /// can be written over: where the list has it.
     #[inline]
-    pub(super) fn takes_over(&self, record: &Record<'_>, offset: u64) -> bool {
-        let filling = self.filling.as_ref().filter(|filling| filling.begins_before(offset));
-        filling.is_some_and(|filling| filling.takes_over(record, offset, self.seed))
+    pub(super) fn takes_over(&self, record: &Record<'_>, offset: u64) -> Option<usize> {
+        let filling = self.filling.as_ref().filter(|filling| filling.begins_before(offset))?;
+        self.listed.find(filling.takes_over(record, offset, self.seed)?, offset)
     }
 
-    /// Writes a record over the one at `offset`, which it can be written over. Says how many bytes
-    /// were written over in the chunk so far.
-    pub(super) fn overwrite(&mut self, record: &Record<'_>, offset: u64) -> u64 {
-        let filling = self.filling.as_mut().expect("invariant: the record lies in it");
-        filling.overwrite(record, offset, self.seed);
-        self.overwritten_bytes += record.bytes() as u64;
-        self.listed.overwrite(offset, record.sequence);
-        filling.overwritten_bytes()
+    /// Writes a record over the value at `offset`, which [`Tail::takes_over`] has found on the
+    /// list. Says how many bytes were written over in the chunk so far.
+    pub(super) fn overwrite(
+        &mut self,
+        record: &Record<'_>,
+        (offset, at): (u64, usize),
+        spare: &mut Spare,
+    ) -> u64 {
+        let filling = self.filling.as_mut().expect("invariant: the value lies in it");
+        self.overwritten.add(filling.overwrite(record, offset, self.seed));
+        self.listed.overwrite(at, record.sequence, spare);
+        filling.overwritten().bytes
     }
 
     /// The chunk that is being filled, if nothing is in it: there is nothing to write.
@@ -189,7 +193,7 @@ impl Tail {
     /// Closes the chunk that is being filled, if there is one. `next_ticket` is behind its last.
     pub(super) fn close_chunk(&mut self, next_ticket: u64, spare: &mut Spare) {
         let Some(filling) = self.filling.take() else { return };
-        self.listed.settle(spare);
+        self.listed.close_chunk(spare);
         let block_bytes = self.block_bytes as usize;
         let chunk = filling.close(next_ticket, block_bytes, self.seed, self.flushed);
         self.end = chunk.end();
@@ -274,7 +278,7 @@ impl Tail {
         while self.chunks.front().is_some_and(is_done) {
             let Some(chunk) = self.chunks.pop_front() else { return };
             self.closed_bytes -= chunk.bytes as u64;
-            self.overwritten_bytes -= chunk.overwritten_bytes;
+            self.overwritten.take(chunk.overwritten);
             buffers.push(chunk.buffer);
         }
     }
@@ -301,9 +305,14 @@ impl Tail {
         self.closed_bytes + self.filling.as_ref().map_or(0, |filling| filling.used() as u64)
     }
 
+    /// What of that was written over.
+    pub(super) fn overwritten(&self) -> Overwritten {
+        self.overwritten
+    }
+
     /// Bytes that would be lost with them: the same, and what newer ones were written over.
     pub(super) fn at_risk_bytes(&self) -> u64 {
-        self.unflushed_bytes() + self.overwritten_bytes
+        self.unflushed_bytes() + self.overwritten.bytes
     }
 
     /// The record at `offset`, when it is still in memory.

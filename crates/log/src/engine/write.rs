@@ -120,10 +120,10 @@ impl<K: Keys> Engine<K> {
             None => return Ok(Removed::Absent { wait: None }),
             Some(entry) if entry.class.is_tombstone() => {
                 let is_early = base::mutant!("log_condition_before_flush");
-                return Ok(match self.wait_for(entry.position)? {
-                    Seen::Until(wait) => Removed::Absent { wait: wait.filter(|_| !is_early) },
-                    Seen::Stranded => Removed::Wait,
-                });
+                return match self.wait_for(entry.position)? {
+                    Seen::Until(wait) => Ok(Removed::Absent { wait: wait.filter(|_| !is_early) }),
+                    Seen::Stranded => self.check_rewriting().map(|()| Removed::Wait),
+                };
             }
             Some(_) => self.check_writable()?,
         }

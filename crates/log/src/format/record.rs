@@ -218,18 +218,20 @@ impl<'a> Record<'a> {
         if record.is_written_so(&shape) { Ok((record, shape.bytes)) } else { Err(Flaw::Form) }
     }
 
-    /// Whether `bytes`, which are memory that nobody else writes to, begin with a value of the same
-    /// key and as many bytes that takes effect alone: this one can be written over it.
+    /// The sequence of the value that `bytes`, which are memory that nobody else writes to, begin
+    /// with, if this one can be written over it: it is of the same key, as many bytes long, and
+    /// takes effect alone.
     #[must_use]
-    pub fn fits_over(&self, bytes: &[u8], seed: Seed) -> bool {
-        let Ok(shape) = Shape::read(bytes, seed) else { return false };
+    pub fn fits_over(&self, bytes: &[u8], seed: Seed) -> Option<u64> {
+        let shape = Shape::read(bytes, seed).ok()?;
         let is_alone = self.kind == Kind::Value
             && shape.kind == Kind::Value
             && (shape.marks | self.marks()) & MEMBER == 0;
         let key_at = HEADER_BYTES + optional_bytes(shape.marks) + shape.tags_bytes();
         let is_alone = is_alone || base::mutant!("log_overwritten_in_a_batch");
         let is_as_long = shape.bytes == self.bytes() || base::mutant!("log_overwritten_any_length");
-        is_alone && is_as_long && bytes.get(key_at..key_at + shape.key_bytes) == Some(self.key)
+        let is_its = bytes.get(key_at..key_at + shape.key_bytes) == Some(self.key);
+        u64_at(bytes, 16).filter(|_| is_alone && is_as_long && is_its)
     }
 
     fn is_written_so(&self, shape: &Shape) -> bool {

@@ -192,7 +192,6 @@ fn the_order_is_that_of_insertion_and_expired_and_damaged_records_are_not_shown(
     assert_eq!(damaged, [expected]);
 }
 
-/// What a crash has torn, and an open has sealed, is no damage.
 #[test]
 fn what_is_written_over_in_memory_is_shown_once() {
     let mut log = Log::new(Mode::Async);
@@ -222,6 +221,7 @@ fn what_is_written_over_in_memory_is_shown_once() {
     }
 }
 
+/// What a crash has torn, and an open has sealed, is no damage.
 #[test]
 fn what_a_crash_has_torn_is_not_named_as_damaged() {
     let mut log = Log::new(Mode::Async);

@@ -74,6 +74,9 @@ fn the_head_of_a_large_value_waits_for_what_is_at_risk() {
         // Nor does what comes meanwhile: the head would wait for as long as others come.
         let other = Put { key: b"other", value: &[3; 100], ..Put::default() };
         assert_eq!(log.engine.put(&other, log.now_ms).unwrap(), Wrote::Wait);
+        let again = Put { key: b"small", value: &[3; 1000], ..Put::default() };
+        let wrote = log.engine.put(&again, log.now_ms).unwrap();
+        assert_eq!(wrote, Wrote::Wait, "what is written over passes by the head");
         log.settle();
         assert_eq!(log.engine.durable(small), Settled::Done);
         let head = log.engine.put_head(&upload, &put, log.now_ms);

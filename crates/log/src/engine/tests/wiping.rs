@@ -190,7 +190,13 @@ fn what_is_put_when_a_wipe_is_asked_for_waits_though_it_cannot_be_begun_yet() {
         log.step();
     }
     assert!(log.engine.preparing.is_some(), "nothing is prepared");
+    let again = Put { key: b"again", value: &[1; 10], ..Put::default() };
+    while log.engine.put(&again, 0).unwrap() == Wrote::Wait {
+        assert!(log.step(), "the put waits for ever");
+    }
     let wipe = log.engine.wipe().unwrap();
+    let wrote = log.engine.put(&again, 0).unwrap();
+    assert_eq!(wrote, Wrote::Wait, "it is written over what is about to be dead");
     let put = Put { key: b"new", value: b"late", ..Put::default() };
     let mut is_put = false;
     while log.engine.wiped(wipe).unwrap() == Settled::Pending {

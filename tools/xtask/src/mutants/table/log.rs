@@ -200,11 +200,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["damaged where nothing is"],
     },
     Mutant {
-        name: "log_overwritten_unsorted",
+        name: "log_overwritten_listed_for_ever",
         suite: Suite::Test,
         package: "kelvin-log",
-        filter: "what_is_written_over_in_a_chunk",
-        symptoms: &["a chunk is put in order before it is listed"],
+        filter: "what_is_written_over_for_ever",
+        symptoms: &["entries for 1 keys"],
+    },
+    Mutant {
+        name: "log_overwritten_while_held",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "the_head_of_a_large_value_waits",
+        symptoms: &["what is written over passes by the head"],
+    },
+    Mutant {
+        name: "log_overwritten_while_wiping",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_is_put_when_a_wipe_is_asked_for",
+        symptoms: &["it is written over what is about to be dead"],
     },
     Mutant {
         name: "log_overwritten_at_risk",
