@@ -354,6 +354,8 @@ fn what_cannot_be_written_again_when_no_segment_is_made_any_more_is_told() {
     log.put(b"key", b"new").unwrap();
     log.settle();
     assert!(log.engine.is_read_only() && log.engine.setbacks().0 == 1);
+    let hash = log.engine.hash(b"key").unwrap();
+    assert_eq!(log.engine.seen(hash), Err(Error::Unflushed), "who has a copy waits for ever");
     assert_eq!(log.stored(b"key"), Err(Error::Unflushed));
     assert_eq!(log.value(b"kept"), Some(b"old".to_vec()));
 }

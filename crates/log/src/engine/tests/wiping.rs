@@ -195,10 +195,9 @@ fn what_is_put_when_a_wipe_is_asked_for_waits_though_it_cannot_be_begun_yet() {
         assert!(log.step(), "the put waits for ever");
     }
     let wipe = log.engine.wipe().unwrap();
-    let wrote = log.engine.put(&again, 0).unwrap();
-    assert_eq!(wrote, Wrote::Wait, "it is written over what is about to be dead");
     let put = Put { key: b"new", value: b"late", ..Put::default() };
-    let mut is_put = false;
+    // What is in memory is about to be dead.
+    let mut is_put = log.engine.put(&again, 0).unwrap() != Wrote::Wait;
     while log.engine.wiped(wipe).unwrap() == Settled::Pending {
         is_put |= log.engine.put(&put, 0).unwrap() != Wrote::Wait;
         is_put |= log.engine.remove(b"open", 0).unwrap() != Removed::Wait;

@@ -218,7 +218,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "kelvin-log",
         filter: "what_is_put_when_a_wipe_is_asked_for",
-        symptoms: &["it is written over what is about to be dead"],
+        symptoms: &["it was answered behind the wipe"],
     },
     Mutant {
         name: "log_overwritten_at_risk",
@@ -288,7 +288,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "kelvin-log",
         filter: "what_nobody_writes_is_shown_once",
-        symptoms: &["a key was shown twice"],
+        symptoms: &["a key was shown twice", "flaw: NoRecord"],
     },
     Mutant {
         name: "log_sealed_taken_for_free",

@@ -9,7 +9,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "kelvin-log",
         filter: "everything_is_read_and_nothing_waits",
-        symptoms: &["the get waits for ever"],
+        symptoms: &["value: Unflushed"],
     },
     Mutant {
         name: "log_stranded_awaited_without_room",
@@ -135,6 +135,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "kelvin-log",
         filter: "what_cannot_be_written_again_when",
-        symptoms: &["the get waits for ever"],
+        symptoms: &["who has a copy waits for ever"],
     },
 ];
