@@ -1,15 +1,16 @@
 //! What is in a segment: the records that its footer will list.
 //!
 //! Of the smallest records a segment lists as many bytes as it has, so the list grows piece by
-//! piece and is never copied, pieces go from one segment to the next, and what is asked about all
-//! of it is known while it grows: whoever puts waits for none of this. A footer is sorted, and most
-//! records come in its order. Parts of large values, which have the sequence of their upload,
-//! tombstones that were moved and what was written again do not: but each upload and each segment
-//! that was moved out of brings a row that is in order, so the list is kept as a few sorted runs
-//! (as in patience sorting), which are merged when the footer is encoded.
+//! piece and is not copied as a whole, pieces go from one segment to the next, and what is asked
+//! about all of it is known while it grows: whoever puts waits for none of this. A footer is
+//! sorted, and most records come in its order. Parts of large values, which have the sequence of
+//! their upload, tombstones that were moved and what was written again do not: but each upload and
+//! each segment that was moved out of brings a row that is in order, so the list is kept as a few
+//! sorted runs (as in patience sorting), which are merged when the footer is encoded.
 //!
 //! A value that is written over while it is in memory has a sequence behind all others then: it is
-//! listed anew, and the entry that it had is void. At most every second entry of a chunk is.
+//! listed anew, and the entry that it had is void. When most entries of the chunk are, and more
+//! than a few, they are left out.
 //!
 //! Thread safety: plain values, of the engine's owner.
 
@@ -184,7 +185,6 @@ impl Listing {
                 all.append(&mut piece);
                 spare.pieces.push(piece);
             }
-            all.retain(|listed: &Listed| listed.kind != VOID);
             all.sort_unstable_by_key(Listed::order);
             all.into_iter().for_each(|listed| last.push(listed, self.piece_entries, &mut spare));
         }

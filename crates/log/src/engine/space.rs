@@ -60,8 +60,8 @@ pub(super) struct Segment {
     /// The smallest sequence of a value or a head in it; 0 when there is none, or it is still being
     /// written. A tombstone that moves keeps its sequence.
     pub(super) smallest_value: u64,
-    /// The sequence of the value or head that lies first in it, as of the same time. This does not
-    /// change while a segment is written to, whatever is written again.
+    /// The sequence of the value or head that lies first in it, as of the same time. While a
+    /// segment is written to it changes, by an overwrite, only before that record is flushed.
     pub(super) begun: u64,
     /// The greatest sequence of a tombstone; 0 when there is none.
     pub(super) greatest_tombstone: u64,

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::{Piece, Spare};
 use crate::format::{record::Kind, segment::Listed};
 
-/// What an entry is that counts no more: no footer lists padding.
+/// What an entry is that counts no more: nothing lists padding. Only the first run has such.
 pub(super) const VOID: Kind = Kind::Padding;
 
 /// Records in the order of a footer.
