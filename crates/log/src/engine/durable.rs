@@ -82,7 +82,8 @@ impl<K: Keys> Engine<K> {
         Drain { below: self.next_ticket, failures: self.failures, has_stranded }
     }
 
-    /// Whether a drain is done. What a failed flush has left counts when it is rewritten.
+    /// Whether a drain is done. What a failed flush has left counts when it is rewritten; as long
+    /// as there is no room for that, it has failed.
     pub fn drained(&mut self, drain: &mut Drain) -> Settled {
         if base::mutant!("log_confirm_before_drain") {
             return Settled::Done;
@@ -93,7 +94,9 @@ impl<K: Keys> Engine<K> {
         // What copies are of is durable.
         if self.has_lost() {
             drain.has_stranded = true;
-            return Settled::Pending;
+            let has_room = self.check_rewriting().is_ok();
+            let waits = has_room || base::mutant!("log_drain_awaits_room");
+            return if waits { Settled::Pending } else { Settled::Failed };
         }
         if drain.has_stranded || drain.failures != self.failures {
             *drain = self.drain();

@@ -183,6 +183,8 @@ fn what_has_no_room_to_be_written_again_is_an_error_until_there_is_some() {
         log.now_ms += 10;
     };
     assert_eq!(got, Err(Error::Unflushed));
+    let mut drain = log.engine.drain();
+    assert_eq!(log.engine.drained(&mut drain), Settled::Failed, "the drain waits for ever");
     assert_eq!(log.value(b"before"), Some(b"1".to_vec()), "what is durable is not read");
     log.disk.fault = None;
     log.now_ms += 1000;

@@ -19,6 +19,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["the get waits for ever"],
     },
     Mutant {
+        name: "log_drain_awaits_room",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_has_no_room_to_be_written_again",
+        symptoms: &["the drain waits for ever"],
+    },
+    Mutant {
         name: "log_rewriting_always_awaited",
         suite: Suite::Test,
         package: "kelvin-log",
