@@ -201,7 +201,7 @@ impl Filling {
         record.fits_over(self.buffer.as_slice()[..self.used].get(from..)?, seed)
     }
 
-    /// Writes a record over the one at `offset`, which it fits over. Says what it was.
+    /// Writes a record over the one at `offset`, which it fits over. Says how much that was.
     pub(super) fn overwrite(
         &mut self,
         record: &Record<'_>,

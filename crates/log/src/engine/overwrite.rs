@@ -14,8 +14,8 @@ use crate::{
     keys::Keys,
 };
 
-/// A chunk is closed when a share of what may be at risk was written over in it: one of so many.
-/// So it is on its way before all of that is, and nobody has to wait.
+/// A chunk is closed when one of so many shares of what may be at risk was written over in it: it
+/// is on its way before all of them are, and nobody has to wait.
 const SHARES: u64 = 4;
 
 impl<K: Keys> Engine<K> {

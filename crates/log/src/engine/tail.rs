@@ -163,8 +163,8 @@ impl Tail {
         (listed, class)
     }
 
-    /// Whether the record at `offset` is a value in the chunk that is being filled that this one
-    /// can be written over: where the list has it.
+    /// Where the list has the value at `offset`, if it lies in the chunk that is being filled and
+    /// this record can be written over it.
     #[inline]
     pub(super) fn takes_over(&self, record: &Record<'_>, offset: u64) -> Option<usize> {
         let filling = self.filling.as_ref().filter(|filling| filling.begins_before(offset))?;
@@ -305,12 +305,12 @@ impl Tail {
         self.closed_bytes + self.filling.as_ref().map_or(0, |filling| filling.used() as u64)
     }
 
-    /// What of that was written over.
+    /// What was written over in chunks that are not flushed.
     pub(super) fn overwritten(&self) -> Overwritten {
         self.overwritten
     }
 
-    /// Bytes that would be lost with them: the same, and what newer ones were written over.
+    /// Bytes that would be lost with the records: theirs, and those of what they were written over.
     pub(super) fn at_risk_bytes(&self) -> u64 {
         self.unflushed_bytes() + self.overwritten.bytes
     }
