@@ -19,7 +19,7 @@ const QUIET: Duration = Duration::from_millis(150);
 const META_NOOP: &[u8] = b"mn\r\n";
 const META_NOOP_REPLY: &[u8] = b"MN\r\n";
 /// Bursts until memory has nothing of a table that spills again; not the same ones on each driver.
-const CROWDED_AFTER: usize = 8;
+const CROWDED_AFTER: usize = 6;
 /// A burst is cut into at most this many packets: more tells nothing new and costs time.
 const PIECES_MAX: usize = 12;
 
