@@ -19,6 +19,7 @@ use super::{
     preparing::Preparing,
     removing::Left,
     space::{Role, Segment},
+    tail::Tail,
 };
 use crate::{
     format::segment::HEADER_COPIES,
@@ -261,6 +262,43 @@ impl<K: Keys> Engine<K> {
     fn may_come_free(&self, id: SegmentId, note: &Note) -> bool {
         let is_settled = *note == SETTLED && !base::mutant!("log_settled_waits_for_rewriting");
         (self.stranded.is_empty() || is_settled) && !self.is_held(id)
+    }
+
+    /// What has to be flushed for segments that have been emptied to be all the empty ones that
+    /// there are to be; `None` when they are too few.
+    pub(super) fn awaited(&self) -> Option<Note> {
+        if base::mutant!("log_made_beside_emptied") {
+            return None;
+        }
+        let lacking = self.wanted_free().saturating_sub(self.free.len());
+        let comes = |(id, note): &(&SegmentId, &Note)| {
+            let is_empty = self.segment(**id).is_some_and(|segment| segment.live_bytes == 0);
+            is_empty && self.is_sound(**id) && self.may_come_free(**id, note)
+        };
+        let emptied = self.freeing.emptied.iter().take(LOOKED_AT_MAX);
+        let notes: Vec<_> = emptied.filter(comes).map(|(_, note)| note).take(lacking).collect();
+        let last = notes.iter().copied().copied().reduce(|one, other| Note {
+            below: one.below.max(other.below),
+            copies_below: one.copies_below.max(other.copies_below),
+            failures: one.failures,
+        });
+        last.filter(|_| notes.len() == lacking)
+    }
+
+    /// Whether all of that is on its way to the disk.
+    pub(super) fn is_drained_to(&self, note: &Note) -> bool {
+        let copies = self.copies.tail.as_ref().and_then(Tail::first_unclosed);
+        let has_copies = copies.is_none_or(|first| first >= note.copies_below);
+        self.drain_below >= note.below && has_copies
+    }
+
+    /// Has all of that be flushed.
+    pub(super) fn drain_to(&mut self, note: &Note) {
+        if base::mutant!("log_emptied_never_drained") {
+            return;
+        }
+        self.close_copy_chunk();
+        self.drain_upkeep(note.below);
     }
 
     /// Begins to free a segment that can be. Says whether there is one.

@@ -1,22 +1,23 @@
 //! How compaction keeps up with what is written.
 //!
 //! Moves are begun when the log takes more than its target, and done when nothing else is to be
-//! done. When they fall behind they come first for one of those who drive the log; when they do by
-//! half a segment, whoever puts pays as he goes: for each byte two have to be won. So the debt
-//! falls, and nobody waits for all of it, nor for a whole chunk. Removes, what is written over in
-//! memory and what is written again after a failed flush cost nothing, and nobody pays while the
-//! oldest values are moved only for tombstones to go: there is nothing to be won before all of that
-//! is done.
+//! done. When they fall behind by half a segment they come first for one of those who drive the
+//! log; when they do by one and a half, whoever puts pays as he goes: for each byte two have to be
+//! won. So the debt falls, and nobody waits for all of it, nor for a whole chunk. Removes, what is
+//! written over in memory and what is written again after a failed flush cost nothing, and nobody
+//! pays while the oldest values are moved only for tombstones to go: there is nothing to be won
+//! before all of that is done.
 
 use super::{Engine, chunk::Allowance, sealing::Sealing, survey::Sealed, tail::Tail};
 use crate::{format::segment::footer_blocks, keys::Keys};
 
 /// Halves of a segment beyond the target from which on moves come first for one of those who drive
 /// the log.
-const URGENT_HALVES: u64 = 0;
+const URGENT_HALVES: u64 = 1;
 
-/// Halves of a segment beyond the target from which on whoever puts waits.
-const BEHIND_HALVES: u64 = 1;
+/// Halves of a segment beyond the target from which on whoever puts waits. The later that is, the
+/// more has died of what is moved; space is bounded by it.
+const BEHIND_HALVES: u64 = 3;
 
 /// Whoever puts while moves are behind pays for this part of a chunk at once, or for what he puts,
 /// if that is more: with chunks of 1 MiB for 64 KiB, which takes a millisecond or two, and more
@@ -151,12 +152,15 @@ impl<K: Keys> Engine<K> {
         if base::mutant!("log_moved_counts_twice") {
             return (taken - self.won_so_far_bytes().min(taken), values);
         }
-        // And so does what is being moved: its copies are in a tail already.
+        // And so does what is being moved: its copies are in a tail already. What has died since
+        // the last look has a newer value in a tail, too.
         let victim = self.compaction.victim();
         let now = victim.map_or(0, |victim| self.values_of(victim));
         let before = if victim.is_some() { sealed.victim_values } else { 0 };
         let gone = self.moved_out_of(self.manifest.shape.segment_bytes);
-        (taken.saturating_sub(gone), (values + now).saturating_sub(before))
+        let is_blind = base::mutant!("log_dead_since_the_look_lives");
+        let dead = if is_blind { 0 } else { self.compaction.survey.dead_since(sealed) };
+        (taken.saturating_sub(gone), (values + now).saturating_sub(before + dead))
     }
 
     /// What a segment takes that is being written to, with its part of the footer.

@@ -65,7 +65,10 @@ impl<K: Keys> Engine<K> {
         let is_turn = self.wants_segment() && self.has_freed_last;
         let has_begun = self.preparing.is_none() && !is_turn && self.begin_freeing();
         if !has_begun && self.wants_segment() {
-            self.prepare_segment();
+            match self.awaited() {
+                Some(note) => self.drain_to(&note),
+                None => self.prepare_segment(),
+            }
         } else if !has_begun {
             self.begin_removal();
         }
@@ -83,10 +86,16 @@ impl<K: Keys> Engine<K> {
         self.put_reserve() + AHEAD + written
     }
 
+    /// Whether something is to be done for another empty segment: it is made, or what the ones that
+    /// have been emptied wait for is flushed. To make one beside these would be to take more of the
+    /// disk for some milliseconds.
     pub(super) fn wants_segment(&self) -> bool {
-        let is_due = self.attempts.is_due(self.now_ms) && self.preparing.is_none();
-        let is_wanted = self.free.len() < self.wanted_free() && self.segments_left() > 0;
-        is_wanted && is_due && !self.is_stopping && !self.is_read_only()
+        let is_wanted = self.free.len() < self.wanted_free() && self.preparing.is_none();
+        let may = is_wanted && !self.is_stopping && !self.is_read_only();
+        may && match self.awaited() {
+            Some(note) => !self.is_drained_to(&note),
+            None => self.segments_left() > 0 && self.attempts.is_due(self.now_ms),
+        }
     }
 
     /// Whether one is being made.

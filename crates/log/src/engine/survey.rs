@@ -62,6 +62,9 @@ pub(super) struct Sealed {
     pub(super) bytes: u64,
     /// Bytes of values that live.
     pub(super) values: u64,
+    /// Bytes of all their records, by size classes, and what these would take side by side.
+    all_bytes: u64,
+    packed_bytes: u64,
     /// Of these, what lived in the segment that is being moved.
     pub(super) victim_values: u64,
     /// Bytes of tombstones that must stay.
@@ -95,6 +98,9 @@ pub(super) struct Survey {
     sealed: Option<Sealed>,
     /// Something has changed since the last look was begun.
     is_outdated: bool,
+    /// Bytes of values, by size classes, that have died in sealed segments since the last look that
+    /// is done, but for the one that is being moved.
+    dead_bytes: u64,
 }
 
 impl Survey {
@@ -105,7 +111,8 @@ impl Survey {
 
     /// A segment may have an older value than when it was looked at.
     pub(super) fn forget_floor(&mut self) {
-        *self = Self { sealed: self.sealed, is_outdated: true, ..Self::default() };
+        let (sealed, dead_bytes) = (self.sealed, self.dead_bytes);
+        *self = Self { sealed, dead_bytes, is_outdated: true, ..Self::default() };
     }
 
     /// Whether something has changed since the last look was begun.
@@ -126,6 +133,18 @@ impl Survey {
     /// As of the last look that is done.
     pub(super) fn sealed(&self) -> Option<Sealed> {
         self.sealed
+    }
+
+    /// So many bytes of values have died in a sealed segment that is not being moved.
+    pub(super) fn note_dead(&mut self, bytes: u64) {
+        self.dead_bytes += bytes;
+    }
+
+    /// How much copies would take of the values that lived in sealed segments when these were
+    /// looked at, and have died since: by what all their records come to.
+    pub(super) fn dead_since(&self, sealed: &Sealed) -> u64 {
+        let part = u128::from(self.dead_bytes) * u128::from(sealed.packed_bytes);
+        u64::try_from(part / u128::from(sealed.all_bytes.max(1))).unwrap_or(0).min(sealed.values)
     }
 }
 
@@ -160,6 +179,7 @@ impl<K: Keys> Engine<K> {
             };
             let survey = &mut self.compaction.survey;
             (survey.floor, survey.sealed) = (Some(look.floor), Some(sealed));
+            survey.dead_bytes = 0;
             return Some(sealed);
         }
         self.compaction.survey.look = Some(look);
@@ -187,6 +207,8 @@ impl<K: Keys> Engine<K> {
         let live = segment.share(values + tombstones, bytes);
         sealed.bytes += bytes;
         sealed.values += segment.share(values, bytes);
+        sealed.all_bytes += segment.all_bytes;
+        sealed.packed_bytes += segment.packed_bytes.min(bytes);
         if is_victim {
             sealed.victim_values = segment.share(values, bytes);
         }

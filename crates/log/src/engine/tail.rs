@@ -294,6 +294,11 @@ impl Tail {
         closed.or_else(|| self.filling.as_ref().map(Filling::first_ticket))
     }
 
+    /// The first ticket of the chunk that is being filled.
+    pub(super) fn first_unclosed(&self) -> Option<u64> {
+        self.filling.as_ref().map(Filling::first_ticket)
+    }
+
     /// Since when something waits for its flush.
     pub(super) fn waits_since_ms(&self) -> Option<u64> {
         let closed = self.chunks.front().map(|chunk| chunk.since_ms);

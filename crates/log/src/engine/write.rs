@@ -4,6 +4,7 @@ use super::{
     Engine, Mark,
     failure::{Seen, TOKEN_BYTES_MAX},
     room::{Needed, Purpose, Room},
+    space::Role,
 };
 use crate::{
     error::Error,
@@ -337,13 +338,17 @@ impl<K: Keys> Engine<K> {
         let parts = self.larges.remove(&old.position).unwrap_or_default();
         for (position, class) in parts.into_iter().chain([(old.position, old.class)]) {
             let (segment, _) = self.place(position);
+            let victim = self.compaction.victim();
             let Some(found) = self.segment_mut(segment) else { continue };
             let bytes = u64::from(class.bytes());
             found.live_bytes = found.live_bytes.saturating_sub(bytes);
+            let (is_empty, is_sealed) = (found.live_bytes == 0, found.role == Role::Sealed);
             if class.is_tombstone() {
                 found.tombstone_bytes = found.tombstone_bytes.saturating_sub(bytes);
+            } else if is_sealed && victim != Some(segment) {
+                self.compaction.survey.note_dead(bytes);
             }
-            if found.live_bytes == 0 {
+            if is_empty {
                 self.note_if_empty(segment);
             }
             self.compaction.note_dead(bytes);

@@ -31,9 +31,8 @@ use crate::machine::Machine;
 
 /// Segments that a log may have beside what its space is measured by, as `docs/log.md` says: seven
 /// when nothing moves (one that is written to, four in reserve, of which moves write to one, one
-/// made ahead and one more), and two of those that moves have in their hands. A look may come just
-/// when these are four: half a segment that moves are behind, one that is being emptied, one whose
-/// copies are being flushed, and a file that is just made or removed.
+/// made ahead and one more), and two that moves have in their hands: what they are behind, and what
+/// is emptied and waits for a flush.
 const KEPT_SEGMENTS_MAX: u64 = (1 + 4 + 1 + 1) + 2;
 
 /// How many times as much as what is put once a store may take while all of it is overwritten.

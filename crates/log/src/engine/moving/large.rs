@@ -118,7 +118,7 @@ impl<K: Keys> Engine<K> {
         let tail = self.tails().find(|tail| tail.segment == segment);
         if tail.is_some_and(|tail| tail.in_memory(offset, u64::MAX).is_some()) {
             self.close_copy_chunk();
-            self.drain_for_moves();
+            self.drain_upkeep(self.next_ticket);
             return Some(Next::Wait);
         }
         let bytes = (entry.class.bytes() as usize + TOKEN_BYTES_MAX).min(self.records_bytes_max());

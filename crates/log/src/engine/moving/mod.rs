@@ -187,7 +187,7 @@ impl<K: Keys> Engine<K> {
             Next::Wait => {
                 if self.copies.tail.is_none() {
                     // A segment is to be emptied, for which what was put has to be flushed.
-                    self.drain_for_moves();
+                    self.drain_upkeep(self.next_ticket);
                 }
                 self.compaction.moving = Some(moving);
                 self.compaction.waits = true;
@@ -265,10 +265,11 @@ impl<K: Keys> Engine<K> {
         self.compaction.unreported.ends += 1;
     }
 
-    /// Has what was put so far be flushed, because moves wait for that.
-    fn drain_for_moves(&mut self) {
-        if self.drain_below < self.next_ticket {
-            self.drain_below = self.next_ticket;
+    /// Has what was put below this ticket be flushed, because moves or an empty segment wait for
+    /// that.
+    pub(super) fn drain_upkeep(&mut self, below: u64) {
+        if self.drain_below < below {
+            self.drain_below = below;
             self.compaction.unreported.turns += 1;
         }
     }

@@ -39,9 +39,11 @@ fn in_safe_segments_are_written_before_they_are_used_and_nobody_waits_for_that()
         let mut log = Log::new(mode);
         log.settle();
         // A header each, and of a segment of 16 KiB one write of zeros.
-        log.put(b"key", &[7; 1000]).unwrap();
+        let mut keys = 0..;
+        let mut put = |log: &mut Log| log.put(&[keys.next().unwrap()], &[7; 1000]).unwrap();
+        put(&mut log);
         while log.engine.open.as_ref().is_none_or(|tail| tail.segment == SegmentId(used[0])) {
-            log.put(b"key", &[7; 1000]).unwrap();
+            put(&mut log);
             log.settle();
         }
         for id in 0..5 {

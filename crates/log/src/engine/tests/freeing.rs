@@ -51,6 +51,8 @@ fn a_segment_is_freed_when_what_replaced_its_records_is_flushed() {
     log.put(b"key", &[1; 900]).unwrap();
     log.seal();
     assert_eq!(in_role(&log, Role::Sealed), 1);
+    log.put(b"takes a segment", b"for which another one is made").unwrap();
+    log.flush();
     log.put(b"key", &[2; 900]).unwrap();
     log.settle();
     let freed = log.engine.counts().segments_freed;
@@ -65,6 +67,30 @@ fn a_segment_is_freed_when_what_replaced_its_records_is_flushed() {
     log.flush();
     assert!(log.engine.freeing.emptied.is_empty());
     assert!(log.engine.counts().segments_freed > freed);
+}
+
+#[test]
+fn a_segment_that_is_emptied_is_awaited_instead_of_another_one_that_is_made() {
+    let mut log = Log::new(Mode::Async);
+    log.settle();
+    log.put(b"key", &[1; 900]).unwrap();
+    log.seal();
+    let (made, freed) = (segments(&log), log.engine.counts().segments_freed);
+    // The segment that it takes leaves one too few.
+    log.put(b"key", &[2; 900]).unwrap();
+    assert!(log.engine.has_work(), "nobody is told that a flush is due");
+    log.settle();
+    assert_eq!(log.engine.counts().segments_freed, freed + 1, "it waits for more to be put");
+    assert_eq!(segments(&log), made, "another one is made beside it");
+    assert_eq!(log.engine.free.len(), log.engine.wanted_free());
+    // One that somebody reads from may be long in coming.
+    let read = log.engine.open.as_ref().unwrap().segment;
+    log.seal();
+    let pin = log.engine.pin(read);
+    log.put(b"key", &[3; 900]).unwrap();
+    log.settle();
+    assert_eq!(segments(&log), made + 1, "it waits for a reader");
+    drop(pin);
 }
 
 #[test]

@@ -74,6 +74,28 @@ fn the_end_of_a_segment_is_no_debt() {
 }
 
 #[test]
+fn what_has_died_since_all_segments_were_looked_at_lives_no_more() {
+    let mut log = Log::new(Mode::Async);
+    log.settle();
+    for key in 0..300u32 {
+        log.put(&key.to_le_bytes(), &[1; 440]).unwrap();
+    }
+    log.seal();
+    log.engine.compaction.look_again();
+    let sealed = log.engine.survey().expect("there are few");
+    let (_, before) = log.engine.taken(&sealed);
+    for key in 0..20u32 {
+        log.put(&key.to_le_bytes(), &[2; 440]).unwrap();
+    }
+    let (_, values) = log.engine.taken(&sealed);
+    assert!(values.abs_diff(before) < 440, "{values} live, {before} before they were overwritten");
+    log.engine.compaction.look_again();
+    let sealed = log.engine.survey().expect("there are few");
+    let (_, now) = log.engine.taken(&sealed);
+    assert!(values.abs_diff(now) < 440, "{values} lived, and {now} by another look");
+}
+
+#[test]
 fn parts_that_wait_for_their_head_are_no_debt() {
     let mut log = Log::new(Mode::Async);
     log.settle();

@@ -228,6 +228,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["bytes are acknowledged and not flushed"],
     },
     Mutant {
+        name: "log_made_beside_emptied",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_segment_that_is_emptied_is_awaited",
+        symptoms: &["another one is made beside it", "it waits for more to be put"],
+    },
+    Mutant {
+        name: "log_emptied_never_drained",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_segment_that_is_emptied_is_awaited",
+        symptoms: &["it waits for more to be put"],
+    },
+    Mutant {
+        name: "log_dead_since_the_look_lives",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_has_died_since_all_segments_were_looked_at",
+        symptoms: &["before they were overwritten"],
+    },
+    Mutant {
         name: "log_fill_by_turns",
         suite: Suite::Test,
         package: "kelvin-log",
