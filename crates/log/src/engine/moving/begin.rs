@@ -27,6 +27,8 @@ const LISTED_KEPT: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Moving {
     pub(super) victim: SegmentId,
+    /// Whether moves were late when this turn was begun.
+    pub(super) is_late: bool,
     /// What is won when all of it is moved.
     pub(super) dead_bytes: u64,
     /// Whether that is enough for puts to wait for it. The oldest values are moved also if all of
@@ -207,6 +209,7 @@ impl<K: Keys> Engine<K> {
         Some(Moving {
             dead_bytes,
             is_worth_waiting,
+            is_late: false,
             victim: id,
             file,
             seed,

@@ -168,7 +168,9 @@ impl<K: Keys> Engine<K> {
         if self.compaction.moving.is_none() {
             self.compaction.moving = self.begin_move();
         }
+        let is_late = self.compaction.moving.is_some() && self.is_move_late();
         let mut moving = self.compaction.moving.take()?;
+        moving.is_late = is_late;
         let next = match self.is_pinned(moving.victim) {
             true => Next::GiveUp,
             false => self.next_move(&mut moving),

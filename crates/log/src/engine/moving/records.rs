@@ -22,7 +22,11 @@ pub(super) const TURN_ENTRIES: usize = if cfg!(test) { 4 } else { 64 };
 /// Records that are copied in one turn, and bytes of them: 10 to 20 us, in which nobody else has
 /// the log. For each, memory is waited for several times, and checksums are made of its bytes.
 const TURN_RECORDS: usize = if cfg!(test) { 4 } else { 16 };
-const TURN_BYTES: u64 = 64 << 10;
+const TURN_BYTES: usize = 64 << 10;
+
+/// As long as moves are not late a turn is this part of all that: whoever puts meets shorter ones,
+/// and more time goes to taking them.
+const EARLY_PART: usize = 4;
 
 /// What was copied of what was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,14 @@ pub(super) enum Copied {
     Some,
     /// There is no room for more.
     NoRoom,
+}
+
+impl Moving {
+    /// How much of what is done in one turn at most is done in this one.
+    fn turn_of(&self, most: usize) -> usize {
+        let is_whole = self.is_late || base::mutant!("log_early_turns_are_whole");
+        if is_whole { most } else { most / EARLY_PART }
+    }
 }
 
 impl<K: Keys> Engine<K> {
@@ -58,7 +70,7 @@ impl<K: Keys> Engine<K> {
             return;
         }
         let mut entries = std::mem::take(&mut moving.entries);
-        let turn = entries.len().min(TURN_ENTRIES);
+        let turn = entries.len().min(moving.turn_of(TURN_ENTRIES));
         entries.range(..turn).for_each(|listed| self.index.ask_for(listed.hash));
         // Nothing is added elsewhere that is older.
         let elsewhere = self.smallest_elsewhere(moving.victim);
@@ -113,13 +125,15 @@ impl<K: Keys> Engine<K> {
     pub(super) fn copy_window(&mut self, moving: &mut Moving, window: &mut Window) -> Copied {
         // Nothing is added elsewhere that is older.
         let elsewhere = self.smallest_elsewhere(moving.victim);
-        let (mut left, mut left_bytes) = (TURN_RECORDS.min(window.count), TURN_BYTES);
+        let mut left = moving.turn_of(TURN_RECORDS).min(window.count);
+        let mut left_bytes = moving.turn_of(TURN_BYTES);
         moving.listed.range(..left).for_each(|listed| self.index.ask_for(listed.hash));
         while left > 0 && left_bytes > 0 {
             let listed = moving.listed[0];
             let offset = listed.offset();
             left -= 1;
-            left_bytes = left_bytes.saturating_sub(end_of(&listed) - offset);
+            let bytes = usize::try_from(end_of(&listed) - offset).unwrap_or(usize::MAX);
+            left_bytes = left_bytes.saturating_sub(bytes);
             let is_done = match Record::decode(window.bytes_at(offset), moving.seed, offset) {
                 Ok((record, _)) => self.copy_record(moving, &listed, record, elsewhere),
                 Err(_) => {

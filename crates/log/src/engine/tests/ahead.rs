@@ -49,6 +49,28 @@ fn read_ahead(log: &mut Log) -> Plan {
 }
 
 #[test]
+fn a_turn_is_shorter_as_long_as_moves_are_not_late() {
+    for (percent, records) in [(105, 1), (1, 2)] {
+        let mut log = Log::compacting(Mode::Async);
+        for key in 100..200u8 {
+            log.put(&[key], &[key; 440]).unwrap();
+        }
+        log.seal();
+        half_dead(&mut log);
+        log.engine.settings.space_target_percent = 105;
+        let read = read_ahead(&mut log);
+        log.engine.settings.space_target_percent = percent;
+        assert_eq!(log.engine.is_move_late(), percent == 1);
+        let other = log.engine.poll_upkeep(log.now_ms);
+        let moved = log.engine.counts().records_moved;
+        assert_eq!(moved, records, "{moved} records in a turn with a target of {percent} %");
+        other.into_iter().chain([read]).for_each(|plan| perform(&mut log, plan));
+        log.settle();
+        check(&mut log);
+    }
+}
+
+#[test]
 fn the_next_window_is_read_while_one_is_copied() {
     let mut log = Log::compacting(Mode::Async);
     let victim = half_dead(&mut log);

@@ -249,6 +249,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["before they were overwritten"],
     },
     Mutant {
+        name: "log_early_turns_are_whole",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_turn_is_shorter_as_long_as_moves_are_not_late",
+        symptoms: &["2 records in a turn with a target of 105 %"],
+    },
+    Mutant {
         name: "log_fill_by_turns",
         suite: Suite::Test,
         package: "kelvin-log",
