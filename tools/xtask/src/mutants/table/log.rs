@@ -21,6 +21,7 @@ pub(super) const LOSSES: &[&str] = &[
     "what: Missing",
     "newest record lies in",
     "all the time, and is not shown",
+    "is not there, and is not named",
 ];
 
 pub(super) const MUTANTS: &[Mutant] = &[
