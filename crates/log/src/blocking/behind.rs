@@ -88,9 +88,9 @@ impl<K: Keys> Shared<K> {
                     if is_upkeep { self.let_in(state) } else { state }
                 }
                 None if is_beside => {
-                    // What has changed is told by whoever has changed it.
+                    // What others have changed they tell; but a flush may be due by this look.
                     unreported = state.engine.unreported();
-                    self.sleep(state, now_ms)
+                    if unreported == before { self.sleep(state, now_ms) } else { state }
                 }
                 // There is more of what takes no action: others come in between.
                 None if state.engine.unreported() != unreported => {

@@ -170,7 +170,8 @@ impl<K: Keys + Send + 'static> Log<K> {
         make: impl MakeKeys<K>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, Report), Error> {
-        let (engine, files, report) = open(options, id, make, progress)?;
+        let (mut engine, files, report) = open(options, id, make, progress)?;
+        engine.share();
         let mut log = Self::of(engine, files, options);
         for number in 0..THREADS_BEHIND {
             let behind = Arc::clone(&log.shared);

@@ -148,19 +148,16 @@ impl<K: Keys> Engine<K> {
         // What is being written to counts as far as it is written, and so does what lives there:
         // else a load that never changes would be behind at the end of each segment.
         let taken = sealed.bytes + self.tails().map(|tail| self.taken_by(tail)).sum::<u64>();
-        let values = sealed.values + self.tails().map(|tail| self.living_in(tail)).sum::<u64>();
+        // Where one has died since the last look a newer one is in a tail, and where it was moved
+        // its copy.
+        let values = self.compaction.survey.values_now(sealed)
+            + self.tails().map(|tail| self.living_in(tail)).sum::<u64>();
         if base::mutant!("log_moved_counts_twice") {
             return (taken - self.won_so_far_bytes().min(taken), values);
         }
-        // And so does what is being moved: its copies are in a tail already. What has died since
-        // the last look has a newer value in a tail, too.
-        let victim = self.compaction.victim();
-        let now = victim.map_or(0, |victim| self.values_of(victim));
-        let before = if victim.is_some() { sealed.victim_values } else { 0 };
+        // And so does what is being moved: its copies are in a tail already.
         let gone = self.moved_out_of(self.manifest.shape.segment_bytes);
-        let is_blind = base::mutant!("log_dead_since_the_look_lives");
-        let dead = if is_blind { 0 } else { self.compaction.survey.dead_since(sealed) };
-        (taken.saturating_sub(gone), (values + now).saturating_sub(before + dead))
+        (taken.saturating_sub(gone), values)
     }
 
     /// What a segment takes that is being written to, with its part of the footer.

@@ -62,11 +62,9 @@ pub(super) struct Sealed {
     pub(super) bytes: u64,
     /// Bytes of values that live.
     pub(super) values: u64,
-    /// Bytes of all their records, by size classes, and what these would take side by side.
+    /// Bytes of all records, by size classes, and what these would take side by side.
     all_bytes: u64,
     packed_bytes: u64,
-    /// Of these, what lived in the segment that is being moved.
-    pub(super) victim_values: u64,
     /// Bytes of tombstones that must stay.
     pub(super) tombstones: u64,
     /// The one in which the least lives of those that are worth moving.
@@ -87,6 +85,8 @@ struct Look {
     floor: Floor,
     /// Begun when the floor is known.
     sealed: Option<Sealed>,
+    /// As that of the survey, of segments that were looked at for `sealed` already.
+    living: i64,
 }
 
 /// What all segments have come to.
@@ -98,9 +98,9 @@ pub(super) struct Survey {
     sealed: Option<Sealed>,
     /// Something has changed since the last look was begun.
     is_outdated: bool,
-    /// Bytes of values, by size classes, that have died in sealed segments since the last look that
-    /// is done, but for the one that is being moved.
-    dead_bytes: u64,
+    /// By how many bytes, by size classes, more lives of values in sealed segments than when each
+    /// was looked at for `sealed`.
+    living: i64,
 }
 
 impl Survey {
@@ -111,8 +111,8 @@ impl Survey {
 
     /// A segment may have an older value than when it was looked at.
     pub(super) fn forget_floor(&mut self) {
-        let (sealed, dead_bytes) = (self.sealed, self.dead_bytes);
-        *self = Self { sealed, dead_bytes, is_outdated: true, ..Self::default() };
+        let (sealed, living) = (self.sealed, self.living);
+        *self = Self { sealed, living, is_outdated: true, ..Self::default() };
     }
 
     /// Whether something has changed since the last look was begun.
@@ -125,26 +125,32 @@ impl Survey {
         self.look.is_some()
     }
 
-    /// What lives in a segment, which was looked at, is about to be moved.
-    pub(super) fn note_victim(&mut self, values: u64) {
-        self.sealed.iter_mut().for_each(|sealed| sealed.victim_values = values);
-    }
-
     /// As of the last look that is done.
     pub(super) fn sealed(&self) -> Option<Sealed> {
         self.sealed
     }
 
-    /// So many bytes of values have died in a sealed segment that is not being moved.
-    pub(super) fn note_dead(&mut self, bytes: u64) {
-        self.dead_bytes += bytes;
+    /// So many bytes more live of values in a sealed segment, or less.
+    pub(super) fn note_living(&mut self, id: SegmentId, bytes: i64) {
+        self.living += bytes;
+        let look = self.look.as_mut().filter(|look| look.sealed.is_some());
+        if let Some(look) = look.filter(|look| (id.0 as usize) < look.next) {
+            look.living += bytes;
+        }
     }
 
-    /// How much copies would take of the values that lived in sealed segments when these were
-    /// looked at, and have died since: by what all their records come to.
-    pub(super) fn dead_since(&self, sealed: &Sealed) -> u64 {
-        let part = u128::from(self.dead_bytes) * u128::from(sealed.packed_bytes);
-        u64::try_from(part / u128::from(sealed.all_bytes.max(1))).unwrap_or(0).min(sealed.values)
+    /// How much copies would take of the values that live in these sealed segments now: what has
+    /// changed since they were looked at takes its share of what all their records come to.
+    pub(super) fn values_now(&self, sealed: &Sealed) -> u64 {
+        let part = u128::from(self.living.unsigned_abs()) * u128::from(sealed.packed_bytes);
+        let part = u64::try_from(part / u128::from(sealed.all_bytes.max(1))).unwrap_or(u64::MAX);
+        if base::mutant!("log_dead_since_the_look_lives") {
+            return sealed.values;
+        }
+        match self.living {
+            0.. => sealed.values.saturating_add(part),
+            _ => sealed.values.saturating_sub(part),
+        }
     }
 }
 
@@ -157,7 +163,7 @@ impl<K: Keys> Engine<K> {
         }
         let mut look = survey.look.take().unwrap_or_else(|| {
             survey.is_outdated = false;
-            Look { next: 0, floor: Floor::of_none(self.next_sequence), sealed: None }
+            Look { next: 0, floor: Floor::of_none(self.next_sequence), sealed: None, living: 0 }
         });
         let mut left = LOOKED_AT_MAX;
         while left > 0 {
@@ -179,7 +185,7 @@ impl<K: Keys> Engine<K> {
             };
             let survey = &mut self.compaction.survey;
             (survey.floor, survey.sealed) = (Some(look.floor), Some(sealed));
-            survey.dead_bytes = 0;
+            survey.living = look.living;
             return Some(sealed);
         }
         self.compaction.survey.look = Some(look);
@@ -209,9 +215,6 @@ impl<K: Keys> Engine<K> {
         sealed.values += segment.share(values, bytes);
         sealed.all_bytes += segment.all_bytes;
         sealed.packed_bytes += segment.packed_bytes.min(bytes);
-        if is_victim {
-            sealed.victim_values = segment.share(values, bytes);
-        }
         sealed.tombstones += segment.share(tombstones, bytes);
         // Copies may not lie closer than what they are copies of: none is packed for ever.
         let may_pack = self.compaction.rounds() == 0;
@@ -238,14 +241,6 @@ impl<K: Keys> Engine<K> {
             return 0;
         }
         self.next_sequence.saturating_sub(segment.begun.max(self.run_begins()))
-    }
-
-    /// How much copies of the values would take that live in a segment.
-    pub(super) fn values_of(&self, id: SegmentId) -> u64 {
-        let bytes = self.manifest.shape.segment_bytes;
-        self.segment(id).map_or(0, |segment| {
-            segment.share(segment.live_bytes.saturating_sub(segment.tombstone_bytes), bytes)
-        })
     }
 
     /// Live bytes of a segment, by size classes, but for tombstones that may vanish: as of the last

@@ -316,12 +316,14 @@ impl<K: Keys> Engine<K> {
     }
 
     pub(super) fn add_live(&mut self, position: Position, class: SizeClass) {
-        let (segment, _) = self.place(position);
-        if let Some(segment) = self.segment_mut(segment) {
-            segment.live_bytes += u64::from(class.bytes());
-            if class.is_tombstone() {
-                segment.tombstone_bytes += u64::from(class.bytes());
-            }
+        let (id, _) = self.place(position);
+        let Some(segment) = self.segment_mut(id) else { return };
+        segment.live_bytes += u64::from(class.bytes());
+        if class.is_tombstone() {
+            segment.tombstone_bytes += u64::from(class.bytes());
+        } else if segment.role == Role::Sealed && !base::mutant!("log_parts_live_unnoticed") {
+            // A part of a large value: of the others none lives anew.
+            self.compaction.survey.note_living(id, class.bytes().into());
         }
     }
 
@@ -338,15 +340,14 @@ impl<K: Keys> Engine<K> {
         let parts = self.larges.remove(&old.position).unwrap_or_default();
         for (position, class) in parts.into_iter().chain([(old.position, old.class)]) {
             let (segment, _) = self.place(position);
-            let victim = self.compaction.victim();
             let Some(found) = self.segment_mut(segment) else { continue };
             let bytes = u64::from(class.bytes());
             found.live_bytes = found.live_bytes.saturating_sub(bytes);
             let (is_empty, is_sealed) = (found.live_bytes == 0, found.role == Role::Sealed);
             if class.is_tombstone() {
                 found.tombstone_bytes = found.tombstone_bytes.saturating_sub(bytes);
-            } else if is_sealed && victim != Some(segment) {
-                self.compaction.survey.note_dead(bytes);
+            } else if is_sealed {
+                self.compaction.survey.note_living(segment, -i64::from(class.bytes()));
             }
             if is_empty {
                 self.note_if_empty(segment);

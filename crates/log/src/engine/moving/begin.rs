@@ -27,8 +27,8 @@ const LISTED_KEPT: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Moving {
     pub(super) victim: SegmentId,
-    /// Whether moves were late when this turn was begun.
-    pub(super) is_late: bool,
+    /// Whether this turn of it is a short one.
+    pub(super) is_in_short_turns: bool,
     /// What is won when all of it is moved.
     pub(super) dead_bytes: u64,
     /// Whether that is enough for puts to wait for it. The oldest values are moved also if all of
@@ -195,8 +195,6 @@ impl<K: Keys> Engine<K> {
     }
 
     fn new_move(&mut self, id: SegmentId) -> Option<Moving> {
-        let values = self.values_of(id);
-        self.compaction.survey.note_victim(values);
         let segment = self.segment(id)?;
         let bytes = self.manifest.shape.segment_bytes;
         let staying_bytes = self.staying_bytes(id, segment);
@@ -209,7 +207,7 @@ impl<K: Keys> Engine<K> {
         Some(Moving {
             dead_bytes,
             is_worth_waiting,
-            is_late: false,
+            is_in_short_turns: false,
             victim: id,
             file,
             seed,

@@ -168,9 +168,9 @@ impl<K: Keys> Engine<K> {
         if self.compaction.moving.is_none() {
             self.compaction.moving = self.begin_move();
         }
-        let is_late = self.compaction.moving.is_some() && self.is_move_late();
+        let is_short = self.compaction.moving.is_some() && self.takes_short_turns();
         let mut moving = self.compaction.moving.take()?;
-        moving.is_late = is_late;
+        moving.is_in_short_turns = is_short;
         let next = match self.is_pinned(moving.victim) {
             true => Next::GiveUp,
             false => self.next_move(&mut moving),
@@ -209,6 +209,20 @@ impl<K: Keys> Engine<K> {
             }
         }
         None
+    }
+
+    /// Whether a turn is to be short: others call the log meanwhile, and nobody waits for moves.
+    fn takes_short_turns(&mut self) -> bool {
+        self.compaction.is_shared
+            && self.settings.ring.is_none()
+            && !self.lacks_room()
+            && !self.is_move_late()
+    }
+
+    /// Has turns of moves be short as long as nobody waits for them: whoever calls the log from
+    /// another thread waits for the end of one.
+    pub fn share(&mut self) {
+        self.compaction.is_shared = true;
     }
 
     /// Leaves a segment that cannot be read where it is.

@@ -19,14 +19,15 @@ use crate::{
 /// Records of a footer that are looked up in one turn: some 10 us.
 pub(super) const TURN_ENTRIES: usize = if cfg!(test) { 4 } else { 64 };
 
-/// Records that are copied in one turn, and bytes of them: 10 to 20 us, in which nobody else has
-/// the log. For each, memory is waited for several times, and checksums are made of its bytes.
+/// Records that are copied in one turn, and bytes of them: 10 to 20 us, or a short one, in which
+/// nobody else has the log. For each, memory is waited for several times, and checksums are made of
+/// its bytes.
 const TURN_RECORDS: usize = if cfg!(test) { 4 } else { 16 };
 const TURN_BYTES: usize = 64 << 10;
 
-/// As long as moves are not late a turn is this part of all that: whoever puts meets shorter ones,
-/// and more time goes to taking them.
-const EARLY_PART: usize = 4;
+/// A short turn is this part of all that: whoever calls the log meets shorter ones, and more time
+/// goes to taking them.
+const SHORT_PART: usize = 4;
 
 /// What was copied of what was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,8 @@ pub(super) enum Copied {
 impl Moving {
     /// How much of what is done in one turn at most is done in this one.
     fn turn_of(&self, most: usize) -> usize {
-        let is_whole = self.is_late || base::mutant!("log_early_turns_are_whole");
-        if is_whole { most } else { most / EARLY_PART }
+        let is_short = self.is_in_short_turns && !base::mutant!("log_turns_never_short");
+        if is_short { most / SHORT_PART } else { most }
     }
 }
 

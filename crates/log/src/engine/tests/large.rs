@@ -57,7 +57,7 @@ fn a_head_waits_for_its_parts() {
 }
 
 /// Where the parts of a key's value lie.
-fn spread_of(log: &mut Log, key: &[u8]) -> Spread {
+pub(super) fn spread_of(log: &mut Log, key: &[u8]) -> Spread {
     match log.engine.get(key, 0).unwrap() {
         Get::Memory { stored, .. } => stored.parts.expect("it lies in parts"),
         Get::Read(reading) => {

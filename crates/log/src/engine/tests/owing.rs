@@ -1,7 +1,7 @@
 //! What counts as taken, and what as living, of segments that are written to and of one that is
 //! moved: a load that never changes is to owe as much at any time.
 
-use super::{moving::scatter, *};
+use super::{large::spread_of, moving::scatter, *};
 use crate::engine::room::Needed;
 
 /// How much the log takes beyond its target, if all segments were looked at just now.
@@ -51,6 +51,68 @@ fn what_is_moved_counts_once() {
     let won = before - least;
     assert!(won <= dead_bytes + filling, "{won} bytes are won in the middle, of {dead_bytes}");
     assert!(excess(&mut log) < before);
+}
+
+/// What lives, as it is known since all segments were looked at, and by a look just now.
+fn values_twice(log: &mut Log) -> (u64, u64) {
+    let known = log.engine.compaction.survey.sealed().expect("there are few");
+    let (_, known) = log.engine.taken(&known);
+    log.engine.compaction.look_again();
+    let sealed = log.engine.survey().expect("there are few");
+    let (_, now) = log.engine.taken(&sealed);
+    (known, now)
+}
+
+#[test]
+fn what_is_moved_lives_once_also_while_no_segment_is_looked_at() {
+    let mut most = 0;
+    for steps in (10..100).step_by(5) {
+        let mut log = Log::new(Mode::Async);
+        for at in 0..400u32 {
+            let key = if at < 300 { at } else { scatter(at) % 300 };
+            log.put(&key.to_le_bytes(), &[at as u8; 440]).unwrap();
+        }
+        log.seal();
+        log.engine.settings.space_target_percent = 105;
+        log.engine.compaction.look_again();
+        for _ in 0..steps {
+            if let Some(plan) = log.engine.poll_upkeep(log.now_ms) {
+                let outcome = log.disk.perform(plan.action);
+                log.engine.complete(plan.token, outcome);
+            }
+        }
+        let moved = log.engine.counts().records_moved;
+        // Who asks what is owed has looked again then.
+        if moved == 0 || log.engine.compaction.survey.is_outdated() {
+            continue;
+        }
+        let (known, now) = values_twice(&mut log);
+        assert!(known.abs_diff(now) < 880, "{known} are known to live, and {now} do: {moved}");
+        most = most.max(moved);
+    }
+    assert!(most > 8, "{most} records are moved");
+}
+
+#[test]
+fn a_large_value_whose_head_is_written_anew_lives_on() {
+    let mut log = Log::new(Mode::Async);
+    log.settle();
+    log.put_large(b"large", &[1; 40 << 10]);
+    log.seal();
+    log.engine.compaction.look_again();
+    log.engine.survey().expect("there are few");
+    for flags in 0..4 {
+        let spread = spread_of(&mut log, b"large");
+        let put = Put { key: b"large", flags, ..Put::default() };
+        while log.engine.put_head_anew(&put, &spread, log.now_ms).unwrap() == Wrote::Wait {
+            assert!(log.step(), "the head waits for ever");
+        }
+    }
+    let (known, now) = values_twice(&mut log);
+    assert!(known.abs_diff(now) < 2048, "{known} are known to live, and {now} do");
+    assert!(matches!(log.remove(b"large"), Removed::Done { .. }));
+    let (known, now) = values_twice(&mut log);
+    assert!(known.abs_diff(now) < 2048, "{known} are known to live, and {now} do");
 }
 
 #[test]

@@ -250,11 +250,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["before they were overwritten"],
     },
     Mutant {
-        name: "log_early_turns_are_whole",
+        name: "log_turns_never_short",
         suite: Suite::Test,
         package: "kelvin-log",
-        filter: "a_turn_is_shorter_as_long_as_moves_are_not_late",
+        filter: "a_turn_is_short_as_long_as_nobody_waits_for_moves",
         symptoms: &["2 records in a turn with a target of 105 %"],
+    },
+    Mutant {
+        name: "log_parts_live_unnoticed",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_large_value_whose_head_is_written_anew_lives_on",
+        symptoms: &["are known to live, and"],
     },
     Mutant {
         name: "log_fill_by_turns",
