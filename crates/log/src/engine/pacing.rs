@@ -148,8 +148,8 @@ impl<K: Keys> Engine<K> {
         // What is being written to counts as far as it is written, and so does what lives there:
         // else a load that never changes would be behind at the end of each segment.
         let taken = sealed.bytes + self.tails().map(|tail| self.taken_by(tail)).sum::<u64>();
-        // Where one has died since the last look a newer one is in a tail, and where it was moved
-        // its copy.
+        // Where one has died since the last look a newer one may be in a tail, and where it was
+        // moved its copy is.
         let values = self.compaction.survey.values_now(sealed)
             + self.tails().map(|tail| self.living_in(tail)).sum::<u64>();
         if base::mutant!("log_moved_counts_twice") {

@@ -2,7 +2,8 @@
 //!
 //! There may be 65,536 of them. They are looked at in steps, so that nobody holds the lock for
 //! long, and what they come to is kept until something changes by a segment: a put asks for no more
-//! than a step. What changes meanwhile counts the next time.
+//! than a step. What changes meanwhile counts the next time, but for what lives of values, which is
+//! kept up.
 //!
 //! Invariant: no segment has an older value than the floor says. It is forgotten when one may have.
 
@@ -185,7 +186,8 @@ impl<K: Keys> Engine<K> {
             };
             let survey = &mut self.compaction.survey;
             (survey.floor, survey.sealed) = (Some(look.floor), Some(sealed));
-            survey.living = look.living;
+            let is_lost = base::mutant!("log_dead_during_the_look_live");
+            survey.living = if is_lost { 0 } else { look.living };
             return Some(sealed);
         }
         self.compaction.survey.look = Some(look);

@@ -94,6 +94,32 @@ fn what_is_moved_lives_once_also_while_no_segment_is_looked_at() {
 }
 
 #[test]
+fn what_dies_between_two_steps_of_a_look_counts_once() {
+    let mut log = Log::new(Mode::Async);
+    for key in 0..3000u32 {
+        log.put(&key.to_le_bytes(), &[1; 440]).unwrap();
+    }
+    log.seal();
+    let look = |log: &mut Log| while log.engine.survey().is_none() {};
+    look(&mut log);
+    log.engine.compaction.look_again();
+    let steps = (2 * log.engine.segments.len()).div_ceil(64);
+    assert!(steps > 3, "{steps} steps");
+    // All but the last one: of some segments what dies was counted, of others it was not.
+    (1..steps).for_each(|_| assert!(log.engine.survey().is_none()));
+    for key in (0..3000u32).step_by(150) {
+        log.put(&key.to_le_bytes(), &[2; 440]).unwrap();
+    }
+    let sealed = log.engine.survey().expect("it was the last step");
+    let (_, known) = log.engine.taken(&sealed);
+    log.engine.compaction.look_again();
+    look(&mut log);
+    let sealed = log.engine.survey().expect("nothing has changed");
+    let (_, now) = log.engine.taken(&sealed);
+    assert!(known.abs_diff(now) < 440, "{known} are known to live, and {now} do");
+}
+
+#[test]
 fn a_large_value_whose_head_is_written_anew_lives_on() {
     let mut log = Log::new(Mode::Async);
     log.settle();
@@ -146,8 +172,12 @@ fn what_has_died_since_all_segments_were_looked_at_lives_no_more() {
     log.engine.compaction.look_again();
     let sealed = log.engine.survey().expect("there are few");
     let (_, before) = log.engine.taken(&sealed);
-    for key in 0..20u32 {
-        log.put(&key.to_le_bytes(), &[2; 440]).unwrap();
+    // The second time in the segment that is written to, in which what has died is seen at once.
+    for round in [2, 3] {
+        for key in 0..12u32 {
+            log.put(&key.to_le_bytes(), &[round; 440]).unwrap();
+        }
+        log.flush();
     }
     let (_, values) = log.engine.taken(&sealed);
     assert!(values.abs_diff(before) < 440, "{values} live, {before} before they were overwritten");

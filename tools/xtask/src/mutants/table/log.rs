@@ -264,6 +264,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["are known to live, and"],
     },
     Mutant {
+        name: "log_dead_during_the_look_live",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_dies_between_two_steps_of_a_look",
+        symptoms: &["are known to live, and"],
+    },
+    Mutant {
         name: "log_fill_by_turns",
         suite: Suite::Test,
         package: "kelvin-log",
