@@ -171,7 +171,7 @@ impl<K: Keys + Send + 'static> Log<K> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, Report), Error> {
         let (mut engine, files, report) = open(options, id, make, progress)?;
-        engine.share();
+        engine.shorten_turns();
         let mut log = Self::of(engine, files, options);
         for number in 0..THREADS_BEHIND {
             let behind = Arc::clone(&log.shared);

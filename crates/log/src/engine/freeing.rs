@@ -276,13 +276,14 @@ impl<K: Keys> Engine<K> {
             is_empty && self.is_sound(**id) && self.may_come_free(**id, note)
         };
         let emptied = self.freeing.emptied.iter().take(LOOKED_AT_MAX);
-        let notes: Vec<_> = emptied.filter(comes).map(|(_, note)| note).take(lacking).collect();
-        let last = notes.iter().copied().copied().reduce(|one, other| Note {
-            below: one.below.max(other.below),
-            copies_below: one.copies_below.max(other.copies_below),
-            failures: one.failures,
-        });
-        last.filter(|_| notes.len() == lacking)
+        let mut all = Note { below: 0, copies_below: 0, failures: self.failures };
+        let mut left = lacking;
+        for (_, note) in emptied.filter(comes).take(lacking) {
+            all.below = all.below.max(note.below);
+            all.copies_below = all.copies_below.max(note.copies_below);
+            left -= 1;
+        }
+        (left == 0).then_some(all)
     }
 
     /// Whether all of that is on its way to the disk.

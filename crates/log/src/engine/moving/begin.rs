@@ -28,7 +28,7 @@ const LISTED_KEPT: usize = 4096;
 pub(super) struct Moving {
     pub(super) victim: SegmentId,
     /// Whether this turn of it is a short one.
-    pub(super) is_in_short_turns: bool,
+    pub(super) is_turn_short: bool,
     /// What is won when all of it is moved.
     pub(super) dead_bytes: u64,
     /// Whether that is enough for puts to wait for it. The oldest values are moved also if all of
@@ -207,7 +207,7 @@ impl<K: Keys> Engine<K> {
         Some(Moving {
             dead_bytes,
             is_worth_waiting,
-            is_in_short_turns: false,
+            is_turn_short: false,
             victim: id,
             file,
             seed,

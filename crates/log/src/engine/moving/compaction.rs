@@ -54,8 +54,8 @@ pub(in crate::engine) struct Compaction {
     pub(super) unreported: Unreported,
     /// Whether somebody is about to take the next turn.
     pub(super) is_in_turns: bool,
-    /// Whether threads call the log while another one moves.
-    pub(super) is_shared: bool,
+    /// Whether turns may be short: threads call the log while another one moves.
+    pub(super) may_shorten_turns: bool,
     /// Nothing is moved before this time: an iteration is about to begin.
     pub(super) held_until_ms: u64,
 }

@@ -170,7 +170,7 @@ impl<K: Keys> Engine<K> {
         }
         let is_short = self.compaction.moving.is_some() && self.takes_short_turns();
         let mut moving = self.compaction.moving.take()?;
-        moving.is_in_short_turns = is_short;
+        moving.is_turn_short = is_short;
         let next = match self.is_pinned(moving.victim) {
             true => Next::GiveUp,
             false => self.next_move(&mut moving),
@@ -213,7 +213,7 @@ impl<K: Keys> Engine<K> {
 
     /// Whether a turn is to be short: others call the log meanwhile, and nobody waits for moves.
     fn takes_short_turns(&mut self) -> bool {
-        self.compaction.is_shared
+        self.compaction.may_shorten_turns
             && self.settings.ring.is_none()
             && !self.lacks_room()
             && !self.is_move_late()
@@ -221,8 +221,8 @@ impl<K: Keys> Engine<K> {
 
     /// Has turns of moves be short as long as nobody waits for them: whoever calls the log from
     /// another thread waits for the end of one.
-    pub fn share(&mut self) {
-        self.compaction.is_shared = true;
+    pub fn shorten_turns(&mut self) {
+        self.compaction.may_shorten_turns = true;
     }
 
     /// Leaves a segment that cannot be read where it is.

@@ -42,7 +42,7 @@ pub(super) enum Copied {
 impl Moving {
     /// How much of what is done in one turn at most is done in this one.
     fn turn_of(&self, most: usize) -> usize {
-        let is_short = self.is_in_short_turns && !base::mutant!("log_turns_never_short");
+        let is_short = self.is_turn_short && !base::mutant!("log_turns_never_short");
         if is_short { most / SHORT_PART } else { most }
     }
 }

@@ -53,7 +53,7 @@ fn a_turn_is_short_as_long_as_nobody_waits_for_moves() {
     for (percent, is_shared, records) in [(105, true, 1), (105, false, 2), (1, true, 2)] {
         let mut log = Log::compacting(Mode::Async);
         if is_shared {
-            log.engine.share();
+            log.engine.shorten_turns();
         }
         for key in 100..200u8 {
             log.put(&[key], &[key; 440]).unwrap();

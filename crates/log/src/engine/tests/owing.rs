@@ -4,15 +4,26 @@
 use super::{large::spread_of, moving::scatter, *};
 use crate::engine::room::Needed;
 
-/// How much the log takes beyond its target, if all segments were looked at just now.
-fn excess(log: &mut Log) -> i64 {
+/// What the log takes and what lives of it, by a look at all segments just now.
+fn looked_at(log: &mut Log) -> (u64, u64) {
     log.engine.compaction.look_again();
     let sealed = loop {
         if let Some(sealed) = log.engine.survey() {
             break sealed;
         }
     };
-    let (taken, values) = log.engine.taken(&sealed);
+    log.engine.taken(&sealed)
+}
+
+/// What lives, as it is known since the last look that is done.
+fn known_to_live(log: &Log) -> u64 {
+    let sealed = log.engine.compaction.survey.sealed().expect("all were looked at");
+    log.engine.taken(&sealed).1
+}
+
+/// How much the log takes beyond its target, if all segments were looked at just now.
+fn excess(log: &mut Log) -> i64 {
+    let (taken, values) = looked_at(log);
     taken as i64 - (values * 130 / 100) as i64
 }
 
@@ -53,16 +64,6 @@ fn what_is_moved_counts_once() {
     assert!(excess(&mut log) < before);
 }
 
-/// What lives, as it is known since all segments were looked at, and by a look just now.
-fn values_twice(log: &mut Log) -> (u64, u64) {
-    let known = log.engine.compaction.survey.sealed().expect("there are few");
-    let (_, known) = log.engine.taken(&known);
-    log.engine.compaction.look_again();
-    let sealed = log.engine.survey().expect("there are few");
-    let (_, now) = log.engine.taken(&sealed);
-    (known, now)
-}
-
 #[test]
 fn what_is_moved_lives_once_also_while_no_segment_is_looked_at() {
     let mut most = 0;
@@ -86,7 +87,7 @@ fn what_is_moved_lives_once_also_while_no_segment_is_looked_at() {
         if moved == 0 || log.engine.compaction.survey.is_outdated() {
             continue;
         }
-        let (known, now) = values_twice(&mut log);
+        let (known, (_, now)) = (known_to_live(&log), looked_at(&mut log));
         assert!(known.abs_diff(now) < 880, "{known} are known to live, and {now} do: {moved}");
         most = most.max(moved);
     }
@@ -100,8 +101,7 @@ fn what_dies_between_two_steps_of_a_look_counts_once() {
         log.put(&key.to_le_bytes(), &[1; 440]).unwrap();
     }
     log.seal();
-    let look = |log: &mut Log| while log.engine.survey().is_none() {};
-    look(&mut log);
+    looked_at(&mut log);
     log.engine.compaction.look_again();
     let steps = (2 * log.engine.segments.len()).div_ceil(64);
     assert!(steps > 3, "{steps} steps");
@@ -110,12 +110,8 @@ fn what_dies_between_two_steps_of_a_look_counts_once() {
     for key in (0..3000u32).step_by(150) {
         log.put(&key.to_le_bytes(), &[2; 440]).unwrap();
     }
-    let sealed = log.engine.survey().expect("it was the last step");
-    let (_, known) = log.engine.taken(&sealed);
-    log.engine.compaction.look_again();
-    look(&mut log);
-    let sealed = log.engine.survey().expect("nothing has changed");
-    let (_, now) = log.engine.taken(&sealed);
+    log.engine.survey().expect("it was the last step");
+    let (known, (_, now)) = (known_to_live(&log), looked_at(&mut log));
     assert!(known.abs_diff(now) < 440, "{known} are known to live, and {now} do");
 }
 
@@ -125,8 +121,7 @@ fn a_large_value_whose_head_is_written_anew_lives_on() {
     log.settle();
     log.put_large(b"large", &[1; 40 << 10]);
     log.seal();
-    log.engine.compaction.look_again();
-    log.engine.survey().expect("there are few");
+    looked_at(&mut log);
     for flags in 0..4 {
         let spread = spread_of(&mut log, b"large");
         let put = Put { key: b"large", flags, ..Put::default() };
@@ -134,10 +129,10 @@ fn a_large_value_whose_head_is_written_anew_lives_on() {
             assert!(log.step(), "the head waits for ever");
         }
     }
-    let (known, now) = values_twice(&mut log);
+    let (known, (_, now)) = (known_to_live(&log), looked_at(&mut log));
     assert!(known.abs_diff(now) < 2048, "{known} are known to live, and {now} do");
     assert!(matches!(log.remove(b"large"), Removed::Done { .. }));
-    let (known, now) = values_twice(&mut log);
+    let (known, (_, now)) = (known_to_live(&log), looked_at(&mut log));
     assert!(known.abs_diff(now) < 2048, "{known} are known to live, and {now} do");
 }
 
@@ -169,9 +164,7 @@ fn what_has_died_since_all_segments_were_looked_at_lives_no_more() {
         log.put(&key.to_le_bytes(), &[1; 440]).unwrap();
     }
     log.seal();
-    log.engine.compaction.look_again();
-    let sealed = log.engine.survey().expect("there are few");
-    let (_, before) = log.engine.taken(&sealed);
+    let (_, before) = looked_at(&mut log);
     // The second time in the segment that is written to, in which what has died is seen at once.
     for round in [2, 3] {
         for key in 0..12u32 {
@@ -179,11 +172,9 @@ fn what_has_died_since_all_segments_were_looked_at_lives_no_more() {
         }
         log.flush();
     }
-    let (_, values) = log.engine.taken(&sealed);
+    let values = known_to_live(&log);
     assert!(values.abs_diff(before) < 440, "{values} live, {before} before they were overwritten");
-    log.engine.compaction.look_again();
-    let sealed = log.engine.survey().expect("there are few");
-    let (_, now) = log.engine.taken(&sealed);
+    let (_, now) = looked_at(&mut log);
     assert!(values.abs_diff(now) < 440, "{values} lived, and {now} by another look");
 }
 
