@@ -37,20 +37,32 @@ pub(crate) struct Cold {
     pub(crate) loses: bool,
     /// All of them are flushed now and then.
     is_flushed: bool,
+    /// Of so many keys one is overwritten all the time.
+    overwritten_of: usize,
     /// How many were not there.
     pub(crate) missed: AtomicU32,
 }
 
 impl Cold {
-    pub(crate) fn new(loses: bool) -> Self {
+    /// Keys that a log has to keep. Only every other is overwritten, so that what is dead lies
+    /// together where some keys are hot.
+    pub(crate) fn new() -> Self {
         let zero = || AtomicU32::new(0);
         let new = || Versions { asked: zero(), told: zero(), flushed: zero() };
         let keys = (0..KEYS).map(|_| new()).collect();
-        Self { keys, loses, is_flushed: false, missed: AtomicU32::new(0) }
+        let missed = AtomicU32::new(0);
+        Self { keys, loses: false, is_flushed: false, overwritten_of: 2, missed }
     }
 
+    /// Keys that a ring drops. All are overwritten: those that are not would all be gone once the
+    /// ring has come round.
+    pub(crate) fn that_may_go() -> Self {
+        Self { loses: true, overwritten_of: 1, ..Self::new() }
+    }
+
+    /// The same where all are flushed now and then, and every other is left to [`Cold::crowd`].
     pub(crate) fn that_is_flushed() -> Self {
-        Self { is_flushed: true, ..Self::new(true) }
+        Self { loses: true, is_flushed: true, ..Self::new() }
     }
 
     /// One of the keys, and the least version that a get of it may show from now on.
@@ -112,9 +124,10 @@ impl Cold {
         }
     }
 
-    /// Overwrites some of every second key: what is dead lies together where some keys are hot.
+    /// Overwrites some of the keys that are.
     pub(crate) fn overwrite(&self, conn: &mut Conn, rng: &mut Rng) {
-        let keys = (0..OVERWRITTEN).map(|_| 2 * rng.below(KEYS / 2));
+        let step = self.overwritten_of;
+        let keys = (0..OVERWRITTEN).map(|_| step * rng.below(KEYS / step));
         self.write(conn, keys);
     }
 

@@ -178,7 +178,7 @@ impl Play {
 /// Serves one directory on both drivers and in both modes, one after the other.
 fn play(time: Duration) {
     let directory = Directory::with_log();
-    let mut play = Play::new(Known::default(), Cold::new(false), &HAPPENED, 100 * MEMORY_BYTES);
+    let mut play = Play::new(Known::default(), Cold::new(), &HAPPENED, 100 * MEMORY_BYTES);
     let server = directory.serve(Io::Uring, &["--write-mode", "async"]);
     let mut conn = server.connect();
     play.cold.fill(&mut conn, |_| ());
