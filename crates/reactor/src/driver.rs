@@ -145,6 +145,7 @@ pub enum Event<E> {
     },
     /// The mailbox has messages.
     Woken,
-    /// Operations on files have ended: [`crate::Files::take_done`] has them.
+    /// Operations on files have ended: [`crate::Files::take_done`] has them. Reported by each wait,
+    /// which does not sleep then, until all are taken.
     FilesDone,
 }

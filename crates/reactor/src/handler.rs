@@ -81,8 +81,9 @@ pub trait Handler {
         let _ = (message, control);
     }
 
-    /// Operations on files have ended. Takes all that [`crate::Files::take_done`] has, before any
-    /// session is served, and rouses those that wait for them.
+    /// Operations on files have ended. Takes what [`crate::Files::take_done`] has, before any
+    /// session is served, and rouses those that wait for them. What it leaves there it is told of
+    /// again in the next turn, which comes at once: so it bounds a turn.
     fn files_done(&mut self, control: &mut Control<Self::Session>) {
         let _ = control;
     }

@@ -108,6 +108,12 @@ impl<E: External> Epoll<E> {
         }
     }
 
+    /// Whether something has ended that nobody has taken.
+    fn has_files_done(&self) -> bool {
+        let has_done = self.files.as_ref().is_some_and(|files| files.has_done());
+        has_done && !base::mutant!("files_left_are_slept_on")
+    }
+
     /// Reports what has ended.
     #[cold]
     fn report_files(&mut self, events: &mut Vec<Event<E>>) {
@@ -277,7 +283,8 @@ impl<E: External> Driver<E> for Epoll<E> {
     }
 
     fn wait(&mut self, timeout: Duration, events: &mut Vec<Event<E>>) -> io::Result<()> {
-        let timeout = if self.ready.is_empty() { timeout } else { Duration::ZERO };
+        let is_at_once = !self.ready.is_empty() || self.has_files_done();
+        let timeout = if is_at_once { Duration::ZERO } else { timeout };
         let timeout = Timespec {
             tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),

@@ -362,9 +362,9 @@ impl Files {
         self.0.done.borrow_mut().push_back(errand.end(result));
     }
 
-    /// Whether something is waiting or under way.
+    /// Whether something is waiting, under way, or not taken.
     pub(crate) fn is_busy(&self) -> bool {
-        self.0.counted.get() > self.0.done.borrow().len()
+        self.0.counted.get() > 0
     }
 
     /// Whether there is something to take.

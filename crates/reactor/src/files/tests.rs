@@ -146,6 +146,7 @@ fn starts_beyond_the_depth_are_refused_until_what_is_done_is_taken() {
     for _ in 0..2 {
         let errand = files.take_waiting().expect("it was started");
         files.finish(errand, Ok(0));
+        assert!(files.is_busy(), "a loop that ends does not hand it out");
         assert!(files.take_done().is_some());
     }
     assert!(!files.is_busy());

@@ -86,7 +86,7 @@ impl FileThreads {
         self.under_way += count;
     }
 
-    /// Whether something is waiting or under way.
+    /// Whether something is waiting, under way, or not taken.
     pub(crate) fn is_busy(&self) -> bool {
         self.files.is_busy()
     }

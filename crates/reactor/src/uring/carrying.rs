@@ -92,7 +92,7 @@ struct Berth {
 }
 
 impl Cargo {
-    /// Whether something is waiting or under way.
+    /// Whether something is waiting, under way, or not taken.
     pub(super) fn is_busy(&self) -> bool {
         self.files.is_busy()
     }
@@ -330,6 +330,12 @@ impl<E: External> Uring<E> {
             }
         }
         cargo.files.finish(ended.errand, result);
+    }
+
+    /// Whether something has ended that nobody has taken.
+    pub(super) fn has_files_done(&self) -> bool {
+        let has_done = self.cargo.as_ref().is_some_and(|cargo| cargo.files.has_done());
+        has_done && !base::mutant!("files_left_are_slept_on")
     }
 
     /// Reports what has ended.

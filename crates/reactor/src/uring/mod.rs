@@ -373,7 +373,8 @@ impl<E: External> Driver<E> for Uring<E> {
     }
 
     fn wait(&mut self, timeout: Duration, events: &mut Vec<Event<E>>) -> io::Result<()> {
-        let timeout = if self.ready.is_empty() { timeout } else { Duration::ZERO };
+        let is_at_once = !self.ready.is_empty() || self.has_files_done();
+        let timeout = if is_at_once { Duration::ZERO } else { timeout };
         if self.cargo.is_some() {
             self.hand_over_files();
         }

@@ -99,6 +99,10 @@ impl<E: External> Driver<E> for Either<E> {
         either!(self, driver => driver.close(conn));
     }
 
+    fn is_carrying(&self) -> bool {
+        either!(self, driver => driver.is_carrying())
+    }
+
     fn has_news(&mut self) -> bool {
         either!(self, driver => driver.has_news())
     }

@@ -1,6 +1,11 @@
 //! Operations one by one, without a loop.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Instant};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use base::aligned::Buffer;
 use reactor::{
@@ -62,6 +67,33 @@ impl Stage {
 
 fn as_in_file(bytes: &[u8], offset: usize) -> bool {
     bytes.iter().enumerate().all(|(at, byte)| *byte == byte_at(offset + at))
+}
+
+#[test]
+fn what_is_left_is_told_of_by_each_wait_and_at_once() {
+    let scratch = Scratch::new(FILE_BYTES);
+    for way in WAYS {
+        let mut stage = Stage::new(way, 2);
+        let file = stage.open(&scratch, true);
+        let read = Operation::Read { file, offset: 0, buffer: Buffer::new(4096), bytes: 4096 };
+        stage.files.start(7, read).expect("there is room");
+        let mut is_told = |timeout| {
+            let mut events = Vec::new();
+            stage.driver.wait(timeout, &mut events).expect("it can wait");
+            events.iter().any(|event| matches!(event, Event::FilesDone))
+        };
+        let start = Instant::now();
+        while !is_told(PATIENCE) {
+            assert!(start.elapsed() < PATIENCE, "nothing ends");
+        }
+        let start = Instant::now();
+        let long = Duration::from_secs(5);
+        assert!(is_told(long) && is_told(long), "{way:?}: who left it is not told again");
+        assert!(start.elapsed() < long, "{way:?}: it sleeps on what was left");
+        assert!(stage.driver.is_carrying(), "{way:?}: nobody comes back for it");
+        assert_eq!(stage.files.take_done().map(|done| done.token), Some(7));
+        assert!(!stage.driver.is_carrying());
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //! when the log is stopped.
 
 use base::sync::Arc;
-use log::plan::{Plan, Token};
+use log::plan::{Outcome, Plan, Token};
 use reactor::{Burst, CloseReason, Connection, Control, Handler, Next};
 
 use super::{
@@ -33,6 +33,11 @@ use crate::{
 /// Milliseconds until a thread looks again at what is late: what it waits for is under way, and
 /// whoever reports that goes on with it.
 const LATE_MS: u64 = 1;
+
+/// Bytes of reads that a thread takes in one turn, or what one read has beyond: to check and copy
+/// them takes it some 20 us. With more, replies, and the reads of those who get them, wait for it
+/// while the device waits for them.
+const TURN_READ_BYTES: usize = 64 << 10;
 
 /// How long a thread that is cut off waits for a descriptor.
 const CUT_WAIT_MS: u64 = 10_000;
@@ -217,6 +222,19 @@ impl TableServer {
         (self.end, self.cut_ms) = (End::Cut, self.table.desk().now_ms());
     }
 
+    /// Takes what has ended, as much as is for one turn.
+    fn take_done(&mut self) {
+        let mut read_bytes = 0;
+        while (read_bytes < TURN_READ_BYTES || base::mutant!("server_takes_all_reads"))
+            && let Some((log, token, outcome)) = self.carriage.take_done()
+        {
+            if let Outcome::Read(_, bytes) = outcome {
+                read_bytes += bytes;
+            }
+            self.table.complete(self.of_log[log], token, outcome);
+        }
+    }
+
     fn rouse(&mut self, control: &mut Control<Session>) {
         self.table.take_roused(|connection| control.rouse(connection));
     }
@@ -266,9 +284,7 @@ impl Handler for TableServer {
 
     fn files_done(&mut self, control: &mut Control<Session>) {
         self.table.begin();
-        while let Some((log, token, outcome)) = self.carriage.take_done() {
-            self.table.complete(self.of_log[log], token, outcome);
-        }
+        self.take_done();
         self.go_on();
         self.rouse(control);
     }

@@ -54,6 +54,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["not called, or more than once"],
     },
     Mutant {
+        name: "files_left_are_slept_on",
+        suite: Suite::Test,
+        package: "reactor",
+        filter: "what_is_left_is_told_of",
+        symptoms: &["it sleeps on what was left"],
+    },
+    Mutant {
+        name: "server_takes_all_reads",
+        suite: Suite::Test,
+        package: "server",
+        filter: "a_turn_takes_so_much",
+        symptoms: &["reads hold up all others"],
+    },
+    Mutant {
         name: "server_moves_wait",
         suite: Suite::Test,
         package: "server",
