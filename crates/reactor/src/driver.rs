@@ -61,7 +61,7 @@ pub trait Driver<E: External> {
         true
     }
 
-    /// Whether operations on files have been started that have not ended.
+    /// Whether operations on files have been started that have not ended, or were not taken.
     fn is_carrying(&self) -> bool {
         false
     }

@@ -83,7 +83,7 @@ pub trait Handler {
 
     /// Operations on files have ended. Takes what [`crate::Files::take_done`] has, before any
     /// session is served, and rouses those that wait for them. What it leaves there it is told of
-    /// again in the next turn, which comes at once: so it bounds a turn.
+    /// again in the next turn, which comes at once: so it bounds a turn. It takes one at least.
     fn files_done(&mut self, control: &mut Control<Self::Session>) {
         let _ = control;
     }
@@ -179,13 +179,13 @@ impl<S> Control<S> {
     }
 
     /// Accepts nothing more, answers what has been received, sends the replies, closes, waits until
-    /// nothing is under way on files nor about to be, and then stops the loop.
+    /// nothing is under way on files, left, or about to be, and then stops the loop.
     pub fn drain(&mut self) {
         self.requests.push(Request::Drain);
     }
 
-    /// Closes all connections as they are, waits until nothing is under way on files, and then
-    /// stops the loop.
+    /// Closes all connections as they are, waits until nothing is under way on files, or left, and
+    /// then stops the loop.
     pub fn cut(&mut self) {
         self.requests.push(Request::Cut);
     }

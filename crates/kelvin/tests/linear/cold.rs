@@ -124,7 +124,7 @@ impl Cold {
         }
     }
 
-    /// Overwrites some of the keys that are.
+    /// Overwrites some of the keys that are overwritten all the time.
     pub(crate) fn overwrite(&self, conn: &mut Conn, rng: &mut Rng) {
         let step = self.overwritten_of;
         let keys = (0..OVERWRITTEN).map(|_| step * rng.below(KEYS / step));

@@ -9,11 +9,13 @@
 //!
 //! Invariants:
 //! 1. A socket with a receive under way and possibly bytes, or with a send under way and possibly
-//!    room, is in `ready`; so `wait` does not sleep on it.
+//!    room, is in `ready`; so `wait` does not sleep on it, nor on what of files was not taken.
 //! 2. Events of the kernel carry the generation of the connection they are for: one that comes
 //!    late for a closed connection changes nothing.
 
 mod socket;
+#[cfg(all(test, not(miri)))]
+mod tests;
 
 use std::{collections::VecDeque, fmt, io, os::fd::OwnedFd, time::Duration};
 
@@ -111,7 +113,7 @@ impl<E: External> Epoll<E> {
     /// Whether something has ended that nobody has taken.
     fn has_files_done(&self) -> bool {
         let has_done = self.files.as_ref().is_some_and(|files| files.has_done());
-        has_done && !base::mutant!("files_left_are_slept_on")
+        has_done && !base::mutant!("epoll_sleeps_on_files")
     }
 
     /// Reports what has ended.

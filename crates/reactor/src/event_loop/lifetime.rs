@@ -140,7 +140,8 @@ impl<D: Driver<H::External>, H: Handler> Loop<D, H> {
         }
     }
 
-    /// Closes all connections as they are, and ends when nothing is under way on files.
+    /// Closes all connections as they are, and ends when nothing is under way on files, or
+    /// left.
     pub(super) fn cut(&mut self) {
         if base::mutant!("cut_hears_of_nothing") {
             self.stop();

@@ -15,7 +15,7 @@
 //! [`crate::ConnId`] is what must be kept: roused after its end it wakes nobody, not even the
 //! connection that has its place by then. The operation itself goes on: nothing that is under way
 //! is called back, but for a driver that is dropped, and its buffer is the driver's until the
-//! kernel has reported. A loop that drains goes on until nothing is under way.
+//! kernel has reported. A loop that drains goes on until nothing is under way, nor left in `done`.
 //!
 //! Operations are in no order. What must come after another one is started after that is done.
 //!
@@ -209,7 +209,7 @@ struct Desk {
     depth: usize,
     places: RefCell<Places>,
     waiting: RefCell<VecDeque<Errand>>,
-    done: RefCell<VecDeque<Done>>,
+    done: RefCell<Ended>,
     /// Waiting, under way, and done but not taken.
     counted: Cell<usize>,
     guards: RefCell<Vec<Arc<OwnedFd>>>,
@@ -228,6 +228,13 @@ struct Place {
     file: Option<Arc<OwnedFd>>,
 }
 
+/// What came of operations.
+#[derive(Default)]
+struct Ended {
+    reads: VecDeque<Done>,
+    others: VecDeque<Done>,
+}
+
 impl Files {
     /// No files, and room for up to `depth` operations at a time: at least one, and no more than
     /// [`FILE_DEPTH_MAX`].
@@ -238,7 +245,7 @@ impl Files {
             depth,
             places: RefCell::default(),
             waiting: RefCell::new(VecDeque::with_capacity(depth)),
-            done: RefCell::new(VecDeque::with_capacity(depth)),
+            done: RefCell::default(),
             counted: Cell::new(0),
             guards: RefCell::default(),
         }))
@@ -310,10 +317,12 @@ impl Files {
         Ok(())
     }
 
-    /// What came of an operation, in the order in which they ended. `None` until another one has.
+    /// What came of an operation, in the order in which they ended, but reads behind all others:
+    /// to take one may take long, and a write that somebody waits for is not to wait for many.
+    /// `None` until another one has ended.
     #[must_use]
     pub fn take_done(&self) -> Option<Done> {
-        let done = self.0.done.borrow_mut().pop_front()?;
+        let done = self.0.done.borrow_mut().pop()?;
         self.0.counted.set(self.0.counted.get() - 1);
         Some(done)
     }
@@ -359,7 +368,7 @@ impl Files {
 
     /// An operation has ended.
     pub(crate) fn finish(&self, errand: Errand, result: Result<usize, Failure>) {
-        self.0.done.borrow_mut().push_back(errand.end(result));
+        self.0.done.borrow_mut().push(errand, result);
     }
 
     /// Whether something is waiting, under way, or not taken.
@@ -368,8 +377,29 @@ impl Files {
     }
 
     /// Whether there is something to take.
-    pub(crate) fn has_done(&self) -> bool {
+    #[must_use]
+    pub fn has_done(&self) -> bool {
         !self.0.done.borrow().is_empty()
+    }
+}
+
+impl Ended {
+    fn push(&mut self, errand: Errand, result: Result<usize, Failure>) {
+        let is_read = matches!(errand.work, Work::Read(_));
+        let of_its_kind = if is_read || base::mutant!("files_writes_behind_reads") {
+            &mut self.reads
+        } else {
+            &mut self.others
+        };
+        of_its_kind.push_back(errand.end(result));
+    }
+
+    fn pop(&mut self) -> Option<Done> {
+        self.others.pop_front().or_else(|| self.reads.pop_front())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.others.is_empty() && self.reads.is_empty()
     }
 }
 

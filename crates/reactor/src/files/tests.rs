@@ -158,6 +158,22 @@ fn starts_beyond_the_depth_are_refused_until_what_is_done_is_taken() {
 }
 
 #[test]
+fn what_was_written_is_told_of_before_what_was_read() {
+    let files = Files::new(4);
+    let file = open(&files);
+    let operations = [read(file), Operation::Flush { file }, read(file), write(file, 0)];
+    for (token, operation) in (0..).zip(operations) {
+        files.start(token, operation).expect("there is room");
+    }
+    while let Some(errand) = files.take_waiting() {
+        files.finish(errand, Ok(0));
+    }
+    let taken = std::iter::from_fn(|| files.take_done().map(|done| done.token));
+    assert_eq!(taken.collect::<Vec<_>>(), [1, 3, 0, 2], "it waits for what was read");
+    assert!(!files.has_done());
+}
+
+#[test]
 fn a_number_is_used_again_for_another_file_only_with_another_generation() {
     let files = Files::new(8);
     let (first, second) = (open(&files), open(&files));

@@ -335,7 +335,7 @@ impl<E: External> Uring<E> {
     /// Whether something has ended that nobody has taken.
     pub(super) fn has_files_done(&self) -> bool {
         let has_done = self.cargo.as_ref().is_some_and(|cargo| cargo.files.has_done());
-        has_done && !base::mutant!("files_left_are_slept_on")
+        has_done && !base::mutant!("uring_sleeps_on_files")
     }
 
     /// Reports what has ended.

@@ -10,7 +10,8 @@
 //! kernel gets before what the turn sends: then a device works while it sends.
 //!
 //! Invariants:
-//! 1. A socket on which something can be done at once is in `ready`; so `wait` does not sleep.
+//! 1. A socket on which something can be done at once is in `ready`; so `wait` does not sleep, nor
+//!    while something of files was not taken.
 //! 2. A slot, and the descriptor in it, is used again after the last completion of each of its
 //!    operations. So a completion is always for the socket that is in its slot. When the
 //!    descriptor is closed the kernel knows the socket by nothing else any more.

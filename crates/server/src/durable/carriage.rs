@@ -186,6 +186,11 @@ impl Carriage {
         logs.iter_mut().for_each(|log| log.close_stale(files));
     }
 
+    /// Whether something has ended that was not taken.
+    pub(crate) fn has_left(&self) -> bool {
+        self.files.has_done()
+    }
+
     /// What came of the next operation that has ended, and of which log it is.
     pub(crate) fn take_done(&mut self) -> Option<(usize, Token, Outcome)> {
         let Done { token, result, buffer } = self.files.take_done()?;

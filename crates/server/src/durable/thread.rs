@@ -1,9 +1,10 @@
 //! The handler of a data thread's loop that serves tables with logs, or several tables.
 //!
-//! A turn: what has ended is reported to the store; sessions are served; what the store wants is
-//! started; answers go to their connections. Both ends of that are here: whatever asks the store
-//! something, or tells it, calls [`TableServer::go_on`] before the loop waits. A turn of hits in
-//! memory asks the store nothing, and takes no lock of all threads.
+//! A turn: what has ended is reported to the store, of reads as much as is for one turn; sessions
+//! are served; what the store wants is started; answers go to their connections. Both ends of that
+//! are here: whatever asks the store something, or tells it, calls [`TableServer::go_on`] before
+//! the loop waits. A turn of hits in memory asks the store nothing, and takes no lock of all
+//! threads.
 //!
 //! A server that ends has the log do what somebody waits for or what is due; each thread goes on
 //! until it has handed out the reads that it has, since they may be of a command of another one,
@@ -34,9 +35,9 @@ use crate::{
 /// whoever reports that goes on with it.
 const LATE_MS: u64 = 1;
 
-/// Bytes of reads that a thread takes in one turn, or what one read has beyond: to check and copy
-/// them takes it some 20 us. With more, replies, and the reads of those who get them, wait for it
-/// while the device waits for them.
+/// Bytes of reads that a thread takes in one turn, and what the last of them has beyond: to check
+/// and copy values of as much takes it some 20 us. With more, replies, and the reads of those who
+/// get them, wait for it while the device waits for them.
 const TURN_READ_BYTES: usize = 64 << 10;
 
 /// How long a thread that is cut off waits for a descriptor.
@@ -290,7 +291,9 @@ impl Handler for TableServer {
     }
 
     fn wake_at_ms(&self) -> u64 {
-        if self.table.has_roused() || self.goes_on {
+        // Where something is left, the next turn goes on with moves, too: not twice.
+        let goes_on = self.goes_on && !self.carriage.has_left();
+        if self.table.has_roused() || goes_on {
             return 0;
         }
         let aside = self.carriage.has_aside().then_some(0);

@@ -55,7 +55,7 @@ fn a_message_that_came_first_is_heard_of_all_the_same() {
 }
 
 #[test]
-fn what_is_left_is_told_of_again_at_once() {
+fn a_ring_tells_of_what_is_left_at_once() {
     let (mut driver, _mail) = driver();
     let files = Files::new(1);
     driver.carry_files(&files, &frames()).expect("the ring");

@@ -185,14 +185,16 @@ fn a_turn_takes_so_much_of_what_was_read() {
     stage.settle();
     drop((client, stage));
     let mut stage = Stage::new(&scratch, Mode::Safe);
+    stage.settle();
     let mut clients: Vec<_> = (0..READS).map(|_| stage.client()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
         assert_eq!(stage.ask(client, format!("get {number}\r\n").as_bytes()), "");
     }
     stage.server.go_on();
     stage.driver.wait(Duration::ZERO, &mut Vec::new()).expect("an epoll");
-    // All of them have ended by then, or the worse for the mutant.
-    thread::sleep(Duration::from_millis(200));
+    assert_eq!(stage.files.depth() - stage.files.room(), READS, "nothing else is under way");
+    // All of them have ended by then, or the mutant is not seen.
+    thread::sleep(Duration::from_secs(1));
     while !stage.is_idle() {
         stage.driver.wait(Duration::from_secs(10), &mut Vec::new()).expect("an epoll");
         let before = stage.files.room();

@@ -54,11 +54,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["not called, or more than once"],
     },
     Mutant {
-        name: "files_left_are_slept_on",
+        name: "uring_sleeps_on_files",
         suite: Suite::Test,
         package: "reactor",
-        filter: "what_is_left_is_told_of",
+        filter: "a_ring_tells_of_what_is_left",
         symptoms: &["it sleeps on what was left"],
+    },
+    Mutant {
+        name: "epoll_sleeps_on_files",
+        suite: Suite::Test,
+        package: "reactor",
+        filter: "an_epoll_tells_of_what_is_left",
+        symptoms: &["it sleeps on what was left"],
+    },
+    Mutant {
+        name: "files_writes_behind_reads",
+        suite: Suite::Test,
+        package: "reactor",
+        filter: "what_was_written_is_told_of_before",
+        symptoms: &["it waits for what was read"],
     },
     Mutant {
         name: "server_takes_all_reads",
