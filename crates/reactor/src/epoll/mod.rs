@@ -14,8 +14,6 @@
 //!    late for a closed connection changes nothing.
 
 mod socket;
-#[cfg(all(test, not(miri)))]
-mod tests;
 
 use std::{collections::VecDeque, fmt, io, os::fd::OwnedFd, time::Duration};
 

@@ -28,6 +28,7 @@
 //! 3. Each operation that was started ends up in `done`, once, unless the driver is dropped.
 //! 4. A flush is tried once.
 
+mod ended;
 mod errand;
 mod threads;
 
@@ -42,6 +43,7 @@ use std::{
 
 use base::aligned::Buffer;
 
+use ended::Ended;
 pub(crate) use errand::{Errand, Rest, Work};
 pub(crate) use threads::FileThreads;
 
@@ -228,13 +230,6 @@ struct Place {
     file: Option<Arc<OwnedFd>>,
 }
 
-/// What came of operations.
-#[derive(Default)]
-struct Ended {
-    reads: VecDeque<Done>,
-    others: VecDeque<Done>,
-}
-
 impl Files {
     /// No files, and room for up to `depth` operations at a time: at least one, and no more than
     /// [`FILE_DEPTH_MAX`].
@@ -380,26 +375,6 @@ impl Files {
     #[must_use]
     pub fn has_done(&self) -> bool {
         !self.0.done.borrow().is_empty()
-    }
-}
-
-impl Ended {
-    fn push(&mut self, errand: Errand, result: Result<usize, Failure>) {
-        let is_read = matches!(errand.work, Work::Read(_));
-        let of_its_kind = if is_read || base::mutant!("files_writes_behind_reads") {
-            &mut self.reads
-        } else {
-            &mut self.others
-        };
-        of_its_kind.push_back(errand.end(result));
-    }
-
-    fn pop(&mut self) -> Option<Done> {
-        self.others.pop_front().or_else(|| self.reads.pop_front())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.others.is_empty() && self.reads.is_empty()
     }
 }
 

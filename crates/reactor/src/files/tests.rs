@@ -1,5 +1,8 @@
 //! The desk between handler and driver, and operations whose calls come short, late or not at all.
 
+#[cfg(not(miri))]
+mod left;
+
 use std::{fs::File, sync::Arc};
 
 use base::aligned::Buffer;

@@ -21,6 +21,13 @@ fn known_to_live(log: &Log) -> u64 {
     log.engine.taken(&sealed).1
 }
 
+/// What is known agrees with a look, nearly.
+#[track_caller]
+fn check_known(log: &mut Log, bytes: u64) {
+    let (known, (_, now)) = (known_to_live(log), looked_at(log));
+    assert!(known.abs_diff(now) < bytes, "{known} are known to live, and {now} do");
+}
+
 /// How much the log takes beyond its target, if all segments were looked at just now.
 fn excess(log: &mut Log) -> i64 {
     let (taken, values) = looked_at(log);
@@ -111,8 +118,7 @@ fn what_dies_between_two_steps_of_a_look_counts_once() {
         log.put(&key.to_le_bytes(), &[2; 440]).unwrap();
     }
     log.engine.survey().expect("it was the last step");
-    let (known, (_, now)) = (known_to_live(&log), looked_at(&mut log));
-    assert!(known.abs_diff(now) < 440, "{known} are known to live, and {now} do");
+    check_known(&mut log, 440);
 }
 
 #[test]
@@ -129,11 +135,9 @@ fn a_large_value_whose_head_is_written_anew_lives_on() {
             assert!(log.step(), "the head waits for ever");
         }
     }
-    let (known, (_, now)) = (known_to_live(&log), looked_at(&mut log));
-    assert!(known.abs_diff(now) < 2048, "{known} are known to live, and {now} do");
+    check_known(&mut log, 2048);
     assert!(matches!(log.remove(b"large"), Removed::Done { .. }));
-    let (known, (_, now)) = (known_to_live(&log), looked_at(&mut log));
-    assert!(known.abs_diff(now) < 2048, "{known} are known to live, and {now} do");
+    check_known(&mut log, 2048);
 }
 
 #[test]

@@ -54,25 +54,6 @@ fn a_message_that_came_first_is_heard_of_all_the_same() {
     assert!(matches!(events[..], [Event::Woken]), "{events:?}");
 }
 
-#[test]
-fn a_ring_tells_of_what_is_left_at_once() {
-    let (mut driver, _mail) = driver();
-    let files = Files::new(1);
-    driver.carry_files(&files, &frames()).expect("the ring");
-    let file = files.open(Arc::new(file_of(1))).expect("room");
-    files.start(1, Operation::Flush { file }).expect("room");
-    let mut events = Vec::new();
-    while !files.has_done() {
-        driver.wait(Duration::from_secs(1), &mut events).expect("a ring");
-    }
-    events.clear();
-    let (watch, long) = (Stopwatch::start(), Duration::from_secs(2));
-    driver.wait(long, &mut events).expect("a ring");
-    let took = Duration::from_nanos(watch.elapsed_ns());
-    assert!(took < long / 2, "it sleeps on what was left: {took:?}");
-    assert!(matches!(events[..], [Event::FilesDone]), "{events:?}");
-}
-
 /// A file in memory of one repeated byte.
 fn file_of(byte: u8) -> OwnedFd {
     let fd = memfd_create("kelvin-test", MemfdFlags::CLOEXEC).expect("a file");
