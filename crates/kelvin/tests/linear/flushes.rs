@@ -8,7 +8,7 @@ use std::time::Duration;
 use histories::Known;
 
 use crate::{
-    LIVE, MEMORY_BYTES, Play,
+    GROUPS, LIVE, MEMORY_BYTES, Play,
     cold::Cold,
     end,
     harness::{
@@ -22,6 +22,10 @@ const FLUSHES: usize = 4;
 
 const HAPPENED: [&str; 4] = ["table_hits_memory", "table_hits_disk", "table_fills", "cmd_flush"];
 
+/// So often that a flush meets a read of the disk, on a slow machine too: about one flush in eight
+/// meets one whose value somebody wants later.
+const ROUNDS: usize = 10 * GROUPS;
+
 /// Reads of the disk in a round, on average, at least: without them a flush has nothing to race.
 const READS_OF_ROUND: u64 = 10;
 
@@ -29,6 +33,7 @@ fn play(time: Duration) {
     let directory = Directory::with_log();
     let mut play = Play::new(Known::default(), Cold::that_is_flushed(), &HAPPENED, 0);
     play.flushes = FLUSHES;
+    play.rounds_min = ROUNDS;
     for ((io, mode), seed) in [(Io::Uring, "safe"), (Io::Epoll, "async")].into_iter().zip(21..) {
         let server = directory.serve(io, &["--write-mode", mode, "--flush-durable", "true"]);
         let mut conn = server.connect();

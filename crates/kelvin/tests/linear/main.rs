@@ -103,13 +103,15 @@ struct Play {
     live_bytes: u64,
     /// Of a thousand commands so many flush all keys.
     flushes: usize,
+    rounds_min: usize,
 }
 
 impl Play {
     /// `known`: what is known of keys at first.
     fn new(known: Known, cold: Cold, happened: &'static [&'static str], live_bytes: u64) -> Self {
         let groups = (0..GROUPS).map(|number| Group::new(number, known)).collect();
-        Self { clock: AtomicU64::new(1), cold, groups, happened, live_bytes, flushes: 0 }
+        let (clock, rounds_min) = (AtomicU64::new(1), ROUNDS_MIN);
+        Self { clock, cold, groups, happened, live_bytes, flushes: 0, rounds_min }
     }
 
     fn has_tried_all(&self, conn: &mut Conn) -> bool {
@@ -138,7 +140,9 @@ impl Play {
             let (mut conn, stop) = (server.connect(), &stop);
             scope.spawn(move || cold.churn(&mut conn, seed, stop));
             let mut figures = server.connect();
-            while rounds < ROUNDS_MIN || begun.elapsed() < time || !self.has_tried_all(&mut figures)
+            while rounds < self.rounds_min
+                || begun.elapsed() < time
+                || !self.has_tried_all(&mut figures)
             {
                 let is_late = begun.elapsed() >= ROUNDS_TIME_MAX + time;
                 assert!(!is_late, "{}", self.told(&mut figures));
