@@ -103,6 +103,7 @@ struct Play {
     live_bytes: u64,
     /// Of a thousand commands so many flush all keys.
     flushes: usize,
+    /// Rounds on a server at the least.
     rounds_min: usize,
 }
 
