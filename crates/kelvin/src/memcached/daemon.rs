@@ -73,20 +73,21 @@ pub(super) fn detach(stays: bool) -> Result<(), Refusal> {
     if stays { Ok(()) } else { process::chdir("/").map_err(failed) }
 }
 
-/// Says that it listens, and closes the standard streams; `keeps_log` keeps standard error.
+/// Says that it listens, and closes the standard streams; `keeps_log` keeps standard error, and
+/// has standard output be that.
 pub(super) fn tell(keeps_log: bool) {
     let told = stdout().write_all(LISTENS).and_then(|()| stdout().flush());
     let closed = File::options().read(true).write(true).open("/dev/null").and_then(|null| {
         stdio::dup2_stdin(&null)?;
-        if keeps_log {
-            stdio::dup2_stdout(stderr())?;
-        } else {
-            stdio::dup2_stdout(&null)?;
+        if !keeps_log {
             stdio::dup2_stderr(&null)?;
         }
         Ok(())
     });
-    if let Err(error) = told.and(closed) {
-        tracing::warn!(%error, "the standard streams stay open");
+    // The last of them, whatever came of the others: the first process ends by this, and who saw
+    // that finds those closed.
+    let released = stdio::dup2_stdout(stderr()).map_err(Into::into);
+    if let Err(error) = told.and(closed).and(released) {
+        tracing::warn!(%error, "not all of the standard streams are closed");
     }
 }
