@@ -12,6 +12,7 @@ mod full;
 mod look;
 mod loss;
 mod reopen;
+mod steps;
 mod walk;
 mod wipe;
 
@@ -26,7 +27,7 @@ use std::collections::BTreeMap;
 
 use base::random::Random;
 use log::{
-    engine::{Drain, Engine, Mark, Mode, Reading, Upload},
+    engine::{Drain, Encoding, Engine, Mark, Mode, Reading, Upload},
     index::Keyed,
     plan::{SegmentId, Token},
 };
@@ -89,6 +90,8 @@ pub struct Run {
     random: Random,
     machine: Machine,
     log: Option<Log>,
+    /// A footer of which something is being encoded while others have the log.
+    encoding: Option<Encoding>,
     promises: Promises,
     /// Every version that each key ever had.
     ever: BTreeMap<u64, Vec<Version>>,
@@ -165,6 +168,7 @@ impl Run {
             random: Random::new(seed, CLIENT_STREAM),
             machine: Machine::new(seed, disk),
             log: None,
+            encoding: None,
             promises: Promises::default(),
             ever: BTreeMap::new(),
             waiting: Vec::new(),
@@ -245,6 +249,7 @@ impl Run {
 
     /// Hands out what is to be done, lets one request end, and gives the answers that are due.
     fn turn(&mut self) -> Result<(), String> {
+        self.encode_beside();
         self.poll();
         if let Some((token, outcome)) = self.machine.step() {
             self.now_ms += 1;
@@ -295,7 +300,8 @@ impl Run {
             if self.machine.has_stopped() {
                 return Ok(());
             }
-            if self.waiting.is_empty() && self.fetches.is_empty() && self.machine.in_flight() == 0 {
+            let is_out = self.machine.in_flight() > 0 || self.encoding.is_some();
+            if self.waiting.is_empty() && self.fetches.is_empty() && !is_out {
                 return Ok(());
             }
             self.turn()?;
@@ -344,6 +350,7 @@ impl Run {
 
     /// The log is there no more, whatever the reason.
     fn end(&mut self) {
+        self.encoding = None;
         if let Some(log) = self.log.take() {
             self.count_done(&log);
             self.crashed_ms = self.now_ms;

@@ -49,6 +49,8 @@ pub struct Scenario {
     pub kmax: u64,
     /// How the log is run at first.
     pub settings: Settings,
+    /// Whether moves are left to whoever writes.
+    pub has_steps: bool,
     /// Bytes of each directory's device.
     pub capacity_bytes: usize,
     /// Operations between two crashes, on average.
@@ -111,8 +113,10 @@ impl Scenario {
             has_large: pick(&[0, 1, 1]) == 1,
             entry_bytes: u8::try_from(pick(&[0, 0, 4, 5, 8])).unwrap_or(0),
             is_skewed: pick(&[0, 1]) == 1,
+            has_steps: false,
         };
         scenario.settings.space_target_percent = pick(&[0, 110, 130, 200]);
+        scenario.has_steps = pick(&[0, 1]) == 1;
         scenario
     }
 

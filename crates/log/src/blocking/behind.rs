@@ -1,43 +1,18 @@
 //! Threads behind a log: they do what nobody waits for, and in `async` everything.
 
-use std::{sync::atomic::Ordering, time::Duration};
-
-use base::clock::Stopwatch;
+use std::time::Duration;
 
 use super::{
     Mode,
-    drive::{Guard, SLEEP_MAX, Shared, State},
+    drive::{Guard, SLEEP_MAX, Shared},
     ignore_poison,
-    lock::GIVE_WAY_NS,
 };
-use crate::keys::Keys;
+use crate::{engine::Encoding, keys::Keys};
 
 /// Milliseconds until a thread looks again at what is late: a flush that should have begun, while
 /// the one before is out. Whoever reports that goes on, so this is for nobody but a thread that
 /// has gone away instead.
 const LATE_MS: u64 = 10;
-
-/// For how many turns whoever moves records, or encodes a footer, stays away behind one that
-/// callers have run into. Without that each of them gets in once a turn, which may be more seldom
-/// than they come: then they queue up for as long as there is something to be moved. A turn that
-/// took very long was one in which the processor was taken away: the pause has an end.
-const PAUSE_TURNS: u64 = 2;
-
-impl<K: Keys> State<K> {
-    /// How long whoever has taken a turn stays away, if callers have run into it: not when moves
-    /// are late, or anybody waits for what is done in turns.
-    pub(super) fn pause_ns(&mut self, turn_ns: u64, was_met: bool) -> u64 {
-        if !was_met || base::mutant!("log_moves_without_pause") {
-            return 0;
-        }
-        let is_awaited =
-            self.waiters.wait_for_reports() && !base::mutant!("log_pause_while_awaited");
-        if is_awaited || self.engine.is_move_late() && !base::mutant!("log_late_moves_pause") {
-            return 0;
-        }
-        (turn_ns * PAUSE_TURNS).min(GIVE_WAY_NS)
-    }
-}
 
 impl<K: Keys> Shared<K> {
     /// A thread behind, until the log is stopped. With `moves_first`, moves come before records
@@ -46,12 +21,17 @@ impl<K: Keys> Shared<K> {
         let mut state = self.lock_to_report();
         let mut unreported = state.engine.unreported();
         while !state.is_stopping {
-            let (turn, found_taken) = (Stopwatch::start(), self.found_taken());
             let now_ms = self.clock.now_ms();
             state.engine.tell_wall_ms(self.clock.wall_ms());
-            let is_due = state.engine.wake_at_ms().is_some_and(|at| at <= now_ms);
+            let is_awaited = state.waiters.wait_for_reports();
+            state.engine.tell_waiting(is_awaited);
+            let is_due = state.engine.due_ms().is_some_and(|at| at <= now_ms);
+            if let Some(encoding) = state.engine.take_footer() {
+                state = self.encode(state, encoding);
+                continue;
+            }
             let drives = state.engine.mode() == Mode::Async || is_due;
-            // One at a time moves records and encodes footers.
+            // One at a time moves records.
             let is_beside = state.in_turns > 0 && !base::mutant!("log_all_in_turns");
             let is_urgent = moves_first && !is_beside && state.engine.is_move_urgent();
             let before = state.engine.unreported();
@@ -95,20 +75,34 @@ impl<K: Keys> Shared<K> {
                 // There is more of what takes no action: others come in between.
                 None if state.engine.unreported() != unreported => {
                     // It may begin a move, which is told with the rest.
-                    let was_met = self.found_taken() != found_taken;
-                    let pause_ns = state.pause_ns(turn.elapsed_ns(), was_met);
                     let before = std::mem::replace(&mut unreported, state.engine.unreported());
                     // Nobody reports that there is nothing more to be moved.
                     let tells = before.ends != unreported.ends && !base::mutant!("log_ends_untold");
                     state.in_turns += 1;
                     drop(if tells { self.call(state, true) } else { state });
-                    state = self.give_way(pause_ns);
+                    state = self.give_way();
                     state.in_turns -= 1;
                     state
                 }
                 None => self.sleep(state, now_ms),
             };
         }
+    }
+
+    /// Encodes something of a footer, without the lock, and writes it.
+    fn encode<'a>(&'a self, mut state: Guard<'a, K>, mut encoding: Encoding) -> Guard<'a, K> {
+        let wakes = state.engine.has_work() && state.claim_idle();
+        drop(state);
+        if wakes {
+            self.work.notify_one();
+        }
+        encoding.encode();
+        let mut state = self.lock_to_report();
+        let Some(plan) = state.engine.give_back(encoding) else { return state };
+        drop(state);
+        let state = self.perform(plan, Self::lock_to_report);
+        let state = self.call(state, false);
+        self.let_in(state)
     }
 
     fn sleep<'a>(&'a self, mut state: Guard<'a, K>, now_ms: u64) -> Guard<'a, K> {
@@ -123,10 +117,5 @@ impl<K: Keys> Shared<K> {
         // Who was called may not be who comes; one call too many finds nothing to do.
         state.called = state.called.saturating_sub(1);
         state
-    }
-
-    /// How often one of those who have called the log has found the lock taken.
-    pub(super) fn found_taken(&self) -> usize {
-        self.found_taken.load(Ordering::Relaxed)
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use base::clock::Clock;
+use base::clock::{Clock, Stopwatch};
 
 use super::{
     Files, Mode, Put, Removed, Wrote,
@@ -38,9 +38,11 @@ pub(super) struct State<K> {
     pub(super) idle: usize,
     /// How many of them were woken and have not come yet.
     pub(super) called: usize,
-    /// Those that are about to take the next turn, of a move or a footer.
+    /// Those that are about to take the next turn of a move.
     pub(super) in_turns: usize,
     pub(super) waiters: Waiters,
+    /// Since something was last written while something was moved.
+    pub(super) since_written: Stopwatch,
 }
 
 /// What all threads share.
@@ -51,8 +53,6 @@ pub(super) struct Shared<K> {
     pub(super) looking: AtomicUsize,
     /// How many wait for it, those behind with something to report among them.
     pub(super) waiting: AtomicUsize,
-    /// How often one of these, or a thread behind that had told others something, found it taken.
-    pub(super) found_taken: AtomicUsize,
     /// There is something to do for a thread behind.
     pub(super) work: Condvar,
     pub(super) files: Files,
@@ -65,7 +65,7 @@ pub(super) type Guard<'a, K> = MutexGuard<'a, State<K>>;
 
 impl<K> State<K> {
     /// Whether a thread behind sleeps and nobody has woken it.
-    fn may_wake(&self) -> bool {
+    pub(super) fn may_wake(&self) -> bool {
         self.called < self.idle
     }
 
@@ -146,6 +146,9 @@ impl<K: Keys> Shared<K> {
         if state.engine.setbacks() != setbacks {
             return Ok(self.call(state, true));
         }
+        if matches!(awaited, Awaited::Report) {
+            state.engine.tell_waiting(true);
+        }
         if state.engine.mode() == Mode::Async || state.engine.has_work() {
             self.wake(&mut state);
         }
@@ -214,10 +217,10 @@ impl<K: Keys> Shared<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
-            let is_first = state.may_wake() && state.engine.wake_at_ms().is_none();
-            match ask(&mut state.engine, self.clock.now_ms())? {
+            let (came, now_ms) = (state.come(), self.clock.now_ms());
+            match ask(&mut state.engine, now_ms)? {
                 Wrote::Done { mark, .. } => {
-                    self.wake_for_work(&mut state, is_first);
+                    self.leave_work(&mut state, now_ms, came);
                     return Ok((state, Some(mark)));
                 }
                 Wrote::Wait => state = self.wait_for_report(state),
@@ -289,10 +292,10 @@ impl<K: Keys> Shared<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
-            let is_first = state.engine.wake_at_ms().is_none();
-            match state.engine.write_batch(&changes, self.clock.now_ms())? {
+            let (came, now_ms) = (state.come(), self.clock.now_ms());
+            match state.engine.write_batch(&changes, now_ms)? {
                 Batch::Done { removed, marks } => {
-                    self.wake_for_work(&mut state, is_first);
+                    self.leave_work(&mut state, now_ms, came);
                     return self.wait_for_all(state, marks).map(|()| removed);
                 }
                 Batch::Wait => state = self.wait_for_report(state),
@@ -321,10 +324,10 @@ impl<K: Keys> Shared<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
-            let is_first = state.may_wake() && state.engine.wake_at_ms().is_none();
-            match state.engine.remove(key, self.clock.now_ms())? {
+            let (came, now_ms) = (state.come(), self.clock.now_ms());
+            match state.engine.remove(key, now_ms)? {
                 Removed::Done { mark, .. } => {
-                    self.wake_for_work(&mut state, is_first);
+                    self.leave_work(&mut state, now_ms, came);
                     return Ok((state, true, Some(mark)));
                 }
                 Removed::Absent { wait } => return Ok((state, false, wait)),

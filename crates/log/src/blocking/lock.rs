@@ -1,9 +1,8 @@
 //! Who gets the log's lock, and when.
 //!
-//! It is held for microseconds, many times in a row while records are moved, and a mutex goes to
-//! whoever comes: one who sleeps is woken up too late, again and again. So the first caller looks
-//! for it before he sleeps, and threads behind give way to those who wait, and stay away for a
-//! while behind a turn that callers have run into.
+//! It is held for microseconds, many times in a row while threads behind move records, and a mutex
+//! goes to whoever comes: one who sleeps is woken up too late, again and again. So the first caller
+//! looks for it before he sleeps, and threads behind give way to those who wait.
 
 use std::{
     sync::{TryLockError, atomic::Ordering},
@@ -20,7 +19,7 @@ use crate::keys::Keys;
 
 /// How long a thread behind gives way to those who wait for the lock before it takes the next turn.
 /// One that sleeps wakes up in that time.
-pub(super) const GIVE_WAY_NS: u64 = 100_000;
+const GIVE_WAY_NS: u64 = 100_000;
 
 /// How long the first caller who finds the lock taken looks for it before he sleeps, and pauses of
 /// the processor between two looks. A turn of moves takes 10 to 20 us, some steps of a segment up
@@ -39,7 +38,6 @@ impl<K: Keys> Shared<K> {
             return state;
         }
         // Relaxed, here and below: they say how busy the lock is, and nothing depends on them.
-        self.found_taken.fetch_add(1, Ordering::Relaxed);
         let others = self.looking.fetch_add(1, Ordering::Relaxed);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let soon = if others == 0 { self.look_for_lock() } else { None };
@@ -89,19 +87,14 @@ impl<K: Keys> Shared<K> {
             return state;
         }
         drop(state);
-        self.give_way(0)
+        self.give_way()
     }
 
-    /// Takes the lock again when those who wait for it have had it, and after so long. A mutex goes
-    /// to whoever comes, and one who sleeps comes too late.
-    pub(super) fn give_way(&self, pause_ns: u64) -> Guard<'_, K> {
+    /// Takes the lock again when those who wait for it have had it. A mutex goes to whoever comes,
+    /// and one who sleeps comes too late.
+    pub(super) fn give_way(&self) -> Guard<'_, K> {
         let watch = Stopwatch::start();
-        loop {
-            let is_wanted = self.waiting.load(Ordering::Relaxed) > 0;
-            let least_ns = if is_wanted { GIVE_WAY_NS } else { pause_ns };
-            if watch.elapsed_ns() >= least_ns {
-                break;
-            }
+        while self.waiting.load(Ordering::Relaxed) > 0 && watch.elapsed_ns() < GIVE_WAY_NS {
             thread::yield_now();
         }
         ignore_poison(self.state.lock())

@@ -17,6 +17,7 @@ mod files;
 mod iterate;
 mod lock;
 mod several;
+mod steps;
 mod waiting;
 
 use std::{
@@ -30,7 +31,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use base::clock::Clock;
+use base::clock::{Clock, Stopwatch};
 
 pub use self::{
     compact::Compacting,
@@ -171,7 +172,7 @@ impl<K: Keys + Send + 'static> Log<K> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, Report), Error> {
         let (mut engine, files, report) = open(options, id, make, progress)?;
-        engine.shorten_turns();
+        engine.leave_moves_to_writers();
         let mut log = Self::of(engine, files, options);
         for number in 0..THREADS_BEHIND {
             let behind = Arc::clone(&log.shared);
@@ -225,13 +226,13 @@ impl<K: Keys + Send + 'static> Log<K> {
                 called: 0,
                 in_turns: 0,
                 waiters: Waiters::default(),
+                since_written: Stopwatch::start(),
             }),
             work: Condvar::new(),
             files,
             clock: options.clock.clone(),
             looking: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
-            found_taken: AtomicUsize::new(0),
             reads: AtomicU64::new(0),
             read_buffers: ReadBuffers::default(),
         });

@@ -42,8 +42,8 @@ impl<K: Keys> Engine<K> {
         self.go_with(plan)
     }
 
-    /// As [`Engine::poll_upkeep`], while somebody else goes on with the records of a move, or with
-    /// a footer: two who do it in turn are no faster, and whoever calls the log waits for either.
+    /// As [`Engine::poll_upkeep`], while somebody else goes on with the records of a move: two who
+    /// do it in turn are no faster, and whoever calls the log waits for either.
     pub fn poll_beside(&mut self, now_ms: u64) -> Option<Plan> {
         self.now_ms = now_ms;
         self.begin_sealing();
@@ -56,7 +56,7 @@ impl<K: Keys> Engine<K> {
     }
 
     /// Whoever has asked goes away to perform the action, if there is one.
-    fn go_with(&mut self, plan: Option<Plan>) -> Option<Plan> {
+    pub(super) fn go_with(&mut self, plan: Option<Plan>) -> Option<Plan> {
         if plan.is_some() {
             self.compaction.leave_turns();
         }

@@ -87,6 +87,7 @@ pub use self::{
     pin::Pin,
     read::{Fetched, Get, Reading, Stored},
     recovery::{Damage, New, Opening, Progress, Report, Torn, Verified, Wrong},
+    sealing::Encoding,
     settings::{Mode, Ring, Settings},
     space::SEGMENTS_LEAST,
     spread::Spread,
@@ -278,6 +279,11 @@ impl<K: Keys> Engine<K> {
 
     /// When [`Engine::poll`] has something to do at the latest, if nothing else happens.
     pub fn wake_at_ms(&self) -> Option<u64> {
+        self.due_ms().into_iter().chain(self.steps_end_ms()).min()
+    }
+
+    /// When something is to be flushed at the latest, or a header to be written.
+    pub fn due_ms(&self) -> Option<u64> {
         let oldest = self.own_tails().filter_map(Tail::waits_since_ms).min();
         let due_ms = oldest.map(|ms| ms.saturating_add(self.settings.at_risk_ms_max / 2));
         due_ms.into_iter().chain(self.header_due_ms()).min()

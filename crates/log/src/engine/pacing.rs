@@ -1,9 +1,10 @@
 //! How compaction keeps up with what is written.
 //!
 //! Moves are begun when the log takes more than its target, and done when nothing else is to be
-//! done. When they fall behind by half a segment they come first for one of those who drive the
-//! log; when they do by one and a half, whoever puts pays as he goes: for each byte two have to be
-//! won. So the debt falls, and nobody waits for all of it, nor for a whole chunk. Removes, what is
+//! done, or by those who write (`moving/steps.rs`). When they fall behind by half a segment they
+//! come first for one of those who drive the log; by five quarters, the others help those who
+//! write; by one and a half, whoever puts pays as he goes: for each byte two have to be won. So the
+//! debt falls, and nobody waits for all of it, nor for a whole chunk. Removes, what is
 //! written over in memory and what is written again after a failed flush cost nothing, and nobody
 //! pays while the oldest values are moved only for tombstones to go: there is nothing to be won
 //! before all of that is done.
@@ -18,6 +19,9 @@ const URGENT_HALVES: u64 = 1;
 /// Halves of a segment beyond the target from which on whoever puts waits. The later that is, the
 /// more has died of what is moved; space is bounded by it.
 const BEHIND_HALVES: u64 = 3;
+
+/// Quarters of a segment beyond the target from which on others help those who write with moves.
+const HELPED_QUARTERS: u64 = 5;
 
 /// Whoever puts while moves are behind pays for this part of a chunk at once, or for what he puts,
 /// if that is more: with chunks of 1 MiB for 64 KiB, which takes a millisecond or two, and more
@@ -71,9 +75,12 @@ impl Account {
 impl<K: Keys> Engine<K> {
     /// How much may be put, if so many bytes are to be.
     pub(super) fn allowance(&mut self, bytes: usize) -> Allowance {
-        let is_owing = self.is_move_late()
-            && self.compaction.is_worth_waiting()
-            && !base::mutant!("log_puts_never_wait");
+        let is_late = self.is_move_late();
+        if is_late {
+            self.compaction.note_behind();
+        }
+        let is_owing =
+            is_late && self.compaction.is_worth_waiting() && !base::mutant!("log_puts_never_wait");
         let winning_bytes = self.won_so_far_bytes();
         let chunk_bytes = self.settings.chunk_bytes;
         let account = &mut self.compaction.account;
@@ -116,31 +123,38 @@ impl<K: Keys> Engine<K> {
 
     /// Whether moves should come before records, for one of those who drive the log.
     pub fn is_move_urgent(&mut self) -> bool {
-        self.owes(URGENT_HALVES)
+        self.debt_bytes().is_some_and(|debt| debt > self.halves_bytes(URGENT_HALVES))
     }
 
     /// Whether moves are so far behind that puts wait for them, if enough is won by that.
     pub fn is_move_late(&mut self) -> bool {
-        self.owes(BEHIND_HALVES)
+        self.debt_bytes().is_some_and(|debt| debt > self.halves_bytes(BEHIND_HALVES))
     }
 
-    /// Whether the log takes so many halves of a segment more than it should, and something can be
-    /// done.
-    fn owes(&mut self, halves: u64) -> bool {
+    /// How much is owed when others help those who write with moves: before puts wait for them.
+    pub(super) fn helped_bytes(&self) -> u64 {
+        self.manifest.shape.segment_bytes * HELPED_QUARTERS / 4
+    }
+
+    fn halves_bytes(&self, halves: u64) -> u64 {
+        halves * self.manifest.shape.segment_bytes / 2
+    }
+
+    /// How many bytes the log takes more than it should, if something can be done.
+    pub(super) fn debt_bytes(&mut self) -> Option<u64> {
         if self.settings.ring.is_some() || !self.is_moving() || self.is_held_up() {
-            return false;
+            return None;
         }
         // What is owed is owed also while the next victim is looked for in several steps.
         if !self.finds_victim() && !self.compaction.survey.is_looking() {
-            return false;
+            return None;
         }
         // Where it takes several steps to look at all segments: as of the last time.
         self.survey();
-        let Some(sealed) = self.compaction.survey.sealed() else { return false };
-        let bytes = self.manifest.shape.segment_bytes;
+        let sealed = self.compaction.survey.sealed()?;
         let (taken, values) = self.taken(&sealed);
         let allowed = values * u64::from(self.settings.space_target_percent) / 100;
-        taken > allowed + halves * bytes / 2
+        Some(taken.saturating_sub(allowed))
     }
 
     /// What the log takes now, and what lives of it.

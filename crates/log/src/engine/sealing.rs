@@ -13,15 +13,34 @@ use super::{
 };
 use crate::{
     keys::Keys,
-    plan::{Outcome, Plan},
+    plan::{Action, Outcome, Plan},
 };
 
 /// A segment whose footer is being written.
 #[derive(Debug)]
 pub(super) struct Sealing {
     tail: Tail,
-    footer: Footer,
+    /// `None` while somebody encodes of it, without the engine.
+    footer: Option<Footer>,
+    /// How many records it lists.
+    listed: usize,
     chain: Chain,
+}
+
+/// A footer of which the next blocks are to be encoded by whoever has it, while others have the
+/// engine: that takes some 50 us.
+#[derive(Debug)]
+pub struct Encoding {
+    footer: Footer,
+    /// What is to be done behind that.
+    action: Option<Action>,
+}
+
+impl Encoding {
+    /// Encodes as many blocks as are written at once.
+    pub fn encode(&mut self) {
+        self.action = self.footer.next();
+    }
 }
 
 impl Sealing {
@@ -31,7 +50,7 @@ impl Sealing {
 
     /// How many records its footer lists.
     pub(super) fn listed(&self) -> usize {
-        self.footer.listed.len()
+        self.listed
     }
 }
 
@@ -61,7 +80,9 @@ impl<K: Keys> Engine<K> {
             segment.smallest_value = footer.listed.smallest_value();
             segment.begun = footer.listed.begun();
         }
-        self.sealing = Some(Sealing { tail, footer, chain: Chain::default() });
+        let listed = footer.listed.len();
+        let footer = Some(footer);
+        self.sealing = Some(Sealing { tail, footer, listed, chain: Chain::default() });
     }
 
     /// Goes on with the footer that is being written, unless something of it is out. Says whether
@@ -69,7 +90,7 @@ impl<K: Keys> Engine<K> {
     pub(super) fn encode_footer(&mut self) -> bool {
         let sealing = self.sealing.as_mut().filter(|sealing| !sealing.chain.is_busy());
         let Some(sealing) = sealing else { return false };
-        match sealing.footer.step() {
+        match sealing.footer.as_mut().and_then(Footer::step) {
             Some(Step::Turn) => {
                 self.compaction.end_turn();
                 true
@@ -82,6 +103,26 @@ impl<K: Keys> Engine<K> {
         }
     }
 
+    /// The footer that is being written, if something of it is to be encoded. It has to come back
+    /// by [`Engine::give_back`].
+    pub fn take_footer(&mut self) -> Option<Encoding> {
+        self.begin_sealing();
+        let sealing = self.sealing.as_mut().filter(|sealing| !sealing.chain.is_busy())?;
+        let footer = sealing.footer.take()?;
+        // Whoever has it takes no turn of a move meanwhile.
+        self.compaction.leave_turns();
+        Some(Encoding { footer, action: None })
+    }
+
+    /// Takes a footer back of which something was encoded. What is to be done with that.
+    pub fn give_back(&mut self, Encoding { footer, action }: Encoding) -> Option<Plan> {
+        let sealing = self.sealing.as_mut().expect("invariant: a footer stays until it is written");
+        sealing.footer = Some(footer);
+        action.into_iter().for_each(|action| sealing.chain.push(action));
+        let plan = self.poll_sealing();
+        self.go_with(plan)
+    }
+
     /// Whether a footer is being written, or a segment waits for its own.
     #[cfg(test)]
     #[cfg(not(any(loom, shuttle)))]
@@ -91,7 +132,10 @@ impl<K: Keys> Engine<K> {
 
     /// Whether something of it can be encoded, and nobody is about to.
     pub(super) fn may_encode(&self) -> bool {
-        let is_waiting = self.sealing.as_ref().is_some_and(|sealing| !sealing.chain.is_busy());
+        let is_waiting = self.sealing.as_ref().is_some_and(|sealing| {
+            let is_here = sealing.footer.is_some() || base::mutant!("log_lent_footer_is_encoded");
+            is_here && !sealing.chain.is_busy()
+        });
         is_waiting && !self.compaction.is_in_turns()
     }
 
@@ -105,7 +149,9 @@ impl<K: Keys> Engine<K> {
     pub(super) fn report_sealing(&mut self, outcome: Outcome) {
         let Some(sealing) = self.sealing.as_mut() else { return };
         let role = match sealing.chain.report(outcome) {
-            Progress::Finished if sealing.footer.is_done() => Role::Sealed,
+            Progress::Finished if sealing.footer.as_ref().is_some_and(Footer::is_done) => {
+                Role::Sealed
+            }
             Progress::More | Progress::Finished => return,
             // The records are flushed; a recovery reads them one by one.
             Progress::Broken(_) => Role::Unlisted,
@@ -116,8 +162,9 @@ impl<K: Keys> Engine<K> {
         }
         let segment = sealing.tail.segment;
         self.retired.extend(sealing.tail.into_buffers());
-        self.spare.buffer = sealing.footer.buffer;
-        self.spare.keep(sealing.footer.listed);
+        let footer = sealing.footer.expect("invariant: nobody has it while something of it is out");
+        self.spare.buffer = footer.buffer;
+        self.spare.keep(footer.listed);
         if let Some(segment) = self.segment_mut(segment) {
             segment.role = role;
             segment.may_be_freed = role == Role::Sealed;

@@ -26,6 +26,12 @@ impl Run {
         }
         self.operation += 1;
         let key = self.key();
+        self.do_one(key)?;
+        self.step_moves();
+        Ok(())
+    }
+
+    fn do_one(&mut self, key: u64) -> Result<(), String> {
         match self.random.below(100) {
             0..42 => self.put(key),
             42..48 => self.batch(),

@@ -85,6 +85,7 @@ impl Run {
                     let unread = self.machine.disk().counts().of(Kind::ReadError);
                     self.take_report(&report, unread > unread_before)?;
                     self.log = Some(log);
+                    self.leave_moves_to_writers();
                     let mode = self.mode;
                     self.log_mut().set_mode(mode);
                     self.machine.disk().set_rates(self.scenario.rates.clone());
@@ -170,6 +171,7 @@ impl Run {
         let opened = open(&self.scenario, &mut self.machine, self.now_ms);
         let (log, _) = opened.map_err(|error| format!("an empty disk: {error}"))?;
         self.log = Some(log);
+        self.leave_moves_to_writers();
         let mode = self.mode;
         self.log_mut().set_mode(mode);
         self.machine.disk().set_rates(self.scenario.rates.clone());

@@ -6,6 +6,7 @@ use std::sync::{
 use super::{
     Run, Summary, Violation,
     full::{CRASHES, REMOVES, REMOVES_REFUSED},
+    steps::{ENCODED_BESIDE, MOVED_BY_WRITERS},
 };
 use crate::{fault::Kind, scenario::Scenario};
 
@@ -68,7 +69,9 @@ fn seeds_hold() {
 const FEWEST: u64 = 100;
 
 /// What must have happened, beside every kind of fault.
-const DEEDS: [&str; 45] = [
+const DEEDS: [&str; 47] = [
+    MOVED_BY_WRITERS,
+    ENCODED_BESIDE,
     "values written over in memory",
     "wipes",
     "wipes that a crash has met, and that were done",

@@ -4,6 +4,7 @@ mod flush;
 mod log;
 mod log_faults;
 mod log_room;
+mod log_steps;
 mod server;
 mod spill;
 mod store;
@@ -31,6 +32,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         log::MUTANTS,
         log_faults::MUTANTS,
         log_room::MUTANTS,
+        log_steps::MUTANTS,
         server::MUTANTS,
         spill::MUTANTS,
         store::MUTANTS,

@@ -27,8 +27,6 @@ const LISTED_KEPT: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Moving {
     pub(super) victim: SegmentId,
-    /// Whether this turn of it is a short one.
-    pub(super) is_turn_short: bool,
     /// What is won when all of it is moved.
     pub(super) dead_bytes: u64,
     /// Whether that is enough for puts to wait for it. The oldest values are moved also if all of
@@ -38,6 +36,8 @@ pub(super) struct Moving {
     pub(super) seed: Seed,
     /// Its file stays.
     _pin: Pin,
+    /// Bytes of a record, on average, by the trailer.
+    pub(super) record_bytes: u64,
     /// Where the records end, and blocks of the footer.
     pub(super) footer: Option<(u64, u64)>,
     /// The next block of it that is to be read.
@@ -207,11 +207,11 @@ impl<K: Keys> Engine<K> {
         Some(Moving {
             dead_bytes,
             is_worth_waiting,
-            is_turn_short: false,
             victim: id,
             file,
             seed,
             _pin: pin,
+            record_bytes: bytes,
             footer: None,
             next_block: 0,
             piece: None,

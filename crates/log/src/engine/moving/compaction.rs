@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Awaited, Lists, Moving};
+use super::{Awaited, Lists, Moving, Steps};
 use crate::{
     engine::{pacing::Account, survey::Survey},
     plan::{Buffer, SegmentId},
@@ -54,8 +54,8 @@ pub(in crate::engine) struct Compaction {
     pub(super) unreported: Unreported,
     /// Whether somebody is about to take the next turn.
     pub(super) is_in_turns: bool,
-    /// Whether turns may be short: threads call the log while another one moves.
-    pub(super) may_shorten_turns: bool,
+    /// What whoever writes moves.
+    pub(super) steps: Steps,
     /// Nothing is moved before this time: an iteration is about to begin.
     pub(super) held_until_ms: u64,
 }
@@ -131,6 +131,13 @@ impl Compaction {
         self.moving.as_ref().is_some_and(|moving| !moving.windows.is_empty())
     }
 
+    /// Whether something of the footer is to be looked up.
+    #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
+    pub(in crate::engine) fn has_entries(&self) -> bool {
+        self.moving.as_ref().is_some_and(Moving::has_entries)
+    }
+
     /// Windows that were read and are not copied.
     #[cfg(test)]
     #[cfg(not(any(loom, shuttle)))]
@@ -192,6 +199,11 @@ impl Compaction {
     /// Somebody else than whoever goes away takes the next turn.
     pub(super) fn stay_in_turns(&mut self) {
         self.is_in_turns = true;
+    }
+
+    /// Puts wait for moves: those who write do not keep up.
+    pub(in crate::engine) fn note_behind(&mut self) {
+        self.steps.note_behind();
     }
 
     /// Something was reported that moves may have waited for.

@@ -1,7 +1,8 @@
 //! Compaction: what lives in a segment that is mostly dead moves to the survivors' segment.
 //!
 //! The footer of the segment is read a piece at a time, then of its records those that live, in
-//! windows that are read ahead of what is copied. What it comes to is `copies.rs`.
+//! windows that are read ahead of what is copied. What it comes to is `copies.rs`. Who copies is in
+//! `steps.rs`: those who drive the log, in turns, or those who write, in steps.
 //!
 //! Invariants:
 //! 1. A copy gets its sequence, and readers are led to it, in one step with a look at the index,
@@ -17,18 +18,20 @@ mod begin;
 mod compaction;
 mod large;
 mod records;
+mod steps;
 mod window;
 
 pub(super) use self::compaction::Compaction;
 pub use self::compaction::Unreported;
-#[cfg(test)]
-#[cfg(not(any(loom, shuttle)))]
-pub(super) use self::window::WINDOWS_AHEAD;
 use self::{
     begin::{Lists, Moving},
-    records::Copied,
+    records::{Copied, Portion, TURN},
+    steps::Steps,
     window::Awaited,
 };
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+pub(super) use self::{steps::SPAN_MS, window::WINDOWS_AHEAD};
 use super::{Engine, Job, Settled};
 use crate::{
     keys::Keys,
@@ -122,9 +125,16 @@ impl<K: Keys> Engine<K> {
 
     /// Whether there is something to be moved, or a copy to be written, that nobody is at.
     pub(super) fn may_move(&self) -> bool {
-        let is_asked = self.is_moving() && self.has_turn();
+        let is_asked = self.is_moving() && self.has_turn() && !self.is_left_to_writers();
         let is_free = !self.compaction.waits && !self.compaction.is_in_turns;
         is_asked && is_free && !self.is_held_up() || self.may_write_copies()
+    }
+
+    /// Whether all that is to be done is left to whoever puts next.
+    fn is_left_to_writers(&self) -> bool {
+        let Some(moving) = &self.compaction.moving else { return false };
+        let wants_read = self.compaction.reading.is_none() && self.wants_read(moving).is_some();
+        !wants_read && self.leaves_to_writers(moving)
     }
 
     /// Somebody else than whoever was given an action is about to ask for the next one.
@@ -168,13 +178,19 @@ impl<K: Keys> Engine<K> {
         if self.compaction.moving.is_none() {
             self.compaction.moving = self.begin_move();
         }
-        let is_short = self.compaction.moving.is_some() && self.takes_short_turns();
         let mut moving = self.compaction.moving.take()?;
-        moving.is_turn_short = is_short;
         let next = match self.is_pinned(moving.victim) {
             true => Next::GiveUp,
             false => self.next_move(&mut moving),
         };
+        if matches!(next, Next::Turn) {
+            self.compaction.end_turn();
+        }
+        self.follow(moving, next)
+    }
+
+    /// Does what has come of a turn or a step. The next read, if there is one.
+    fn follow(&mut self, moving: Moving, next: Next) -> Option<Plan> {
         match next {
             Next::Read(action, awaited) => {
                 self.compaction.moving = Some(moving);
@@ -185,7 +201,7 @@ impl<K: Keys> Engine<K> {
                 self.compaction.moving = Some(moving);
                 self.give_up();
             }
-            Next::Idle => self.compaction.moving = Some(moving),
+            Next::Idle | Next::Turn => self.compaction.moving = Some(moving),
             Next::Wait => {
                 if self.copies.tail.is_none() {
                     // A segment is to be emptied, for which what was put has to be flushed.
@@ -193,10 +209,6 @@ impl<K: Keys> Engine<K> {
                 }
                 self.compaction.moving = Some(moving);
                 self.compaction.waits = true;
-            }
-            Next::Turn => {
-                self.compaction.moving = Some(moving);
-                self.compaction.end_turn();
             }
             Next::GiveUp => {
                 self.compaction.moving = Some(moving);
@@ -209,20 +221,6 @@ impl<K: Keys> Engine<K> {
             }
         }
         None
-    }
-
-    /// Whether a turn is to be short: others call the log meanwhile, and nobody waits for moves.
-    fn takes_short_turns(&mut self) -> bool {
-        self.compaction.may_shorten_turns
-            && self.settings.ring.is_none()
-            && !self.lacks_room()
-            && !self.is_move_late()
-    }
-
-    /// Has turns of moves be short as long as nobody waits for them: whoever calls the log from
-    /// another thread waits for the end of one.
-    pub fn shorten_turns(&mut self) {
-        self.compaction.may_shorten_turns = true;
     }
 
     /// Leaves a segment that cannot be read where it is.
@@ -302,19 +300,29 @@ impl<K: Keys> Engine<K> {
         {
             return next;
         }
-        if self.may_take_entries(moving) {
-            self.take_entries(moving);
-            return if moving.is_unreadable() { Next::Leave } else { Next::Turn };
+        if self.leaves_to_writers(moving) {
+            return Next::Idle;
         }
-        if let Some(mut window) = moving.windows.pop_front() {
-            let copied = self.copy_window(moving, &mut window);
-            if copied == Copied::All {
-                self.compaction.keep_buffer(window.buffer);
-            } else {
-                moving.windows.push_front(window);
-            }
-            return if copied == Copied::NoRoom { Next::Wait } else { Next::Turn };
+        if let Some(next) = self.move_some(moving, &TURN) {
+            return next;
         }
         if self.compaction.reading.is_some() { Next::Idle } else { self.next_larges(moving) }
+    }
+
+    /// Looks the next entries of the footer up, or copies the next records that were read. `None`
+    /// when neither can be done.
+    fn move_some(&mut self, moving: &mut Moving, portion: &Portion) -> Option<Next> {
+        if self.may_take_entries(moving) {
+            self.take_entries(moving, portion);
+            return Some(if moving.is_unreadable() { Next::Leave } else { Next::Turn });
+        }
+        let mut window = moving.windows.pop_front()?;
+        let copied = self.copy_window(moving, &mut window, portion);
+        if copied == Copied::All {
+            self.compaction.keep_buffer(window.buffer);
+        } else {
+            moving.windows.push_front(window);
+        }
+        Some(if copied == Copied::NoRoom { Next::Wait } else { Next::Turn })
     }
 }

@@ -19,15 +19,24 @@ use crate::{
 /// Records of a footer that are looked up in one turn: some 10 us.
 pub(super) const TURN_ENTRIES: usize = if cfg!(test) { 4 } else { 64 };
 
-/// Records that are copied in one turn, and bytes of them: 10 to 20 us, or a short one, in which
-/// nobody else has the log. For each, memory is waited for several times, and checksums are made of
-/// its bytes.
-const TURN_RECORDS: usize = if cfg!(test) { 4 } else { 16 };
-const TURN_BYTES: usize = 64 << 10;
+/// How much is moved at most before others may have the log.
+pub(super) struct Portion {
+    /// Entries of a footer that are looked up.
+    entries: usize,
+    /// Records that are copied, and bytes of them.
+    pub(super) records: usize,
+    pub(super) bytes: usize,
+}
 
-/// A short turn is this part of all that: whoever calls the log meets shorter ones, and more time
-/// goes to taking them.
-const SHORT_PART: usize = 4;
+/// A turn, in which nobody else has the log: 10 to 20 us. For each record, memory is waited for
+/// several times, and checksums are made of its bytes.
+pub(super) const TURN: Portion =
+    Portion { entries: TURN_ENTRIES, records: if cfg!(test) { 4 } else { 16 }, bytes: 64 << 10 };
+
+/// A step, for which whoever puts stays a microsecond or two longer, and for a record of 64 KiB
+/// some 50.
+pub(super) const STEP: Portion =
+    Portion { entries: if cfg!(test) { 2 } else { 8 }, records: 1, bytes: usize::MAX };
 
 /// What was copied of what was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +46,6 @@ pub(super) enum Copied {
     Some,
     /// There is no room for more.
     NoRoom,
-}
-
-impl Moving {
-    /// How much of what is done in one turn at most is done in this one.
-    fn turn_of(&self, most: usize) -> usize {
-        let is_short = self.is_turn_short && !base::mutant!("log_turns_never_short");
-        if is_short { most / SHORT_PART } else { most }
-    }
 }
 
 impl<K: Keys> Engine<K> {
@@ -62,7 +63,7 @@ impl<K: Keys> Engine<K> {
     }
 
     /// Keeps of the next entries of the footer what is to be moved.
-    pub(super) fn take_entries(&mut self, moving: &mut Moving) {
+    pub(super) fn take_entries(&mut self, moving: &mut Moving, portion: &Portion) {
         let is_whole = self.drops_whole();
         if moving.entries.is_empty() || is_whole {
             self.take_block(moving);
@@ -71,7 +72,7 @@ impl<K: Keys> Engine<K> {
             return;
         }
         let mut entries = std::mem::take(&mut moving.entries);
-        let turn = entries.len().min(moving.turn_of(TURN_ENTRIES));
+        let turn = entries.len().min(portion.entries);
         entries.range(..turn).for_each(|listed| self.index.ask_for(listed.hash));
         // Nothing is added elsewhere that is older.
         let elsewhere = self.smallest_elsewhere(moving.victim);
@@ -123,11 +124,16 @@ impl<K: Keys> Engine<K> {
     }
 
     /// Copies the next ones of what was read.
-    pub(super) fn copy_window(&mut self, moving: &mut Moving, window: &mut Window) -> Copied {
+    pub(super) fn copy_window(
+        &mut self,
+        moving: &mut Moving,
+        window: &mut Window,
+        portion: &Portion,
+    ) -> Copied {
         // Nothing is added elsewhere that is older.
         let elsewhere = self.smallest_elsewhere(moving.victim);
-        let mut left = moving.turn_of(TURN_RECORDS).min(window.count);
-        let mut left_bytes = moving.turn_of(TURN_BYTES);
+        let mut left = portion.records.min(window.count);
+        let mut left_bytes = portion.bytes;
         moving.listed.range(..left).for_each(|listed| self.index.ask_for(listed.hash));
         while left > 0 && left_bytes > 0 {
             let listed = moving.listed[0];

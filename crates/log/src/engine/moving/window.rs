@@ -58,6 +58,13 @@ pub(super) enum Awaited {
     Head(KeyHash, Box<Reading>),
 }
 
+/// What is to be read next.
+pub(super) enum Wanted {
+    Trailer,
+    Window,
+    Footer { from: u64, blocks: u64 },
+}
+
 /// Records that were read: the first of those that are to be moved.
 #[derive(Debug)]
 pub(super) struct Window {
@@ -105,12 +112,25 @@ impl<K: Keys> Engine<K> {
     pub(super) fn next_read(&mut self, moving: &mut Moving) -> Option<Next> {
         let shape = self.manifest.shape;
         let block = u64::from(shape.block_bytes);
-        let Some((records_end, blocks)) = moving.footer else {
-            let from = shape.segment_bytes - block;
-            return Some(self.read_of(moving, from, from + block, Awaited::Trailer));
-        };
+        Some(match self.wants_read(moving)? {
+            Wanted::Trailer => {
+                let from = shape.segment_bytes - block;
+                self.read_of(moving, from, from + block, Awaited::Trailer)
+            }
+            Wanted::Window => self.read_window(moving),
+            Wanted::Footer { from, blocks } => {
+                self.read_of(moving, from, from + blocks * block, Awaited::Footer { blocks })
+            }
+        })
+    }
+
+    /// What is to be read next, though there may be something to be copied.
+    pub(super) fn wants_read(&self, moving: &Moving) -> Option<Wanted> {
+        let shape = &self.manifest.shape;
+        let block = u64::from(shape.block_bytes);
+        let Some((records_end, blocks)) = moving.footer else { return Some(Wanted::Trailer) };
         if moving.unplanned() > 0 && moving.windows.len() < WINDOWS_AHEAD {
-            return Some(self.read_window(moving));
+            return Some(Wanted::Window);
         }
         let left = blocks - moving.next_block;
         let is_whole = self.drops_whole() && moving.piece.is_none();
@@ -119,9 +139,8 @@ impl<K: Keys> Engine<K> {
             return None;
         }
         let at_once = FOOTER_BYTES.min(shape.segment_bytes / FOOTER_PART) / block;
-        let count = at_once.max(1).min(left);
         let from = records_end + moving.next_block * block;
-        Some(self.read_of(moving, from, from + count * block, Awaited::Footer { blocks: count }))
+        Some(Wanted::Footer { from, blocks: at_once.max(1).min(left) })
     }
 
     /// Reads the next records that are to be moved, with what lies between.
@@ -237,6 +256,7 @@ impl<K: Keys> Engine<K> {
         let entries = usize::try_from(trailer.entries).ok()?;
         let blocks = footer_blocks(entries, shape.block_bytes);
         moving.footer = Some((trailer.records_end, blocks));
+        moving.record_bytes = (trailer.records_end / trailer.entries.max(1)).max(1);
         if self.drops_whole() {
             moving.entries.reserve_exact(entries);
         }

@@ -7,14 +7,19 @@ use crate::{
 };
 
 /// Every second key of a segment is dead. Says which segment.
-fn half_dead(log: &mut Log) -> SegmentId {
+pub(super) fn half_dead(log: &mut Log) -> SegmentId {
+    partly_dead(log, 2)
+}
+
+/// One key in so many.
+pub(super) fn partly_dead(log: &mut Log, dead_one_in: usize) -> SegmentId {
     log.engine.settings.space_target_percent = 0;
     for key in 0..24u8 {
         log.put(&[key], &[key; 440]).unwrap();
     }
     let victim = log.engine.open.as_ref().unwrap().segment;
     log.seal();
-    for key in (0..24u8).step_by(2) {
+    for key in (0..24u8).step_by(dead_one_in) {
         log.put(&[key], &[100 + key; 440]).unwrap();
     }
     log.flush();
@@ -23,14 +28,14 @@ fn half_dead(log: &mut Log) -> SegmentId {
     victim
 }
 
-fn check(log: &mut Log) {
+pub(super) fn check(log: &mut Log) {
     for key in 0..24u8 {
         let value = if key % 2 == 0 { 100 + key } else { key };
         assert_eq!(log.value(&[key]), Some(vec![value; 440]), "key {key}");
     }
 }
 
-fn perform(log: &mut Log, plan: Plan) {
+pub(super) fn perform(log: &mut Log, plan: Plan) {
     let outcome = log.disk.perform(plan.action);
     log.engine.complete(plan.token, outcome);
 }
@@ -46,31 +51,6 @@ fn read_ahead(log: &mut Log) -> Plan {
         perform(log, plan);
     }
     panic!("nothing is read ahead");
-}
-
-#[test]
-fn a_turn_is_short_as_long_as_nobody_waits_for_moves() {
-    for (percent, is_shared, records) in [(105, true, 1), (105, false, 2), (1, true, 2)] {
-        let mut log = Log::compacting(Mode::Async);
-        if is_shared {
-            log.engine.shorten_turns();
-        }
-        for key in 100..200u8 {
-            log.put(&[key], &[key; 440]).unwrap();
-        }
-        log.seal();
-        half_dead(&mut log);
-        log.engine.settings.space_target_percent = 105;
-        let read = read_ahead(&mut log);
-        log.engine.settings.space_target_percent = percent;
-        assert_eq!(log.engine.is_move_late(), percent == 1);
-        let other = log.engine.poll_upkeep(log.now_ms);
-        let moved = log.engine.counts().records_moved;
-        assert_eq!(moved, records, "{moved} records in a turn with a target of {percent} %");
-        other.into_iter().chain([read]).for_each(|plan| perform(&mut log, plan));
-        log.settle();
-        check(&mut log);
-    }
 }
 
 #[test]

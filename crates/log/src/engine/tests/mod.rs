@@ -28,6 +28,8 @@ mod refused;
 mod removing;
 mod ring;
 mod risk;
+mod sealing;
+mod steps;
 mod stops;
 mod stranded_copies;
 mod victims;

@@ -250,13 +250,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["before they were overwritten"],
     },
     Mutant {
-        name: "log_turns_never_short",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "a_turn_is_short_as_long_as_nobody_waits_for_moves",
-        symptoms: &["2 records in a turn with a target of 105 %"],
-    },
-    Mutant {
         name: "log_parts_live_unnoticed",
         suite: Suite::Test,
         package: "kelvin-log",

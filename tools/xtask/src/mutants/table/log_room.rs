@@ -334,27 +334,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["nobody was let in"],
     },
     Mutant {
-        name: "log_moves_without_pause",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "who_moves_records_stays_away",
-        symptoms: &["no pause behind callers"],
-    },
-    Mutant {
-        name: "log_pause_while_awaited",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "who_moves_records_stays_away",
-        symptoms: &["a pause while somebody waits"],
-    },
-    Mutant {
-        name: "log_late_moves_pause",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "while_one_thread_moves",
-        symptoms: &["a pause while moves are late"],
-    },
-    Mutant {
         name: "log_footer_in_one_turn",
         suite: Suite::Test,
         package: "kelvin-log",

@@ -1,0 +1,247 @@
+//! Moves by those who write.
+
+use super::{
+    ahead::{check, half_dead, partly_dead, perform},
+    *,
+};
+use crate::engine::moving::SPAN_MS;
+
+/// A log whose writers move what is read of a segment that is half dead, of which a window is
+/// there. `percent`: how much the log may take.
+fn stepping(percent: u32) -> (Log, SegmentId) {
+    stepping_of(percent, 2)
+}
+
+/// The same of a segment of which one record in so many is dead.
+fn stepping_of(percent: u32, dead_one_in: usize) -> (Log, SegmentId) {
+    let mut log = Log::compacting(Mode::Async);
+    for key in 100..200u8 {
+        log.put(&[key], &[key; 440]).unwrap();
+    }
+    log.seal();
+    let victim = partly_dead(&mut log, dead_one_in);
+    log.engine.settings.space_target_percent = 105;
+    log.engine.leave_moves_to_writers();
+    // What the footer lists is looked up.
+    while log.engine.compaction.windows() == 0 || log.engine.compaction.has_entries() {
+        if let Some(plan) = log.engine.poll_upkeep(log.now_ms) {
+            perform(&mut log, plan);
+        }
+        assert_eq!(moved(&log), 0);
+    }
+    log.engine.settings.space_target_percent = percent;
+    (log, victim)
+}
+
+/// Puts a value of so many bytes. How many records were moved behind it.
+fn write(log: &mut Log, key: u8, bytes: usize, is_close: bool) -> u64 {
+    log.put(&[key, 1], &vec![key; bytes]).unwrap();
+    let before = moved(log);
+    log.engine.step_moves(log.now_ms, is_close);
+    moved(log) - before
+}
+
+fn moved(log: &Log) -> u64 {
+    log.engine.counts().records_moved
+}
+
+/// Does what others do, until that is nothing.
+fn others(log: &mut Log) {
+    loop {
+        let before = log.engine.unreported();
+        match log.engine.poll_upkeep(log.now_ms) {
+            Some(plan) => perform(log, plan),
+            None if log.engine.unreported() == before => return,
+            None => {}
+        }
+    }
+}
+
+/// As much is written as moves are left to writers for. They have moved nothing yet.
+fn busy(log: &mut Log) {
+    for key in 200..205 {
+        assert_eq!(write(log, key, 440, true), 0);
+    }
+    others(log);
+    assert_eq!(moved(log), 0, "others move what is left to writers");
+    assert!(!log.engine.may_move(), "others are told that there is something to be moved");
+}
+
+#[test]
+fn moves_are_left_to_whoever_writes_for_as_long_as_he_does() {
+    let (mut log, victim) = stepping(130);
+    busy(&mut log);
+    let mut by_writers = 0;
+    for key in 0..4 {
+        by_writers += write(&mut log, key, 440, false);
+        let before = moved(&log);
+        others(&mut log);
+        assert_eq!(moved(&log), before, "others move what is left to writers");
+        log.now_ms += SPAN_MS / 2;
+    }
+    assert!(by_writers > 0, "whoever writes moves nothing");
+    let end_ms = log.engine.wake_at_ms().unwrap();
+    assert!(end_ms <= log.now_ms + 2 * SPAN_MS, "nobody looks");
+    assert!(log.engine.due_ms().is_some_and(|due_ms| due_ms > end_ms), "that is for flushes");
+    // Nobody writes any more.
+    log.now_ms = end_ms;
+    let before = moved(&log);
+    others(&mut log);
+    assert!(moved(&log) > before, "nobody goes on");
+    log.settle();
+    assert_eq!(log.engine.counts().segments_moved, 1);
+    assert!(log.engine.segment(victim).is_none_or(|segment| segment.live_bytes == 0));
+    check(&mut log);
+    check(&mut log.reopen());
+}
+
+#[test]
+fn moves_are_not_left_to_whoever_writes_little() {
+    let (mut log, _) = stepping(130);
+    // What can be read is read: there is nothing else to be done than to copy it.
+    while let Some(plan) = log.engine.poll_beside(log.now_ms) {
+        perform(&mut log, plan);
+    }
+    // All of it would be more than enough in one span.
+    for key in 0..60 {
+        assert_eq!(write(&mut log, key, 10, true), 0);
+        assert!(log.engine.may_move(), "moves are left to a trickle");
+        log.now_ms += if key % 2 == 0 { SPAN_MS } else { 2 * SPAN_MS };
+    }
+    others(&mut log);
+    assert!(moved(&log) > 0);
+    log.settle();
+    check(&mut log);
+}
+
+#[test]
+fn others_go_on_when_somebody_waits_for_a_report() {
+    let (mut log, _) = stepping(130);
+    busy(&mut log);
+    log.engine.tell_waiting(true);
+    assert!(log.engine.may_move(), "what somebody waits for is left to writers");
+    others(&mut log);
+    assert!(moved(&log) > 0);
+    log.engine.tell_waiting(false);
+    log.settle();
+    check(&mut log);
+}
+
+#[test]
+fn writers_move_nothing_unless_it_is_left_to_them() {
+    let mut log = Log::compacting(Mode::Async);
+    half_dead(&mut log);
+    while log.engine.compaction.windows() == 0 {
+        assert!(log.step(), "nothing is read");
+    }
+    for key in 0..4 {
+        assert_eq!(write(&mut log, key, 440, false), 0);
+    }
+    assert!(log.engine.may_move(), "it is left to nobody");
+}
+
+#[test]
+fn others_help_before_puts_wait_for_moves() {
+    let (mut log, _) = stepping(130);
+    while log.engine.debt_bytes().unwrap() <= log.engine.helped_bytes() {
+        log.engine.settings.space_target_percent -= 1;
+    }
+    assert!(!log.engine.is_move_late());
+    for key in 200..205 {
+        write(&mut log, key, 440, true);
+    }
+    let before = moved(&log);
+    others(&mut log);
+    assert!(moved(&log) > before, "late moves are left to writers");
+}
+
+#[test]
+fn others_go_on_when_puts_have_no_room() {
+    let (mut log, _) = stepping(130);
+    busy(&mut log);
+    log.engine.free.truncate(log.engine.put_reserve());
+    log.engine.attempts.fail(1, log.now_ms);
+    assert!(log.engine.lacks_room());
+    assert!(log.engine.may_move(), "room is left to writers");
+}
+
+#[test]
+fn the_more_is_owed_the_more_is_moved_behind_a_put() {
+    let by = |percent| {
+        let (mut log, _) = stepping(percent);
+        let debt_bytes = log.engine.debt_bytes().unwrap();
+        (debt_bytes, write(&mut log, 1, 440, false))
+    };
+    let (little, slowly) = by(130);
+    let (much, fast) = by(95);
+    let half = shape().segment_bytes / 2;
+    assert!(little < half / 4 && much > half && much < 3 * half, "{little} and {much} are owed");
+    assert!(fast > slowly, "{slowly} and {fast} records are moved behind a put");
+}
+
+#[test]
+fn a_put_that_comes_close_behind_another_moves_nothing_until_much_is_owed() {
+    let (mut log, _) = stepping(130);
+    let mut put_off = 0;
+    while write(&mut log, put_off, 440, true) == 0 {
+        put_off += 1;
+        assert!(put_off < 20, "it is put off for ever");
+    }
+    assert!(put_off >= 4, "only {put_off} are put off");
+    // What was put off is moved by and by: more than half a record for each that is put.
+    let mut all = 0;
+    for key in 100..104 {
+        others(&mut log);
+        all += write(&mut log, key, 440, false);
+    }
+    assert!(all >= 3, "{all} records are moved behind four puts");
+    log.settle();
+    check(&mut log);
+}
+
+#[test]
+fn whoever_puts_more_moves_more() {
+    let (mut log, _) = stepping(95);
+    let few = write(&mut log, 1, 100, false);
+    let (mut log, _) = stepping(95);
+    let more = write(&mut log, 1, 1000, false);
+    assert!(more > few + 1, "{more} records are moved behind 1000 bytes, {few} behind 100");
+}
+
+#[test]
+fn nothing_is_moved_behind_a_put_that_somebody_reads() {
+    let (mut log, victim) = stepping(130);
+    log.engine.keep(victim);
+    for key in 0..4 {
+        assert_eq!(write(&mut log, key, 440, false), 0, "what somebody reads is moved");
+    }
+    log.engine.let_go(victim);
+    log.now_ms += 2 * SPAN_MS;
+    log.settle();
+    check(&mut log);
+}
+
+#[test]
+fn a_step_that_finds_no_room_for_copies_is_the_last() {
+    let (mut log, _) = stepping_of(95, 4);
+    // What is copied is not written: there are three chunks for it, of four records each.
+    let mut writes = Vec::new();
+    for key in 0..60 {
+        let put = Put { key: &[key, 1], value: &[key; 100], ..Put::default() };
+        log.engine.put(&put, log.now_ms).unwrap();
+        log.engine.step_moves(log.now_ms, false);
+        while let Some(plan) = log.engine.poll_beside(log.now_ms) {
+            match plan.action {
+                Action::Read { .. } => perform(&mut log, plan),
+                _ => writes.push(plan),
+            }
+        }
+    }
+    assert_eq!(moved(&log), 12, "there is room for twelve");
+    assert!(!log.engine.may_move(), "something must be reported first");
+    writes.into_iter().for_each(|plan| perform(&mut log, plan));
+    log.now_ms += 2 * SPAN_MS;
+    log.settle();
+    assert_eq!(log.engine.counts().segments_moved, 1);
+    assert_eq!(moved(&log), 18);
+}
