@@ -317,16 +317,22 @@ fn what_a_copy_has_kept_is_freed_when_it_ends_though_nobody_writes() {
     expect_more_freed(&log, before.expect("something was copied"));
 }
 
-#[test]
-fn while_one_thread_moves_records_no_other_does() {
-    let home = Directory::new();
-    let mut options = options(&[&home], Mode::Async);
+/// A log with a space target, and with 4,000 values.
+fn filled(home: &Directory) -> Log<MapKeys> {
+    let mut options = options(&[home], Mode::Async);
     options.settings.space_target_percent = 130;
     let (log, _) = open(&options).unwrap();
     for key in 0..4000u32 {
         log.put(&put(&key.to_le_bytes(), &[1; 700])).unwrap();
     }
     log.flush().unwrap();
+    log
+}
+
+#[test]
+fn while_one_thread_moves_records_no_other_does() {
+    let home = Directory::new();
+    let log = filled(&home);
     let is_sealed = || {
         thread::sleep(std::time::Duration::from_millis(10));
         !log.shared.lock().engine.is_sealing()
@@ -356,13 +362,7 @@ fn while_one_thread_moves_records_no_other_does() {
 #[test]
 fn whoever_writes_moves_records_while_others_read_them() {
     let home = Directory::new();
-    let mut options = options(&[&home], Mode::Async);
-    options.settings.space_target_percent = 130;
-    let (log, _) = open(&options).unwrap();
-    for key in 0..4000u32 {
-        log.put(&put(&key.to_le_bytes(), &[1; 700])).unwrap();
-    }
-    log.flush().unwrap();
+    let log = filled(&home);
     // As if somebody was about to take the next turn of a move: nobody else takes any.
     log.shared.lock().in_turns += 1;
     for key in (0..4000u32).filter(|key| key % 5 > 2) {
