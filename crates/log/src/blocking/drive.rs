@@ -217,10 +217,10 @@ impl<K: Keys> Shared<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
-            let (came, now_ms) = (state.come(), self.clock.now_ms());
+            let (arrival, now_ms) = (state.arrival(), self.clock.now_ms());
             match ask(&mut state.engine, now_ms)? {
                 Wrote::Done { mark, .. } => {
-                    self.leave_work(&mut state, now_ms, came);
+                    self.leave_work(&mut state, now_ms, arrival);
                     return Ok((state, Some(mark)));
                 }
                 Wrote::Wait => state = self.wait_for_report(state),
@@ -292,10 +292,10 @@ impl<K: Keys> Shared<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
-            let (came, now_ms) = (state.come(), self.clock.now_ms());
+            let (arrival, now_ms) = (state.arrival(), self.clock.now_ms());
             match state.engine.write_batch(&changes, now_ms)? {
                 Batch::Done { removed, marks } => {
-                    self.leave_work(&mut state, now_ms, came);
+                    self.leave_work(&mut state, now_ms, arrival);
                     return self.wait_for_all(state, marks).map(|()| removed);
                 }
                 Batch::Wait => state = self.wait_for_report(state),
@@ -324,10 +324,10 @@ impl<K: Keys> Shared<K> {
             if state.is_stopping {
                 return Err(Error::Stopping);
             }
-            let (came, now_ms) = (state.come(), self.clock.now_ms());
+            let (arrival, now_ms) = (state.arrival(), self.clock.now_ms());
             match state.engine.remove(key, now_ms)? {
                 Removed::Done { mark, .. } => {
-                    self.leave_work(&mut state, now_ms, came);
+                    self.leave_work(&mut state, now_ms, arrival);
                     return Ok((state, true, Some(mark)));
                 }
                 Removed::Absent { wait } => return Ok((state, false, wait)),

@@ -11,7 +11,7 @@ const CLOSE_NS: u64 = 1000;
 
 /// What there was to be known when somebody came to write.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Came {
+pub(super) struct Arrival {
     /// Something is moved, and the one before has just gone.
     is_close: bool,
     /// There was nothing that has to be flushed by a time.
@@ -20,8 +20,8 @@ pub(super) struct Came {
 
 impl<K: Keys> State<K> {
     /// Somebody comes to write.
-    pub(super) fn come(&self) -> Came {
-        Came {
+    pub(super) fn arrival(&self) -> Arrival {
+        Arrival {
             is_close: self.engine.takes_steps() && self.since_written.elapsed_ns() < CLOSE_NS,
             is_first: self.may_wake() && self.engine.due_ms().is_none(),
         }
@@ -31,16 +31,16 @@ impl<K: Keys> State<K> {
 impl<K: Keys> Shared<K> {
     /// Whoever has written something moves a little, and wakes a thread behind if there is
     /// something for it to do.
-    pub(super) fn leave_work(&self, state: &mut State<K>, now_ms: u64, came: Came) {
+    pub(super) fn leave_work(&self, state: &mut State<K>, now_ms: u64, arrival: Arrival) {
         let before = state.engine.unreported();
         if !base::mutant!("log_nobody_steps") {
-            state.engine.step_moves(now_ms, came.is_close);
+            state.engine.step_moves(now_ms, arrival.is_close);
         }
         if state.engine.unreported() != before {
             // Whoever waits for it is told by a thread behind.
             self.wake(state);
         }
-        self.wake_for_work(state, came.is_first);
+        self.wake_for_work(state, arrival.is_first);
         if state.engine.takes_steps() {
             state.since_written = Stopwatch::start();
         }

@@ -75,12 +75,9 @@ impl Account {
 impl<K: Keys> Engine<K> {
     /// How much may be put, if so many bytes are to be.
     pub(super) fn allowance(&mut self, bytes: usize) -> Allowance {
-        let is_late = self.is_move_late();
-        if is_late {
-            self.compaction.note_behind();
-        }
-        let is_owing =
-            is_late && self.compaction.is_worth_waiting() && !base::mutant!("log_puts_never_wait");
+        let is_owing = self.is_move_late()
+            && self.compaction.is_worth_waiting()
+            && !base::mutant!("log_puts_never_wait");
         let winning_bytes = self.won_so_far_bytes();
         let chunk_bytes = self.settings.chunk_bytes;
         let account = &mut self.compaction.account;

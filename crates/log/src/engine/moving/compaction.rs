@@ -201,11 +201,6 @@ impl Compaction {
         self.is_in_turns = true;
     }
 
-    /// Puts wait for moves: those who write do not keep up.
-    pub(in crate::engine) fn note_behind(&mut self) {
-        self.steps.note_behind();
-    }
-
     /// Something was reported that moves may have waited for.
     pub(in crate::engine) fn go_on(&mut self) {
         self.waits = false;

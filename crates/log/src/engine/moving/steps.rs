@@ -61,11 +61,6 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Those who write do not keep up.
-    pub(super) fn note_behind(&mut self) {
-        self.are_behind = true;
-    }
-
     /// So many bytes were written.
     fn note_written(&mut self, bytes: u64, now_ms: u64) {
         let is_endless = base::mutant!("log_spans_never_end");
