@@ -46,7 +46,7 @@ pub(super) struct Moving {
     pub(super) piece: Option<Piece>,
     /// What a block of that lists, and is to be looked up.
     pub(super) entries: VecDeque<Listed>,
-    /// What of that is to be moved, until all of it is looked up.
+    /// What of that is to be moved, until all of it is looked up: in the order in which it lies.
     pub(super) found: Vec<Listed>,
     /// What is to be moved, in the order in which it is.
     pub(super) listed: VecDeque<Listed>,
@@ -96,6 +96,17 @@ impl Moving {
         }
         found.clear();
         Lists { entries, found, listed }
+    }
+
+    /// Notes that a record is to be moved. Most come in the order in which they lie. Others are put
+    /// in between rather than have somebody wait until all of them are sorted: a footer is read in
+    /// pieces, so at most 32 KiB of the list make room.
+    pub(super) fn note_found(&mut self, listed: Listed) {
+        if self.found.last().is_none_or(|last| last.unit < listed.unit) {
+            return self.found.push(listed);
+        }
+        let at = self.found.partition_point(|found| found.unit < listed.unit);
+        self.found.insert(at, listed);
     }
 
     /// Whether there is something to be looked up or copied.

@@ -92,13 +92,11 @@ impl<K: Keys> Engine<K> {
                 Kind::Head => moving.note_large(listed.hash, position),
                 kind => {
                     moving.parts += usize::from(kind == Kind::Part);
-                    moving.found.push(listed);
+                    moving.note_found(listed);
                 }
             }
         }
         if entries.is_empty() && moving.piece.is_none() {
-            // Most come in this order.
-            moving.found.sort_unstable_by_key(|listed| listed.unit);
             moving.listed.extend(moving.found.drain(..));
         }
         moving.entries = entries;
