@@ -55,7 +55,7 @@ impl<K: Keys> Shared<K> {
                         state.engine.stay_in_turns();
                         false
                     } else {
-                        state.engine.may_take_turn() && state.claim_idle()
+                        state.engine.has_work() && state.claim_idle()
                     };
                     drop(state);
                     // With the lock, whoever puts would wait for that, too.

@@ -89,11 +89,13 @@ impl<K: Keys> Shared<K> {
         }
     }
 
-    /// Wakes a thread behind when a record has left it something to do. In `async` the first one
-    /// that is not flushed sets the time at which the thread must look again.
+    /// Wakes a thread behind when a record has left it something to do, unless one is about to
+    /// come: it wakes the next if there is more than it does itself. In `async` the first one that
+    /// is not flushed sets the time at which a thread must look again, which is told at once.
     pub(super) fn wake_for_work(&self, state: &mut State<K>, is_first: bool) {
         let has_time = is_first && state.engine.mode() == Mode::Async;
-        if state.may_wake() && (has_time || state.engine.has_work()) {
+        let has_work = || state.called == 0 && state.engine.has_work();
+        if state.may_wake() && (has_time || has_work()) {
             self.wake(state);
         }
     }

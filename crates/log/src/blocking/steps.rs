@@ -36,11 +36,11 @@ impl<K: Keys> Shared<K> {
         if !base::mutant!("log_nobody_steps") {
             state.engine.step_moves(now_ms, arrival.is_close);
         }
+        self.wake_for_work(state, arrival.is_first);
         if state.engine.unreported() != before {
-            // Whoever waits for it is told by a thread behind.
+            // Whoever waits for it is told by a thread behind: by another one, if there was work.
             self.wake(state);
         }
-        self.wake_for_work(state, arrival.is_first);
         if state.engine.takes_steps() {
             state.since_written = Stopwatch::start();
         }
