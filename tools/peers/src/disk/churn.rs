@@ -1,5 +1,6 @@
 //! What stores take of the disk, and how long puts take, when everything is overwritten again and
-//! again, and when most of it is removed: one store after the other, one on the disk at a time.
+//! again, and when most of it is removed: one store after the other, one on the disk at a
+//! time, but for new ones that puts alone are measured with.
 
 mod ledger;
 mod options;
@@ -35,8 +36,9 @@ use crate::machine::Machine;
 /// is emptied and waits for a flush.
 const KEPT_SEGMENTS_MAX: u64 = (1 + 4 + 1 + 1) + 2;
 
-/// How many times as much as what is put once a store may take while all of it is overwritten.
-const OVERWRITTEN_FACTOR: u64 = 2;
+/// How many times as much as what is put once a store may take while all of it is overwritten, and
+/// a new one beside.
+const OVERWRITTEN_FACTOR: u64 = 3;
 
 /// Space has come back when it stays as it is for so long.
 const STILL_TIME: Duration = Duration::from_secs(2);
@@ -101,6 +103,23 @@ impl Bound {
     /// Whether the store knows of it. That of others only ends a wait.
     fn is_promised(&self) -> bool {
         self.kept_bytes > 0
+    }
+}
+
+/// Overwrites at half the rate, and soon before or after them first puts into a new store at the
+/// same one, until each record was put or the time is up: how busy the machine is with other things
+/// shows in both.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+struct Pair {
+    busy: Offered,
+    quiet: Offered,
+    /// The store had nothing left to do between the two, and after them.
+    is_settled: bool,
+}
+
+impl Pair {
+    fn of_quiet(&self) -> f64 {
+        self.busy.pace.p99_us / self.quiet.pace.p99_us
     }
 }
 
@@ -176,7 +195,20 @@ impl Bench<'_> {
         let put_bytes = churned.count * load.value_bytes() as u64;
         ledger.check(&*engine, false)?;
         let half_per_s = churned.pace.per_s / 2.0;
-        let busy = churn.busy(&*engine, half_per_s)?;
+        let mut pairs = Vec::new();
+        for nth in 1..=options.pairs {
+            let busy = || churn.busy(&*engine, half_per_s, nth);
+            let quiet = || self.quiet(&load, kind, half_per_s);
+            let settle = || work::settle(options.settle_time_max);
+            // Neither is always the first.
+            let (busy, is_settled, quiet) = if nth.is_multiple_of(2) {
+                let quiet = quiet()?;
+                (busy()?, settle(), quiet)
+            } else {
+                (busy()?, settle(), quiet()?)
+            };
+            pairs.push(Pair { busy, quiet, is_settled: settle() && is_settled });
+        }
         let shrunk = self.shrink(&*engine, &ledger, place.path(), bound)?;
         let settings = engine.settings();
         engine.close()?;
@@ -192,8 +224,7 @@ impl Bench<'_> {
             is_settled,
             write_amplification: written.map(|bytes| bytes as f64 / put_bytes as f64),
             looks: churned.looks,
-            busy,
-            quiet: self.quiet(&load, kind, half_per_s)?,
+            pairs,
             shrunk,
         })
     }
@@ -244,7 +275,7 @@ impl Bench<'_> {
 
     /// Puts at the same rate of which none overwrites anything, into a new store.
     fn quiet(&self, load: &Load, kind: Kind, per_s: f64) -> io::Result<Offered> {
-        let place = Place::make(self.place.path(), kind.name)?;
+        let place = Place::make(self.place.path(), &format!("{}-quiet", kind.name))?;
         let engine = self.open(kind, load, place.path())?;
         let (writers, window) = (self.options.writers, self.options.window);
         let puts = |writer| {
@@ -333,9 +364,10 @@ impl<'a> Churn<'a> {
         all / u64::from(self.options.writers)
     }
 
-    /// What a writer stores next.
-    fn puts(&self, writer: u32) -> impl FnMut() -> (u32, &'a [u8]) + Send + use<'a> {
-        let mut draws = Draws::new(self.load, self.popularity, (writer, self.options.writers));
+    /// What a writer stores next, in the phase of that number.
+    fn puts(&self, writer: u32, phase: u32) -> impl FnMut() -> (u32, &'a [u8]) + Send + use<'a> {
+        let writers = (writer, self.options.writers);
+        let mut draws = Draws::new(self.load, self.popularity, writers, phase);
         let ledger = self.ledger;
         move || {
             let key = draws.key();
@@ -348,13 +380,13 @@ impl<'a> Churn<'a> {
         let note = || {
             done.fetch_add(1, Ordering::Relaxed);
         };
-        pace::closed(&mut *engine.session()?, self.puts(writer), limit, note)
+        pace::closed(&mut *engine.session()?, self.puts(writer, 0), limit, note)
     }
 
     /// Overwrites that come when they are due.
-    fn busy(&self, engine: &dyn Engine, per_s: f64) -> io::Result<Offered> {
+    fn busy(&self, engine: &dyn Engine, per_s: f64, phase: u32) -> io::Result<Offered> {
         let puts = |writer| {
-            let mut next = self.puts(writer);
+            let mut next = self.puts(writer, phase);
             move || Some(next())
         };
         let writers = (0..self.options.writers).map(puts).collect();

@@ -104,14 +104,18 @@ pub(super) struct Draws<'a> {
 }
 
 impl<'a> Draws<'a> {
+    /// Each phase has an order of its own: what is overwritten in the order in which it was
+    /// written dies segment by segment.
     pub(super) fn new(
         load: &'a Load,
         popularity: Popularity,
         (writer, writers): (u32, u32),
+        phase: u32,
     ) -> Self {
         let count = load.records() / writers;
+        let seed = u64::from(phase) << 32 | (u64::from(writer) + 1);
         let zipf = (popularity == Popularity::Zipf).then(|| Zipf::new(count, ZIPF_EXPONENT));
-        Self { load, random: Random::new(u64::from(writer) + 1), zipf, writer, writers }
+        Self { load, random: Random::new(seed), zipf, writer, writers }
     }
 
     #[inline]
@@ -140,9 +144,11 @@ mod tests {
     fn each_writer_has_its_own_keys_and_some_are_popular() {
         let load = Load::new(1000, 8);
         let keys = |popularity, writer| {
-            let mut draws = Draws::new(&load, popularity, (writer, 3));
+            let mut draws = Draws::new(&load, popularity, (writer, 3), 0);
             (0..5000).map(|_| draws.key()).collect::<Vec<u32>>()
         };
+        let first = |phase| Draws::new(&load, Popularity::Uniform, (0, 3), phase).key();
+        assert!((1..10).any(|phase| first(phase) != first(0)), "each phase has the same order");
         for popularity in Popularity::ALL {
             let sets = [0, 1, 2].map(|writer| HashSet::<u32>::from_iter(keys(popularity, writer)));
             assert!(sets[0].is_disjoint(&sets[1]) && sets[1].is_disjoint(&sets[2]));

@@ -20,6 +20,9 @@ const RECORDS_MAX: u32 = 1 << 30;
 const TIMES_MAX: u32 = 1000;
 const WRITERS_MAX: u32 = 64;
 
+/// Most windows of puts at half the rate.
+const PAIRS_MAX: u32 = 1000;
+
 /// The engines that run when nobody names any.
 const ENGINES: [&str; 2] = ["kelvin", "leveldb"];
 
@@ -35,8 +38,10 @@ pub(crate) struct ChurnOptions {
     pub(super) popularities: Vec<Popularity>,
     pub(super) space_percent: u32,
     pub(super) segment_bytes: u64,
-    /// Of puts at half the rate.
+    /// Of puts at half the rate, and of those of a new store beside.
     pub(super) window: Duration,
+    /// How many of both there are, in turn.
+    pub(super) pairs: u32,
     pub(super) put_time_max: Duration,
     /// How long a store may take until it is quiet.
     pub(super) settle_time_max: Duration,
@@ -60,6 +65,7 @@ impl Default for ChurnOptions {
             space_percent: 130,
             segment_bytes: 64 << 20,
             window: Duration::from_secs(10),
+            pairs: 5,
             put_time_max: Duration::from_secs(900),
             settle_time_max: SETTLE_MAX,
             wait_max: Duration::from_secs(60),
@@ -90,6 +96,7 @@ pub(crate) fn parse(pairs: &[(&str, &str)]) -> Result<ChurnOptions, String> {
             "--space-percent" => options.space_percent = number(name, value)?,
             "--segment-mib" => options.segment_bytes = number::<u64>(name, value)? << 20,
             "--window-ms" => options.window = milliseconds()?,
+            "--pairs" => options.pairs = number(name, value)?,
             "--put-seconds" => options.put_time_max = seconds()?,
             "--settle-seconds" => options.settle_time_max = seconds()?,
             "--wait-seconds" => options.wait_max = seconds()?,
@@ -108,6 +115,9 @@ pub(crate) fn parse(pairs: &[(&str, &str)]) -> Result<ChurnOptions, String> {
 fn check(options: &ChurnOptions) -> Result<(), String> {
     if options.rounds == 0 || !(RECORDS_MIN..=RECORDS_MAX).contains(&options.records) {
         return Err(format!("there is a round, and {RECORDS_MIN} to {RECORDS_MAX} records"));
+    }
+    if !(1..=PAIRS_MAX).contains(&options.pairs) {
+        return Err(format!("1 to {PAIRS_MAX} pairs"));
     }
     if !(1..=TIMES_MAX).contains(&options.times) || !(1..=WRITERS_MAX).contains(&options.writers) {
         return Err(format!("1 to {TIMES_MAX} times, by 1 to {WRITERS_MAX} writers"));
@@ -153,6 +163,7 @@ mod tests {
             (("--values", "4b"), "no values of \"4b\""),
             (("--keys", "latest"), "no keys \"latest\""),
             (("--records", "10"), "there is a round, and 1000 to 1073741824 records"),
+            (("--pairs", "0"), "1 to 1000 pairs"),
             (("--writers", "0"), "1 to 1000 times, by 1 to 64 writers"),
             (("--sample-ms", "0"), "samples are a millisecond apart, and a segment has a MiB"),
             (("--cells", "put"), "churn has no option \"--cells\""),

@@ -4,7 +4,7 @@ mod text;
 
 use std::io;
 
-use super::{Bound, ChurnOptions, Look, Offered, Pace, Popularity, Shrunk, Size};
+use super::{Bound, ChurnOptions, Look, Pace, Pair, Popularity, Shrunk, Size};
 use crate::{
     disk::{
         chart::{self, Head, Line, Panel},
@@ -23,6 +23,7 @@ pub(super) struct Report {
     records: u32,
     times: u32,
     rounds: u32,
+    pairs: u32,
     writers: u32,
     put_seconds_max: u64,
     space_percent: u32,
@@ -55,9 +56,8 @@ pub(super) struct Sample {
     /// Bytes that the process had written for each byte of a value.
     pub(super) write_amplification: Option<f64>,
     pub(super) looks: Vec<Look>,
-    /// Overwrites at half that rate, and first puts into a new store.
-    pub(super) busy: Offered,
-    pub(super) quiet: Offered,
+    /// At half that rate.
+    pub(super) pairs: Vec<Pair>,
     pub(super) shrunk: Shrunk,
 }
 
@@ -87,14 +87,16 @@ impl Sample {
             self.write_amplification.unwrap_or(f64::NAN),
             share(self.most_bytes(), self.bound.user_bytes),
             self.churned.worst_ms,
-            self.busy.pace.p99_us,
-            self.quiet.pace.p99_us,
+            median(self.pairs.iter().map(|it| it.busy.pace.p99_us).collect()),
+            median(self.pairs.iter().map(|it| it.quiet.pace.p99_us).collect()),
         )
     }
+}
 
-    fn of_quiet(&self) -> f64 {
-        self.busy.pace.p99_us / self.quiet.pace.p99_us
-    }
+/// The middle one, of two the higher; not a number when there is none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn share(bytes: u64, of: u64) -> f64 {
@@ -103,12 +105,13 @@ fn share(bytes: u64, of: u64) -> f64 {
 
 impl Report {
     pub(super) fn new(machine: Machine, options: &ChurnOptions) -> Self {
-        let ChurnOptions { records, times, rounds, writers, space_percent, .. } = *options;
+        let ChurnOptions { records, times, rounds, pairs, writers, space_percent, .. } = *options;
         Self {
             machine,
             records,
             times,
             rounds,
+            pairs,
             writers,
             put_seconds_max: options.put_time_max.as_secs(),
             space_percent,
@@ -204,9 +207,23 @@ impl Row {
     }
 
     fn median(&self, of: impl Fn(&Sample) -> f64) -> f64 {
-        let mut values: Vec<f64> = self.samples.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+        median(self.samples.iter().map(of).collect())
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = &Pair> {
+        self.samples.iter().flat_map(|sample| &sample.pairs)
+    }
+
+    /// Of all pairs.
+    fn median_of_pairs(&self, of: impl Fn(&Pair) -> f64) -> f64 {
+        median(self.pairs().map(of).collect())
+    }
+
+    /// How many times the quiet p99 that of overwrites is: the least, the median and the most.
+    fn of_quiet(&self) -> [f64; 3] {
+        let ratios = || self.pairs().map(Pair::of_quiet);
+        let least = ratios().fold(f64::INFINITY, f64::min);
+        [least, median(ratios().collect()), ratios().fold(0.0, f64::max)]
     }
 
     fn looks_above(&self) -> (usize, usize) {

@@ -82,6 +82,7 @@ fn a_tiny_run_says_what_every_store_took_and_when() {
         writers: 2,
         segment_bytes: 4 << 20,
         window: Duration::from_millis(20),
+        pairs: 2,
         settle_time_max: Duration::ZERO,
         wait_max: Duration::from_millis(200),
         sample_time: Duration::from_millis(1),
@@ -104,15 +105,21 @@ fn a_tiny_run_says_what_every_store_took_and_when() {
         assert!(data_bytes >= f64::from(4000 * 1024), "{row}");
         assert!(!looks.is_empty(), "{row}");
         assert!(number(&looks[0]["bytes"]) > 0.0, "{row}");
-        for pace in ["churned", "busy", "quiet"] {
-            assert!(number(&sample[pace]["per_s"]) > 0.0, "{pace} {row}");
-            assert!(number(&sample[pace]["p99_us"]) > 0.0, "{pace} {row}");
+        let pairs = sample["pairs"].as_array().expect("there are pairs");
+        assert_eq!(pairs.len(), 2, "{row}");
+        let offered: Vec<_> =
+            pairs.iter().flat_map(|pair| [&pair["busy"], &pair["quiet"]]).collect();
+        for pace in offered.iter().copied().chain([&sample["churned"]]) {
+            assert!(number(&pace["per_s"]) > 0.0, "{row}");
+            assert!(number(&pace["p99_us"]) > 0.0, "{row}");
         }
-        assert_eq!((&sample["is_cut"], &sample["busy"]["is_cut"]), (&false.into(), &false.into()));
+        assert!(offered.iter().all(|pace| pace["is_cut"] == false), "{row}");
+        assert_eq!(sample["is_cut"], false, "{row}");
         assert_eq!(sample["is_settled"], false, "nobody waited for it");
         assert!(number(&sample["shrunk"]["removes_per_s"]) > 0.0, "{row}");
         if row["engine"] == "kelvin" {
-            assert!(number(&sample["write_amplification"]) >= 1.0, "{row}");
+            // What is overwritten in memory is not written, of so few records most.
+            assert!(number(&sample["write_amplification"]) >= 0.25, "{row}");
         }
     }
     let svg = fs::read_to_string(svg).expect("it was written");

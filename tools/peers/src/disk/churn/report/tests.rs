@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use super::{
-    Bound, ChurnOptions, Look, Offered, Pace, Popularity, RIVAL, Report, Sample, Shrunk, Size,
+    Bound, ChurnOptions, Look, Pace, Pair, Popularity, RIVAL, Report, Sample, Shrunk, Size,
 };
 use crate::{
-    disk::{engine::Kind, options::engine},
+    disk::{churn::Offered, engine::Kind, options::engine},
     machine::Machine,
 };
 
@@ -25,8 +25,13 @@ fn sample(per_s: f64, bytes: u64) -> Sample {
         is_settled: true,
         write_amplification: Some(2.6),
         looks: looks(bytes),
-        busy: offered(30.0),
-        quiet: offered(20.0),
+        pairs: [(30.0, 20.0), (90.0, 18.0), (28.0, 28.0)]
+            .map(|(busy, quiet)| Pair {
+                busy: offered(busy),
+                quiet: offered(quiet),
+                is_settled: true,
+            })
+            .to_vec(),
         shrunk: Shrunk { bound, removes_per_s: 1.0, held_after_s: None, looks: looks(bytes) },
     }
 }
@@ -56,7 +61,8 @@ fn what_has_to_be_kept_is_judged() {
     assert_said(
         &report,
         &[
-            "| kelvin | 400 | - | 2.60 | 1.51 | 1.50 | 1 of 2 | 0 | 7.0 | 30.0 (2.5) | 20.0",
+            "| kelvin | 400 | - | 2.60 | 1.51 | 1.50 | 1 of 2 | 0 | 7.0 | 30.0 (2.5) | \
+             20.0 (2.5) | 1.50 (1.00 to 5.00) |",
             "1k zipf kelvin: 1 looks above the bound of space: NOT held",
             "1k zipf kelvin: 2.60 bytes written a byte: NOT held",
             "100k uniform kelvin: 0 looks above the bound of space: held",
@@ -74,14 +80,24 @@ fn what_has_to_be_kept_is_judged() {
 fn a_cut_run_is_marked_and_has_no_verdict_but_for_what_it_broke() {
     let options = ChurnOptions { put_time_max: Duration::from_secs(7), ..with_a_rival() };
     let mut report = Report::new(Machine::read(), &options);
-    let late = Offered { is_cut: true, ..sample(1.0, 1).busy };
+    let Pair { busy, quiet, .. } = sample(1.0, 1).pairs[0];
+    let late = Offered { is_cut: true, ..busy };
     let cut = Sample { is_cut: true, ..sample(400.0, 150) };
     let bound = Bound { kept_bytes: 0, ..cut.bound };
-    let rival = Sample { is_settled: false, busy: late, bound, ..sample(100.0, 150) };
+    let rival = Sample {
+        is_settled: false,
+        pairs: vec![Pair { busy: late, quiet, is_settled: true }],
+        bound,
+        ..sample(100.0, 150)
+    };
     let block = (Size::Kib, Popularity::Uniform);
     report.add(block, 0, cut.clone());
     report.add(block, 1, rival);
-    let above = Sample { quiet: late, looks: looks(151), ..cut };
+    let above = Sample {
+        pairs: vec![Pair { busy, quiet: late, is_settled: true }],
+        looks: looks(151),
+        ..cut
+    };
     report.add((Size::Large, Popularity::Uniform), 0, above);
     assert_said(
         &report,

@@ -66,7 +66,8 @@ impl Report {
                 out,
                 "\\* Overwrites: not all were done after {seconds} s, and no more were begun; what \
                  else was found is of fewer overwrites. Bytes written: the store was not quiet \
-                 when they were counted. p99: the store fell so far behind that no more came.\n"
+                 when they were counted. p99: the store fell so far behind that no more came, or \
+                 had not become quiet between windows.\n"
             )?;
         }
         Ok(())
@@ -77,8 +78,9 @@ impl Report {
         writeln!(
             out,
             "{} records of 1 KiB; as many overwrites as make {} of each on average, by {} \
-             writers; rounds: {}; medians, and of space and of the worst the most.",
-            self.records, self.times, self.writers, self.rounds
+             writers; rounds: {}; pairs of windows at half the rate: {} a round; medians, and of \
+             space and of the worst the most.",
+            self.records, self.times, self.writers, self.rounds, self.pairs
         )?;
         for kind in &self.engines {
             let row = self.rows.iter().find(|row| row.engine == kind.name);
@@ -92,7 +94,11 @@ impl Report {
 
 impl Sample {
     fn is_marked(&self) -> bool {
-        self.is_cut || !self.is_settled || self.busy.is_cut || self.quiet.is_cut
+        self.is_cut || !self.is_settled || self.is_any_pair_cut()
+    }
+
+    fn is_any_pair_cut(&self) -> bool {
+        self.pairs.iter().any(|it| it.busy.is_cut || it.quiet.is_cut || !it.is_settled)
     }
 }
 
@@ -123,19 +129,20 @@ fn write_churn(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt::Re
         }
         None => write!(out, " - | - |")?,
     }
-    writeln!(
+    write!(
         out,
-        " {:.0} | {:.1} | {:.1} ({:.1}){} | {:.1} ({:.1}){} | {:.2} |",
+        " {:.0} | {:.1} | {:.1} ({:.1}){} | {:.1} ({:.1}){} |",
         row.median(|it| it.churned.p999_us),
         row.most(|it| it.churned.worst_ms),
-        row.median(|it| it.busy.pace.p99_us),
-        row.median(|it| it.busy.woken_p99_us),
-        star(row.any(|it| it.busy.is_cut)),
-        row.median(|it| it.quiet.pace.p99_us),
-        row.median(|it| it.quiet.woken_p99_us),
-        star(row.any(|it| it.quiet.is_cut)),
-        row.median(Sample::of_quiet),
-    )
+        row.median_of_pairs(|it| it.busy.pace.p99_us),
+        row.median_of_pairs(|it| it.busy.woken_p99_us),
+        star(row.pairs().any(|it| it.busy.is_cut)),
+        row.median_of_pairs(|it| it.quiet.pace.p99_us),
+        row.median_of_pairs(|it| it.quiet.woken_p99_us),
+        star(row.pairs().any(|it| it.quiet.is_cut || !it.is_settled)),
+    )?;
+    let [least, ratio, most] = row.of_quiet();
+    writeln!(out, " {ratio:.2} ({least:.2} to {most:.2}) |")
 }
 
 /// What is said of a bar. A run that was cut cannot hold one, and has not failed it either.
@@ -153,8 +160,9 @@ fn write_verdicts(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt:
     let (_, above) = row.looks_above();
     let never = row.samples.iter().filter(|it| it.shrunk.held_after_s.is_none()).count();
     let written = row.median(|it| it.write_amplification.unwrap_or(f64::NAN));
-    let worst_ms = row.most(|it| it.churned.worst_ms.max(it.busy.pace.worst_ms));
-    let of_quiet = row.median(Sample::of_quiet);
+    let worst_busy_ms = row.pairs().map(|it| it.busy.pace.worst_ms).fold(0.0, f64::max);
+    let worst_ms = row.most(|it| it.churned.worst_ms).max(worst_busy_ms);
+    let [_, of_quiet, _] = row.of_quiet();
     let is_whole = !row.any(|it| it.is_cut);
     let mut say = |what: &str, verdict: &str| {
         let (size, keys, engine) = (row.size.name(), row.keys.name(), row.engine);
@@ -173,7 +181,7 @@ fn write_verdicts(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt:
         say(&format!("{of_rival:.2} of {RIVAL}'s overwrites"), verdict)?;
     }
     say(&format!("a worst put of {worst_ms:.1} ms"), of_most(worst_ms <= WORST_MS_MAX))?;
-    let are_whole = !row.any(|it| it.busy.is_cut || it.quiet.is_cut);
+    let are_whole = !row.any(Sample::is_any_pair_cut);
     let is_held = of_quiet <= P99_OF_QUIET_MAX;
     say(&format!("a p99 of {of_quiet:.2} of the quiet one"), verdict(is_held, are_whole))?;
     say(&format!("{never} times space did not come back"), verdict(never == 0, true))
