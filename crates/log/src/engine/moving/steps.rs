@@ -7,10 +7,10 @@
 //! moved, and begin and end moves. They go on with them when not enough is written, when what is
 //! written cannot keep up, when somebody waits for a report, and when puts have no room.
 //!
-//! A step is a record, or some entries of a footer. How many there are is measured in bytes: half
-//! as many as were written when hardly anything is owed, and more the more is. Whoever comes close
-//! behind the one before has waited for something, or never rests: his steps are put off, but for
-//! so many bytes and no more.
+//! A step is a record, or some entries of a footer. How many there are is measured in bytes: a
+//! quarter as many as were written when hardly anything is owed, and more the more is: rather a
+//! little behind many writes than much behind few. Whoever comes close behind the one before has
+//! waited for something, or never rests: his steps are put off, but for so many bytes and no more.
 
 use super::{
     Engine, Moving,
@@ -33,9 +33,9 @@ const LOOK_BYTES: u64 = 32 << 10;
 
 /// 256ths of what is written that are moved: when the log takes no more than it should, for each
 /// half of a segment that it takes more, and however much that is.
-const PACE_LEAST: u64 = 128;
-const PACE_PER_HALF: u64 = 512;
-const PACE_MOST: u64 = 1024;
+const PACE_LEAST: u64 = 64;
+const PACE_PER_HALF: u64 = 256;
+const PACE_MOST: u64 = 512;
 
 /// What those who write have moved, and are to move.
 #[derive(Debug, Default)]
@@ -130,11 +130,14 @@ impl<K: Keys> Engine<K> {
         if is_close && may_wait && !base::mutant!("log_steps_never_put_off") {
             return;
         }
-        // One record more than is due: what was put off is done by and by. And no more than a turn,
-        // for which others wait, or half of what they have just waited for.
-        let due_bytes = if base::mutant!("log_one_step_a_put") { 0 } else { due_bytes };
+        // Steps are whole records, so what was put off is done by and by; one more while it is
+        // much. And no more than a turn, for which others wait, or half of what they have just
+        // waited for.
+        let is_much = steps.owed_bytes >= most_bytes / 2 && !base::mutant!("log_put_off_for_good");
+        let due_bytes = due_bytes + if is_much { record_bytes } else { 0 };
+        let due_bytes = if base::mutant!("log_one_step_a_put") { 1 } else { due_bytes };
         let longest = (TURN.bytes as u64).max(written_bytes / 2);
-        self.take_steps((due_bytes + record_bytes).min(longest), record_bytes);
+        self.take_steps(due_bytes.min(longest), record_bytes);
     }
 
     /// Takes steps until so many bytes are moved, or all that is owed. A look at entries counts as

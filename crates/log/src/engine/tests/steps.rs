@@ -182,21 +182,32 @@ fn the_more_is_owed_the_more_is_moved_behind_a_put() {
 #[test]
 fn a_put_that_comes_close_behind_another_moves_nothing_until_much_is_owed() {
     let (mut log, _) = stepping(130);
-    let mut put_off = 0;
-    while write(&mut log, put_off, 440, true) == 0 {
+    let (mut put_off, mut all) = (0, 0);
+    while all == 0 {
+        all = write(&mut log, put_off, 440, true);
         put_off += 1;
-        assert!(put_off < 20, "it is put off for ever");
+        assert!(put_off < 40, "it is put off for ever");
     }
-    assert!(put_off >= 4, "only {put_off} are put off");
-    // What was put off is moved by and by: more than half a record for each that is put.
-    let mut all = 0;
+    assert!(put_off > 8, "only {put_off} are put off");
+    // What was put off is moved by and by: three times as much as is due for the others.
     for key in 100..104 {
         others(&mut log);
         all += write(&mut log, key, 440, false);
     }
-    assert!(all >= 3, "{all} records are moved behind four puts");
+    assert!(all >= 3, "{all} records are moved behind five puts");
     log.settle();
     check(&mut log);
+}
+
+#[test]
+fn what_was_put_off_is_moved_beside_what_is_due() {
+    let (mut log, _) = stepping(95);
+    // Less is due for each than a record has.
+    for key in 0..4 {
+        assert_eq!(write(&mut log, key, 200, true), 0, "not much is owed yet");
+    }
+    let late = write(&mut log, 4, 200, false);
+    assert!(late > 1, "{late} records are moved when much is owed");
 }
 
 #[test]

@@ -81,6 +81,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["it is put off for ever"],
     },
     Mutant {
+        name: "log_put_off_for_good",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_was_put_off_is_moved",
+        symptoms: &["records are moved when much is owed"],
+    },
+    Mutant {
         name: "log_one_step_a_put",
         suite: Suite::Test,
         package: "kelvin-log",
