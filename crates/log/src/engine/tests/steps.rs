@@ -134,7 +134,7 @@ fn writers_move_nothing_unless_it_is_left_to_them() {
     while log.engine.compaction.windows() == 0 {
         assert!(log.step(), "nothing is read");
     }
-    for key in 0..4 {
+    for key in 0..20 {
         assert_eq!(write(&mut log, key, 440, false), 0);
     }
     assert!(log.engine.may_move(), "it is left to nobody");
@@ -221,7 +221,7 @@ fn whoever_puts_more_moves_more() {
 
 #[test]
 fn nothing_is_moved_behind_a_put_that_somebody_reads() {
-    let (mut log, victim) = stepping(130);
+    let (mut log, victim) = stepping(95);
     log.engine.keep(victim);
     for key in 0..4 {
         assert_eq!(write(&mut log, key, 440, false), 0, "what somebody reads is moved");
