@@ -50,6 +50,12 @@ pub(crate) struct CellReport {
     pub(crate) evictions_per_put: Option<f64>,
 }
 
+/// The middle of some figures; of an even number the upper one of both.
+pub(crate) fn median(mut all: Vec<f64>) -> Option<f64> {
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied()
+}
+
 /// Samples of one quantity, in the order of the rounds.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub(crate) struct Spread {

@@ -68,6 +68,8 @@ pub(super) struct OwnSpace {
     pub(super) used_bytes: u64,
     /// Of records that were moved since it was opened.
     pub(super) moved_bytes: u64,
+    /// Values that were written over others in memory, so far.
+    pub(super) overwritten: u64,
     /// Segments that are written to, and that are free, those that are kept for a need included.
     pub(super) open: u64,
     pub(super) free: u64,

@@ -5,8 +5,9 @@ use super::{
     asked::Gets,
     guest::Kind,
     options::Size,
-    report::{FioReads, GetsReport, SetsReport, SetsRow, median, ratio},
+    report::{FioReads, GetsReport, SetsReport, SetsRow, ratio},
 };
+use crate::report::median;
 
 /// Least shares of fio's rate: at the depth that was observed, and at 16.
 const OF_FIO_OBSERVED: f64 = 0.85;

@@ -1,12 +1,13 @@
 //! Rates as an SVG document: a row of panels for gets of each kind of keys and one for sets, a
 //! panel for each size, a bar for each server, and what the disk gives as a line.
 
+use crate::report::median;
 use chart::{Anchor, COLOURS, Frame, Page, Role, Stroke, fitted, short, tick, width};
 
 use super::{
     MANY,
     guest::Kind,
-    report::{GetsReport, SetsReport, median},
+    report::{GetsReport, SetsReport},
 };
 
 const WIDTH: f64 = 1000.0;

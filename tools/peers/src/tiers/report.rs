@@ -1,5 +1,6 @@
 //! What was measured, written for people and for programs.
 
+use crate::report::median;
 use std::{
     fmt::{self, Write},
     fs, io,
@@ -158,12 +159,6 @@ impl SetsRow {
     pub(super) fn each(&self, of: impl Fn(&Sets) -> Option<f64>) -> Vec<f64> {
         self.samples.iter().filter_map(of).collect()
     }
-}
-
-/// The middle of some figures; of an even number the upper one of both.
-pub(super) fn median(mut all: Vec<f64>) -> Option<f64> {
-    all.sort_by(f64::total_cmp);
-    all.get(all.len() / 2).copied()
 }
 
 /// The middle of the ratios round by round.

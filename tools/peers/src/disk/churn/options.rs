@@ -20,7 +20,7 @@ const RECORDS_MAX: u32 = 1 << 30;
 const TIMES_MAX: u32 = 1000;
 const WRITERS_MAX: u32 = 64;
 
-/// Most windows of puts at half the rate.
+/// Most pairs of windows.
 const PAIRS_MAX: u32 = 1000;
 
 /// The engines that run when nobody names any.

@@ -93,10 +93,9 @@ impl Sample {
     }
 }
 
-/// The middle one, of two the higher; not a number when there is none.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+/// The middle one; not a number when there is none.
+fn median(values: Vec<f64>) -> f64 {
+    crate::report::median(values).unwrap_or(f64::NAN)
 }
 
 fn share(bytes: u64, of: u64) -> f64 {

@@ -131,6 +131,7 @@ impl Engine for Kelvin {
             live_bytes: space.live_bytes,
             used_bytes: space.used_bytes,
             moved_bytes: self.log.counts().moved_bytes,
+            overwritten: self.log.counts().overwritten,
             open: space.open,
             free: space.free,
         })

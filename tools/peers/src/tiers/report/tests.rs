@@ -1,8 +1,7 @@
-use super::{
-    FioReads, GetsReport, GetsRow, ReadBack, Report, Sets, SetsReport, SetsRow, median, ratio,
-};
+use super::{FioReads, GetsReport, GetsRow, ReadBack, Report, Sets, SetsReport, SetsRow, ratio};
 use crate::{
     machine::Machine,
+    report::median,
     tiers::{
         DEEP, MANY,
         asked::{Gets, Swept},
