@@ -50,13 +50,7 @@ impl<K: Keys> Shared<K> {
             };
             state = match plan {
                 Some(plan) => {
-                    // Whoever performs it does nothing else meanwhile: others go on with moves.
-                    let wakes = if state.in_turns > 0 {
-                        state.engine.stay_in_turns();
-                        false
-                    } else {
-                        state.engine.has_work() && state.claim_idle()
-                    };
+                    let wakes = state.claims_next();
                     drop(state);
                     // With the lock, whoever puts would wait for that, too.
                     if wakes {
@@ -91,7 +85,7 @@ impl<K: Keys> Shared<K> {
 
     /// Encodes something of a footer, without the lock, and writes it.
     fn encode<'a>(&'a self, mut state: Guard<'a, K>, mut encoding: Encoding) -> Guard<'a, K> {
-        let wakes = state.engine.has_work() && state.claim_idle();
+        let wakes = state.claims_next();
         drop(state);
         if wakes {
             self.work.notify_one();

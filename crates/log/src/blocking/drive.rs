@@ -63,6 +63,18 @@ pub(super) struct Shared<K> {
 
 pub(super) type Guard<'a, K> = MutexGuard<'a, State<K>>;
 
+impl<K: Keys> State<K> {
+    /// Whether a thread behind that goes away for a while is to wake another one. Somebody who is
+    /// about to take a turn of a move comes anyway.
+    pub(super) fn claims_next(&mut self) -> bool {
+        if self.in_turns > 0 {
+            self.engine.stay_in_turns();
+            return false;
+        }
+        self.engine.has_work() && self.claim_idle()
+    }
+}
+
 impl<K> State<K> {
     /// Whether a thread behind sleeps and nobody has woken it.
     pub(super) fn may_wake(&self) -> bool {

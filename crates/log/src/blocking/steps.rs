@@ -38,7 +38,8 @@ impl<K: Keys> Shared<K> {
         }
         self.wake_for_work(state, arrival.is_first);
         if state.engine.unreported() != before {
-            // Whoever waits for it is told by a thread behind: by another one, if there was work.
+            // Whoever waits for it is told by a thread behind: by another one, if there was work,
+            // as the first tells nobody before that is done.
             self.wake(state);
         }
         if state.engine.takes_steps() {
