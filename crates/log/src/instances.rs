@@ -59,7 +59,6 @@ pub fn engine() -> impl IntoIterator<Item = *const ()> {
         inspect as *const (),
         KeyedEngine::write_batch as *const (),
         KeyedEngine::is_move_urgent as *const (),
-        KeyedEngine::is_move_late as *const (),
         KeyedEngine::begin_large as *const (),
         KeyedEngine::put_part as *const (),
         KeyedEngine::put_head as *const (),

@@ -12,11 +12,11 @@ use crate::{
 };
 
 /// Bytes of a footer that are written at once: one write of 32 KiB takes hardly longer than one of
-/// the smallest. It is encoded in several turns: a block of 4 KiB takes 2 us, for which the owner
-/// is busy, and more when it is merged from many runs.
+/// the smallest. Where the owner encodes it, that takes several turns: a block of 4 KiB takes 2 us,
+/// for which he is busy, and more when it is merged from many runs.
 const PIECE_BYTES: usize = 32 << 10;
 
-/// Blocks that are encoded in one turn.
+/// Blocks that the owner encodes in one turn.
 const TURN_BLOCKS: u64 = 2;
 
 /// Hands out the writes of a footer and its trailer, and the flush, one after the other.

@@ -124,11 +124,12 @@ impl<K: Keys> Engine<K> {
     }
 
     /// Whether moves are so far behind that puts wait for them, if enough is won by that.
-    pub fn is_move_late(&mut self) -> bool {
+    pub(super) fn is_move_late(&mut self) -> bool {
         self.debt_bytes().is_some_and(|debt| debt > self.halves_bytes(BEHIND_HALVES))
     }
 
-    /// How much is owed when others help those who write with moves: before puts wait for them.
+    /// How far the log is beyond its target when others help those who write with moves: before
+    /// puts wait for them.
     pub(super) fn helped_bytes(&self) -> u64 {
         self.manifest.shape.segment_bytes * HELPED_QUARTERS / 4
     }

@@ -139,7 +139,7 @@ impl<K: Keys> Engine<K> {
         is_waiting && !self.compaction.is_in_turns()
     }
 
-    /// The next action of that.
+    /// The next action of the footer that is written.
     pub(super) fn poll_sealing(&mut self) -> Option<Plan> {
         let action = self.sealing.as_mut()?.chain.next()?;
         let token = self.token(Job::Sealing);

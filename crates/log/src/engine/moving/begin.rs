@@ -102,11 +102,7 @@ impl Moving {
     /// in between rather than have somebody wait until all of them are sorted: a footer is read in
     /// pieces, so at most 32 KiB of the list make room.
     pub(super) fn note_found(&mut self, listed: Listed) {
-        if self.found.last().is_none_or(|last| last.unit < listed.unit) {
-            return self.found.push(listed);
-        }
-        let at = self.found.partition_point(|found| found.unit < listed.unit);
-        self.found.insert(at, listed);
+        insert_in_order(&mut self.found, listed);
     }
 
     /// Whether there is something to be looked up or copied.
@@ -134,6 +130,15 @@ impl Moving {
     pub(super) fn unplanned(&self) -> usize {
         self.listed.len() - self.planned
     }
+}
+
+fn insert_in_order(all: &mut Vec<Listed>, listed: Listed) {
+    if all.last().is_none_or(|last| last.unit < listed.unit) || base::mutant!("log_found_unsorted")
+    {
+        return all.push(listed);
+    }
+    let at = all.partition_point(|other| other.unit < listed.unit);
+    all.insert(at, listed);
 }
 
 impl<K: Keys> Engine<K> {
@@ -238,5 +243,24 @@ impl<K: Keys> Engine<K> {
             stays_for_reader: false,
             stayed_for_reader: false,
         })
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use super::*;
+    use crate::format::record::Kind;
+
+    #[test]
+    fn what_is_found_in_any_order_is_in_the_order_in_which_it_lies() {
+        let mut all = Vec::new();
+        for unit in [4, 9, 6, 1, 12, 5, 11] {
+            let hash = KeyHash(1);
+            let listed = Listed { hash, sequence: 7, unit, kind: Kind::Value, class: 4, part: 0 };
+            insert_in_order(&mut all, listed);
+        }
+        let units: Vec<u32> = all.iter().map(|listed| listed.unit).collect();
+        assert_eq!(units, [1, 4, 5, 6, 9, 11, 12], "what is found is moved in no order");
     }
 }

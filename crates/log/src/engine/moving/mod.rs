@@ -1,8 +1,8 @@
 //! Compaction: what lives in a segment that is mostly dead moves to the survivors' segment.
 //!
 //! The footer of the segment is read a piece at a time, then of its records those that live, in
-//! windows that are read ahead of what is copied. What it comes to is `copies.rs`. Who copies is in
-//! `steps.rs`: those who drive the log, in turns, or those who write, in steps.
+//! windows that are read ahead of what is copied. What it comes to is `copies.rs`. Who copies when
+//! is in `steps.rs`: those who drive the log, in turns, or those who write, in steps.
 //!
 //! Invariants:
 //! 1. A copy gets its sequence, and readers are led to it, in one step with a look at the index,

@@ -1,4 +1,4 @@
-//! Moves by those who write: behind a put, a remove or a batch a step, for what it has made
+//! Moves by those who write: behind a put, a remove or a batch some steps, for what it has made
 //! necessary.
 //!
 //! Whoever has written something has the log already. A thread that takes turns of moves meanwhile
@@ -8,9 +8,10 @@
 //! written cannot keep up, when somebody waits for a report, and when puts have no room.
 //!
 //! A step is a record, or some entries of a footer. How many there are is measured in bytes: a
-//! quarter as many as were written when hardly anything is owed, and more the more is: rather a
-//! little behind many writes than much behind few. Whoever comes close behind the one before has
-//! waited for something, or never rests: his steps are put off, but for so many bytes and no more.
+//! quarter as many as were written when the log takes hardly more than its target, and up to twice
+//! as many the more it takes: rather a little behind many writes than much behind few. Whoever
+//! comes close behind the one before has waited for something, or never rests: his steps are put
+//! off, but for so many bytes and no more.
 
 use super::{
     Engine, Moving,

@@ -53,6 +53,13 @@ fn read_ahead(log: &mut Log) -> Plan {
     panic!("nothing is read ahead");
 }
 
+/// Goes on until there is a window to be copied.
+pub(super) fn read_a_window(log: &mut Log) {
+    while log.engine.compaction.windows() == 0 {
+        assert!(log.step(), "nothing is read");
+    }
+}
+
 #[test]
 fn the_next_window_is_read_while_one_is_copied() {
     let mut log = Log::compacting(Mode::Async);
@@ -84,9 +91,7 @@ fn who_asks_beside_somebody_who_moves_records_moves_none() {
     let mut log = Log::compacting(Mode::Async);
     half_dead(&mut log);
     // There is a window to be copied, and one to be read.
-    while log.engine.compaction.windows() == 0 {
-        assert!(log.step(), "nothing is read");
-    }
+    read_a_window(&mut log);
     let mut reads = 0;
     while let Some(plan) = log.engine.poll_beside(log.now_ms) {
         reads += u32::from(matches!(plan.action, Action::Read { .. }));

@@ -63,7 +63,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "log_steps_at_one_pace",
         suite: Suite::Test,
         package: "kelvin-log",
-        filter: "the_more_is_owed_the_more_is_moved",
+        filter: "the_more_the_log_takes_the_more_is_moved",
         symptoms: &["records are moved behind a put"],
     },
     Mutant {
@@ -79,6 +79,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         package: "kelvin-log",
         filter: "a_put_that_comes_close_behind_another",
         symptoms: &["it is put off for ever"],
+    },
+    Mutant {
+        name: "log_found_unsorted",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_is_found_in_any_order",
+        symptoms: &["what is found is moved in no order"],
     },
     Mutant {
         name: "log_put_off_for_good",
