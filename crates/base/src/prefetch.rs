@@ -10,6 +10,9 @@
     expect(unsafe_code, reason = "instructions that the language has no safe words for")
 )]
 
+/// Bytes of a line, of most processors.
+const LINE_BYTES: usize = 64;
+
 /// Asks for the line that `place` begins in, which will be written.
 #[inline(always)]
 pub fn to_write<T>(place: &T) {
@@ -39,6 +42,18 @@ pub fn to_read_at<T>(places: &[T], at: usize) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))))]
     let _ = place;
+}
+
+/// Asks for all lines of `bytes`, which will be read.
+#[inline]
+pub fn all_to_read(bytes: &[u8]) {
+    (0..bytes.len()).step_by(LINE_BYTES).for_each(|at| to_read_at(bytes, at));
+}
+
+/// Asks for all lines of `bytes`, which will be written.
+#[inline]
+pub fn all_to_write(bytes: &[u8]) {
+    (0..bytes.len()).step_by(LINE_BYTES).for_each(|at| to_write_at(bytes, at));
 }
 
 #[inline(always)]
@@ -73,6 +88,11 @@ mod tests {
             super::to_write(&word.load(Ordering::Relaxed));
             assert_eq!(word.load(Ordering::Relaxed), expected);
         }
+        let bytes: Vec<u8> = (0..=255).collect();
+        super::all_to_read(&bytes);
+        super::all_to_write(&bytes[1..200]);
+        super::all_to_write(&[]);
+        assert!(bytes.iter().copied().eq(0..=255));
         super::to_write(&());
         super::to_read_at(&words, usize::MAX);
     }

@@ -5,6 +5,8 @@
 
 use std::{collections::VecDeque, mem, ops::Range, sync::Arc};
 
+use base::prefetch;
+
 use crate::{
     format::{
         Seed,
@@ -16,6 +18,10 @@ use crate::{
 
 /// The fewest bytes of a padding record.
 const PADDING_BYTES_MIN: usize = HEADER_BYTES.next_multiple_of(UNIT_BYTES as usize);
+
+/// Bytes of a record, or of the place for one, that the processor is asked for before they are
+/// needed. Of a longer one it fetches the rest by itself while these are gone through.
+pub(super) const ASKED_BYTES: usize = (1 << 10) + 64;
 
 /// What may be put before it is to be looked again whether moves are behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +196,9 @@ impl Filling {
         let place = &mut self.buffer.as_mut_slice()[self.used..self.used + bytes];
         record.encode(seed, offset, place);
         self.used += bytes;
+        // The next one may be as long.
+        let next = &self.buffer.as_slice()[self.used..];
+        prefetch::all_to_write(&next[..bytes.min(ASKED_BYTES).min(next.len())]);
         offset
     }
 

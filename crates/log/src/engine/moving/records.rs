@@ -1,7 +1,9 @@
 //! The records of a segment that is compacted: which of them live, and copies of these.
 
+use base::prefetch;
+
 use super::{
-    super::failure::TOKEN_BYTES_MAX,
+    super::{chunk::ASKED_BYTES, failure::TOKEN_BYTES_MAX},
     Engine, Moving,
     window::{Window, end_of},
 };
@@ -73,7 +75,7 @@ impl<K: Keys> Engine<K> {
         }
         let mut entries = std::mem::take(&mut moving.entries);
         let turn = entries.len().min(portion.entries);
-        entries.range(..turn).for_each(|listed| self.index.ask_for(listed.hash));
+        self.ask_for_all(entries.range(..turn));
         // Nothing is added elsewhere that is older.
         let elsewhere = self.smallest_elsewhere(moving.victim);
         for listed in entries.drain(..turn) {
@@ -96,6 +98,7 @@ impl<K: Keys> Engine<K> {
                 }
             }
         }
+        self.ask_for_all(entries.range(..entries.len().min(portion.entries)));
         if entries.is_empty() && moving.piece.is_none() {
             moving.listed.extend(moving.found.drain(..));
         }
@@ -121,6 +124,21 @@ impl<K: Keys> Engine<K> {
         self.take_live(entry);
     }
 
+    /// Asks the processor for what the index has of these.
+    fn ask_for_all<'a>(&self, listed: impl Iterator<Item = &'a Listed>) {
+        listed.for_each(|listed| self.index.ask_for(listed.hash));
+    }
+
+    /// Asks the processor for the next record of what was read, and for what the index has of it:
+    /// until the next step, it would be waited for.
+    fn ask_for_record(&self, listed: &Listed, window: &Window) {
+        self.index.ask_for(listed.hash);
+        let bytes = window.bytes_at(listed.offset());
+        let end = end_of(listed) - listed.offset();
+        let end = usize::try_from(end).unwrap_or(usize::MAX).min(ASKED_BYTES).min(bytes.len());
+        prefetch::all_to_read(&bytes[..end]);
+    }
+
     /// Copies the next ones of what was read.
     pub(super) fn copy_window(
         &mut self,
@@ -132,7 +150,7 @@ impl<K: Keys> Engine<K> {
         let elsewhere = self.smallest_elsewhere(moving.victim);
         let mut left = portion.records.min(window.count);
         let mut left_bytes = portion.bytes;
-        moving.listed.range(..left).for_each(|listed| self.index.ask_for(listed.hash));
+        self.ask_for_all(moving.listed.range(..left));
         while left > 0 && left_bytes > 0 {
             let listed = moving.listed[0];
             let offset = listed.offset();
@@ -153,6 +171,9 @@ impl<K: Keys> Engine<K> {
             moving.planned -= 1;
             moving.parts -= usize::from(listed.kind == Kind::Part);
             window.count -= 1;
+            if window.count > 0 {
+                self.ask_for_record(&moving.listed[0], window);
+            }
         }
         if window.count == 0 { Copied::All } else { Copied::Some }
     }
