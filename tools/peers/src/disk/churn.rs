@@ -2,9 +2,11 @@
 //! again, and when most of it is removed: one store after the other, one on the disk at a
 //! time, but for new ones that puts alone are measured with.
 
+mod bare;
 mod ledger;
 mod options;
 mod pace;
+mod pairs;
 mod report;
 
 use std::{
@@ -17,7 +19,8 @@ use std::{
 pub(crate) use self::options::{ChurnOptions, parse};
 use self::{
     ledger::{Draws, Ledger, ONE_KEPT_OF},
-    pace::{Offered, Pace},
+    pace::Pace,
+    pairs::Pair,
     report::{Report, Sample},
 };
 use super::{
@@ -36,9 +39,9 @@ use crate::machine::Machine;
 /// is emptied and waits for a flush.
 const KEPT_SEGMENTS_MAX: u64 = (1 + 4 + 1 + 1) + 2;
 
-/// How many times as much as what is put once a store may take while all of it is overwritten, and
-/// a new one beside.
-const OVERWRITTEN_FACTOR: u64 = 3;
+/// How many times as much as what is put once a store may take while all of it is overwritten, a
+/// new one beside, and the file of a loop without a store.
+const OVERWRITTEN_FACTOR: u64 = 4;
 
 /// Space has come back when it stays as it is for so long.
 const STILL_TIME: Duration = Duration::from_secs(2);
@@ -103,23 +106,6 @@ impl Bound {
     /// Whether the store knows of it. That of others only ends a wait.
     fn is_promised(&self) -> bool {
         self.kept_bytes > 0
-    }
-}
-
-/// Overwrites at half the rate, and soon before or after them first puts into a new store at the
-/// same one, until each record was put or the time is up: how busy the machine is with other things
-/// shows in both.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
-struct Pair {
-    busy: Offered,
-    quiet: Offered,
-    /// The store had nothing left to do between the two, and after them.
-    is_settled: bool,
-}
-
-impl Pair {
-    fn of_quiet(&self) -> f64 {
-        self.busy.pace.p99_us / self.quiet.pace.p99_us
     }
 }
 
@@ -194,21 +180,7 @@ impl Bench<'_> {
         let written = after.zip(written).map(|(after, before)| after - before);
         let put_bytes = churned.count * load.value_bytes() as u64;
         ledger.check(&*engine, false)?;
-        let half_per_s = churned.pace.per_s / 2.0;
-        let mut pairs = Vec::new();
-        for nth in 1..=options.pairs {
-            let busy = || churn.busy(&*engine, half_per_s, nth);
-            let quiet = || self.quiet(&load, kind, half_per_s);
-            let settle = || work::settle(options.settle_time_max);
-            // Neither is always the first.
-            let (busy, is_settled, quiet) = if nth.is_multiple_of(2) {
-                let quiet = quiet()?;
-                (busy()?, settle(), quiet)
-            } else {
-                (busy()?, settle(), quiet()?)
-            };
-            pairs.push(Pair { busy, quiet, is_settled: settle() && is_settled });
-        }
+        let pairs = self.pairs(&*engine, &churn, kind, churned.pace.per_s / 2.0)?;
         let shrunk = self.shrink(&*engine, &ledger, place.path(), bound)?;
         let settings = engine.settings();
         engine.close()?;
@@ -271,20 +243,6 @@ impl Bench<'_> {
             std::thread::sleep(options.sample_time);
         }
         Ok(Shrunk { bound, removes_per_s, held_after_s, looks })
-    }
-
-    /// Puts at the same rate of which none overwrites anything, into a new store.
-    fn quiet(&self, load: &Load, kind: Kind, per_s: f64) -> io::Result<Offered> {
-        let place = Place::make(self.place.path(), &format!("{}-quiet", kind.name))?;
-        let engine = self.open(kind, load, place.path())?;
-        let (writers, window) = (self.options.writers, self.options.window);
-        let puts = |writer| {
-            let mut keys = (writer..load.records()).step_by(writers as usize);
-            move || keys.next().map(|at| load.key(at)).map(|key| (key, load.value(key)))
-        };
-        let offered = pace::open(&*engine, (0..writers).map(puts).collect(), per_s, window)?;
-        engine.close()?;
-        Ok(offered)
     }
 }
 
@@ -381,16 +339,6 @@ impl<'a> Churn<'a> {
             done.fetch_add(1, Ordering::Relaxed);
         };
         pace::closed(&mut *engine.session()?, self.puts(writer, 0), limit, note)
-    }
-
-    /// Overwrites that come when they are due.
-    fn busy(&self, engine: &dyn Engine, per_s: f64, phase: u32) -> io::Result<Offered> {
-        let puts = |writer| {
-            let mut next = self.puts(writer, phase);
-            move || Some(next())
-        };
-        let writers = (0..self.options.writers).map(puts).collect();
-        pace::open(engine, writers, per_s, self.options.window)
     }
 }
 

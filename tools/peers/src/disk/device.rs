@@ -38,6 +38,8 @@ pub(super) struct Device {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counts {
     pub(super) reads: u64,
+    pub(super) read_bytes: u64,
+    pub(super) writes: u64,
     pub(super) write_bytes: u64,
     pub(super) flushes: u64,
 }
@@ -62,6 +64,8 @@ fn counts(text: &str) -> Option<Counts> {
     let fields: Vec<u64> = text.split_whitespace().map_while(|it| it.parse().ok()).collect();
     Some(Counts {
         reads: *fields.first()?,
+        read_bytes: fields.get(2)? * SECTOR_BYTES,
+        writes: *fields.get(4)?,
         write_bytes: fields.get(6)? * SECTOR_BYTES,
         flushes: *fields.get(15)?,
     })
@@ -71,6 +75,8 @@ impl Counts {
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             reads: self.reads.saturating_sub(before.reads),
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            writes: self.writes.saturating_sub(before.writes),
             write_bytes: self.write_bytes.saturating_sub(before.write_bytes),
             flushes: self.flushes.saturating_sub(before.flushes),
         }
@@ -202,12 +208,35 @@ fn each_file(path: &Path, call: &mut dyn FnMut(&File) -> io::Result<()>) -> io::
     Ok(())
 }
 
+/// Memory that begins where a block may, for what goes past the page cache.
+#[derive(Debug)]
+pub(super) struct Aligned {
+    memory: Vec<u8>,
+    from: usize,
+    len: usize,
+}
+
+impl Aligned {
+    pub(super) fn new(len: usize) -> Self {
+        let memory = vec![0x5A; len + BLOCK_BYTES];
+        let from = memory.as_ptr().align_offset(BLOCK_BYTES);
+        Self { memory, from, len }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.memory[self.from..self.from + self.len]
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.from..self.from + self.len]
+    }
+}
+
 /// A file of written blocks, one of which is written past all caches and flushed, again and again.
 #[derive(Debug)]
 pub(super) struct Probe {
     file: File,
-    bytes: Vec<u8>,
-    from: usize,
+    block: Aligned,
     next: u64,
 }
 
@@ -220,9 +249,7 @@ impl Probe {
         File::open(&path)?.sync_all()?;
         let direct = OFlags::DIRECT.bits() as i32;
         let file = OpenOptions::new().write(true).custom_flags(direct).open(&path)?;
-        let bytes = vec![0x5A; 2 * BLOCK_BYTES];
-        let from = bytes.as_ptr().align_offset(BLOCK_BYTES);
-        Ok(Self { file, bytes, from, next: 0 })
+        Ok(Self { file, block: Aligned::new(BLOCK_BYTES), next: 0 })
     }
 
     /// The median of writes and flushes of a block in a row, in microseconds.
@@ -232,8 +259,7 @@ impl Probe {
             let offset = self.next % PROBE_BLOCKS * BLOCK_BYTES as u64;
             self.next += 1;
             let start = Instant::now();
-            let block = &self.bytes[self.from..self.from + BLOCK_BYTES];
-            self.file.write_all_at(block, offset)?;
+            self.file.write_all_at(self.block.bytes(), offset)?;
             self.file.sync_data()?;
             taken.push(start.elapsed());
         }
@@ -251,7 +277,8 @@ mod tests {
     #[test]
     fn counters_are_read() {
         let text = " 10 1 80 5 20 2 160 7 0 9 12 3 0 24 6 33 44\n";
-        let expected = Counts { reads: 10, write_bytes: 81_920, flushes: 33 };
+        let expected =
+            Counts { reads: 10, read_bytes: 40_960, writes: 20, write_bytes: 81_920, flushes: 33 };
         assert_eq!(counts(text), Some(expected));
         assert_eq!(counts("10 1 80"), None);
         let before = Counts { reads: 3, ..Counts::default() };

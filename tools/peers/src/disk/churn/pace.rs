@@ -50,6 +50,8 @@ pub(super) struct Offered {
     /// late, and that is in what they took, too.
     pub(super) woken_p99_us: f64,
     pub(super) woken_worst_ms: f64,
+    /// Half of those took no longer once they were begun.
+    pub(super) served_p50_us: f64,
     /// The store fell so far behind that no more puts came.
     pub(super) is_cut: bool,
 }
@@ -67,6 +69,7 @@ struct Timetable {
 struct Trail {
     latencies: Latencies,
     woken: Latencies,
+    served: Latencies,
     is_cut: bool,
 }
 
@@ -122,12 +125,14 @@ pub(super) fn open<'v>(
         let trail = trail?;
         all.latencies.merge(&trail.latencies);
         all.woken.merge(&trail.woken);
+        all.served.merge(&trail.served);
         all.is_cut |= trail.is_cut;
     }
     Ok(Offered {
         pace: Pace::of(&all.latencies, taken),
         woken_p99_us: all.woken.share_us(0.99),
         woken_worst_ms: all.woken.worst_ms(),
+        served_p50_us: all.served.share_us(0.5),
         is_cut: all.is_cut,
     })
 }
@@ -142,11 +147,13 @@ fn offer<'v>(
     for nth in 0..count {
         let Some((key, value)) = next() else { break };
         let due = first + interval.mul_f64(nth as f64);
-        if wait_until(due) {
-            trail.woken.add(due.elapsed());
-        }
+        let woken = wait_until(due).then(|| due.elapsed());
         session.put(key, value)?;
         let late = due.elapsed();
+        if let Some(woken) = woken {
+            trail.woken.add(woken);
+            trail.served.add(late - woken);
+        }
         trail.latencies.add(late);
         if late > LAG_MAX {
             trail.is_cut = true;

@@ -4,7 +4,7 @@ mod text;
 
 use std::io;
 
-use super::{Bound, ChurnOptions, Look, Pace, Pair, Popularity, Shrunk, Size};
+use super::{Bound, ChurnOptions, Look, Pace, Pair, Popularity, Shrunk, Size, pace::Offered};
 use crate::{
     disk::{
         chart::{self, Head, Line, Panel},
@@ -218,11 +218,16 @@ impl Row {
         median(self.pairs().map(of).collect())
     }
 
-    /// How many times the quiet p99 that of overwrites is: the least, the median and the most.
-    fn of_quiet(&self) -> [f64; 3] {
-        let ratios = || self.pairs().map(Pair::of_quiet);
-        let least = ratios().fold(f64::INFINITY, f64::min);
-        [least, median(ratios().collect()), ratios().fold(0.0, f64::max)]
+    /// Of all pairs the least, the median and the most.
+    fn spread_of_pairs(&self, of: impl Fn(&Pair) -> f64) -> [f64; 3] {
+        let values = || self.pairs().map(&of);
+        let least = values().fold(f64::INFINITY, f64::min);
+        [least, median(values().collect()), values().fold(0.0, f64::max)]
+    }
+
+    /// The longest of all windows.
+    fn worst_ms_of_pairs(&self, of: impl Fn(&Pair) -> [&Offered; 2]) -> f64 {
+        self.pairs().flat_map(of).map(|it| it.pace.worst_ms).fold(0.0, f64::max)
     }
 
     fn looks_above(&self) -> (usize, usize) {

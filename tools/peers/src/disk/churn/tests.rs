@@ -107,8 +107,10 @@ fn a_tiny_run_says_what_every_store_took_and_when() {
         assert!(number(&looks[0]["bytes"]) > 0.0, "{row}");
         let pairs = sample["pairs"].as_array().expect("there are pairs");
         assert_eq!(pairs.len(), 2, "{row}");
-        let offered: Vec<_> =
-            pairs.iter().flat_map(|pair| [&pair["busy"], &pair["quiet"]]).collect();
+        let offered: Vec<_> = ["busy", "quiet", "bare_busy", "bare_quiet"]
+            .iter()
+            .flat_map(|name| pairs.iter().map(move |pair| &pair[name]))
+            .collect();
         for pace in offered.iter().copied().chain([&sample["churned"]]) {
             assert!(number(&pace["per_s"]) > 0.0, "{row}");
             assert!(number(&pace["p99_us"]) > 0.0, "{row}");

@@ -22,7 +22,7 @@ fn sample(per_s: u32, read_bytes: u64) -> Sample {
     };
     let ops = u64::from(per_s);
     let look = |ops: u64| Look {
-        device: Some(Counts { reads: 2 * ops, write_bytes: 0, flushes: ops / 4 }),
+        device: Some(Counts { reads: 2 * ops, flushes: ops / 4, ..Counts::default() }),
         own: Some(OwnCounts { reads: ops, flushes: ops / 10 }),
         read_bytes: Some(ops * read_bytes),
     };

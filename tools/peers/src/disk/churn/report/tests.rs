@@ -4,7 +4,7 @@ use super::{
     Bound, ChurnOptions, Look, Pace, Pair, Popularity, RIVAL, Report, Sample, Shrunk, Size,
 };
 use crate::{
-    disk::{churn::Offered, engine::Kind, options::engine},
+    disk::{churn::pace::Offered, engine::Kind, options::engine},
     machine::Machine,
 };
 
@@ -29,6 +29,8 @@ fn sample(per_s: f64, bytes: u64) -> Sample {
             .map(|(busy, quiet)| Pair {
                 busy: offered(busy),
                 quiet: offered(quiet),
+                bare_busy: offered(24.0),
+                bare_quiet: offered(quiet),
                 is_settled: true,
             })
             .to_vec(),
@@ -62,13 +64,13 @@ fn what_has_to_be_kept_is_judged() {
         &report,
         &[
             "| kelvin | 400 | - | 2.60 | 1.51 | 1.50 | 1 of 2 | 0 | 7.0 | 30.0 (2.5) | \
-             20.0 (2.5) | 1.50 (1.00 to 5.00) |",
+             20.0 (2.5) | 1.50 (1.00 to 5.00) | 24.0 | 20.0 | 1.20 (0.86 to 1.33) | 7.0 |",
             "1k zipf kelvin: 1 looks above the bound of space: NOT held",
             "1k zipf kelvin: 2.60 bytes written a byte: NOT held",
             "100k uniform kelvin: 0 looks above the bound of space: held",
             "100k uniform kelvin: 2.60 bytes written a byte: held",
-            "100k uniform kelvin: a worst put of 7.0 ms: held",
-            "100k uniform kelvin: a p99 of 1.50 of the quiet one: held",
+            "100k uniform kelvin: a worst put of 7.0 ms, without a store 7.0: held",
+            "100k uniform kelvin: a p99 of 1.50 of the quiet one, without a store 1.20: held",
             "100k uniform kelvin: 1 times space did not come back: NOT held",
             "- kelvin: set so; lost with the power: at most 16 MiB, with the process: at most 16",
         ],
@@ -80,24 +82,20 @@ fn what_has_to_be_kept_is_judged() {
 fn a_cut_run_is_marked_and_has_no_verdict_but_for_what_it_broke() {
     let options = ChurnOptions { put_time_max: Duration::from_secs(7), ..with_a_rival() };
     let mut report = Report::new(Machine::read(), &options);
-    let Pair { busy, quiet, .. } = sample(1.0, 1).pairs[0];
-    let late = Offered { is_cut: true, ..busy };
+    let pair = sample(1.0, 1).pairs[0];
+    let late = Offered { is_cut: true, ..pair.busy };
     let cut = Sample { is_cut: true, ..sample(400.0, 150) };
     let bound = Bound { kept_bytes: 0, ..cut.bound };
     let rival = Sample {
         is_settled: false,
-        pairs: vec![Pair { busy: late, quiet, is_settled: true }],
+        pairs: vec![Pair { busy: late, ..pair }],
         bound,
         ..sample(100.0, 150)
     };
     let block = (Size::Kib, Popularity::Uniform);
     report.add(block, 0, cut.clone());
     report.add(block, 1, rival);
-    let above = Sample {
-        pairs: vec![Pair { busy, quiet: late, is_settled: true }],
-        looks: looks(151),
-        ..cut
-    };
+    let above = Sample { pairs: vec![Pair { quiet: late, ..pair }], looks: looks(151), ..cut };
     report.add((Size::Large, Popularity::Uniform), 0, above);
     assert_said(
         &report,
@@ -108,10 +106,10 @@ fn a_cut_run_is_marked_and_has_no_verdict_but_for_what_it_broke() {
             "1k uniform kelvin: 0 looks above the bound of space: no verdict, cut",
             "1k uniform kelvin: 2.60 bytes written a byte: no verdict, cut",
             "1k uniform kelvin: 4.00 of leveldb's overwrites: no verdict, cut",
-            "1k uniform kelvin: a worst put of 7.0 ms: no verdict, cut",
-            "1k uniform kelvin: a p99 of 1.50 of the quiet one: held",
+            "1k uniform kelvin: a worst put of 7.0 ms, without a store 7.0: no verdict, cut",
+            "1k uniform kelvin: a p99 of 1.50 of the quiet one, without a store 1.20: held",
             "100k uniform kelvin: 1 looks above the bound of space: NOT held",
-            "100k uniform kelvin: a p99 of 1.00 of the quiet one: no verdict, cut",
+            "100k uniform kelvin: a p99 of 1.00 of the quiet one, without a store 1.20: no verdict,",
         ],
     );
 }

@@ -1,0 +1,224 @@
+//! A loop without a store: puts that are due at the same times as a store's and that take as long,
+//! while as much is read from the device and written to it.
+//!
+//! What such a put waits for, it waits for the machine. A guest's processors are taken away while
+//! its host serves its device: the more a store reads and writes the more often, however little
+//! of that its puts wait for.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use rustix::fs::OFlags;
+
+use super::{
+    Over,
+    pace::{self, Offered},
+};
+use crate::{
+    disk::{
+        device::{Aligned, BLOCK_BYTES, Counts},
+        engine::{Engine, Session},
+    },
+    random::Random,
+};
+
+/// The most that is read or written at once, and by which the file is made.
+const REQUEST_BYTES_MAX: usize = 1 << 20;
+
+/// The longest pause of a thread that reads or writes.
+const PAUSE_MAX: Duration = Duration::from_millis(10);
+
+/// A file as large as what a store keeps, written once.
+#[derive(Debug)]
+pub(super) struct Bare {
+    file: File,
+    bytes: u64,
+}
+
+/// What a window of a store took of the machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// A put that waited for nothing.
+    pub(super) put_us: f64,
+    pub(super) device: Counts,
+}
+
+/// When something is asked of the device, and how much.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Requests {
+    interval: Duration,
+    bytes: usize,
+}
+
+impl Requests {
+    /// As many in this time, each of the mean size; `None` when there are none.
+    fn of(count: u64, bytes: u64, time: Duration) -> Option<Self> {
+        let mean_bytes = usize::try_from(bytes.checked_div(count)?).unwrap_or(REQUEST_BYTES_MAX);
+        let bytes = mean_bytes.next_multiple_of(BLOCK_BYTES).min(REQUEST_BYTES_MAX);
+        Some(Self { interval: time.div_f64(count as f64), bytes })
+            .filter(|requests| requests.bytes > 0)
+    }
+}
+
+/// Puts that take a time and do nothing.
+struct Spin(Duration);
+
+impl Engine for Spin {
+    fn session(&self) -> io::Result<Box<dyn Session + '_>> {
+        Ok(Box::new(self))
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn settings(&self) -> String {
+        String::new()
+    }
+
+    fn close(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Session for &Spin {
+    fn put(&mut self, _: u32, _: &[u8]) -> io::Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < self.0 {}
+        Ok(())
+    }
+
+    fn get(&mut self, _: u32, _: &mut [u8]) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
+    fn remove(&mut self, _: u32) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Bare {
+    /// Makes a file of about so many bytes in `directory`.
+    pub(super) fn new(directory: &Path, bytes: u64) -> io::Result<Self> {
+        let direct = OFlags::DIRECT.bits() as i32;
+        let mut how = OpenOptions::new();
+        how.read(true).write(true).create_new(true).custom_flags(direct);
+        let file = how.open(directory.join("bare"))?;
+        let filling = Aligned::new(REQUEST_BYTES_MAX);
+        let bytes = bytes.next_multiple_of(REQUEST_BYTES_MAX as u64);
+        // Blocks that were only allocated would be read without the device.
+        for at in (0..bytes).step_by(REQUEST_BYTES_MAX) {
+            file.write_all_at(filling.bytes(), at)?;
+        }
+        file.sync_all()?;
+        Ok(Self { file, bytes })
+    }
+
+    /// Puts as a store had them that took this of the machine in as long.
+    pub(super) fn window(
+        &self,
+        taken: Taken,
+        writers: u32,
+        per_s: f64,
+        time: Duration,
+    ) -> io::Result<Offered> {
+        let spin = Spin(Duration::from_secs_f64(taken.put_us.max(0.0) / 1e6));
+        let Counts { reads, read_bytes, writes, write_bytes, .. } = taken.device;
+        let reads = Requests::of(reads, read_bytes, time);
+        let writes = Requests::of(writes, write_bytes, time);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let over = Over(&is_over);
+            let reader = scope.spawn(|| self.ask(reads, false, &is_over));
+            let writer = scope.spawn(|| self.ask(writes, true, &is_over));
+            let puts = (0..writers).map(|_| || Some((0, &[][..]))).collect();
+            let offered = pace::open(&spin, puts, per_s, time);
+            drop(over);
+            for thread in [reader, writer] {
+                thread.join().expect("a thread panicked")?;
+            }
+            offered
+        })
+    }
+
+    /// Reads or writes somewhere, one after the other, until it is over.
+    fn ask(
+        &self,
+        requests: Option<Requests>,
+        writes: bool,
+        is_over: &AtomicBool,
+    ) -> io::Result<()> {
+        let Some(Requests { interval, bytes }) = requests else { return Ok(()) };
+        let mut memory = Aligned::new(bytes);
+        let places = (self.bytes - bytes as u64) / BLOCK_BYTES as u64 + 1;
+        let mut random = Random::new(u64::from(writes));
+        let mut due = Instant::now();
+        while !is_over.load(Ordering::Acquire) {
+            let left = due.saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                std::thread::sleep(left.min(PAUSE_MAX));
+                continue;
+            }
+            let at = random.next() % places * BLOCK_BYTES as u64;
+            if writes {
+                self.file.write_all_at(memory.bytes(), at)?;
+            } else {
+                self.file.read_exact_at(memory.bytes_mut(), at)?;
+            }
+            due += interval;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{BLOCK_BYTES, Bare, Counts, REQUEST_BYTES_MAX, Requests, Taken};
+    use crate::disk::device::{self, Place};
+
+    #[test]
+    fn requests_have_the_mean_size_and_come_as_often() {
+        let second = Duration::from_secs(1);
+        let interval = Duration::from_millis(10);
+        let some = Requests::of(100, 100 * 5000, second);
+        assert_eq!(some, Some(Requests { interval, bytes: 2 * BLOCK_BYTES }));
+        let large = Requests::of(100, 1 << 40, second);
+        assert_eq!(large, Some(Requests { interval, bytes: REQUEST_BYTES_MAX }));
+        assert_eq!(Requests::of(0, 0, second), None);
+        assert_eq!(Requests::of(3, 0, second), None);
+    }
+
+    #[test]
+    fn a_window_takes_as_long_a_put_and_asks_the_device_for_as_much() {
+        let place = Place::make(&std::env::temp_dir(), "kelvin-peers-bare").expect("a place");
+        let bare = Bare::new(place.path(), 1).expect("a file");
+        assert_eq!(bare.bytes, REQUEST_BYTES_MAX as u64);
+        let device = Counts {
+            reads: 50,
+            read_bytes: 50 * 16_384,
+            writes: 20,
+            write_bytes: 20 * 65_536,
+            flushes: 0,
+        };
+        let taken = Taken { put_us: 300.0, device };
+        let before = device::write_bytes().zip(device::read_bytes());
+        let begun = Instant::now();
+        let offered = bare.window(taken, 2, 400.0, Duration::from_millis(100)).expect("it runs");
+        assert!(begun.elapsed() >= Duration::from_millis(90));
+        assert!(offered.pace.p50_us >= 300.0 && offered.served_p50_us >= 300.0, "{offered:?}");
+        let after = device::write_bytes().zip(device::read_bytes());
+        if let Some(((written, read), (written_before, read_before))) = after.zip(before) {
+            // Other tests write meanwhile.
+            assert!(written - written_before >= 2 * 65_536, "{written_before} {written}");
+            assert!(read - read_before >= 5 * 16_384, "{read_before} {read}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Windows of puts that come when they are due, at half of the rate that a store has sustained: in
+//! pairs, as they are compared, and each with one of a loop without a store.
+
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Bench, Churn,
+    bare::{Bare, Taken},
+    pace::{self, Offered},
+};
+use crate::disk::{
+    device::{Counts, Device, Place},
+    engine::{Engine, Kind},
+    load::Load,
+    work,
+};
+
+/// Overwrites at half the rate, and soon before or after them first puts into a new store at the
+/// same one, until each record was put or the time is up: how busy the machine is with other things
+/// shows in both. Soon behind both the same of a loop without a store, which waits for nothing but
+/// the machine.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub(super) struct Pair {
+    pub(super) busy: Offered,
+    pub(super) quiet: Offered,
+    pub(super) bare_busy: Offered,
+    pub(super) bare_quiet: Offered,
+    /// The store had nothing left to do between the two, and after them.
+    pub(super) is_settled: bool,
+}
+
+impl Pair {
+    /// How many times the quiet p99 that of overwrites is.
+    pub(super) fn of_quiet(&self) -> f64 {
+        self.busy.pace.p99_us / self.quiet.pace.p99_us
+    }
+
+    /// The same of the loop without a store.
+    pub(super) fn bare_of_quiet(&self) -> f64 {
+        self.bare_busy.pace.p99_us / self.bare_quiet.pace.p99_us
+    }
+}
+
+/// A window, what it took of the machine, and how long it was.
+struct Window {
+    offered: Offered,
+    taken: Taken,
+    time: Duration,
+}
+
+impl Window {
+    fn of(
+        device: Option<&Device>,
+        offer: impl FnOnce() -> io::Result<Offered>,
+    ) -> io::Result<Self> {
+        let counts = || device.map_or(Ok(Counts::default()), Device::counts);
+        let (before, begun) = (counts()?, Instant::now());
+        let offered = offer()?;
+        let (time, device) = (begun.elapsed(), counts()?.since(before));
+        Ok(Self { offered, taken: Taken { put_us: offered.served_p50_us, device }, time })
+    }
+}
+
+impl Bench<'_> {
+    /// As many pairs as were asked for, at a rate.
+    pub(super) fn pairs(
+        &self,
+        engine: &dyn Engine,
+        churn: &Churn<'_>,
+        kind: Kind,
+        per_s: f64,
+    ) -> io::Result<Vec<Pair>> {
+        let load = churn.load;
+        let place = Place::make(self.place.path(), "bare")?;
+        let data_bytes = u64::from(load.records()) * load.value_bytes() as u64;
+        let bare = Bare::new(place.path(), data_bytes)?;
+        let device = Device::of(place.path())?;
+        let settle = || work::settle(self.options.settle_time_max);
+        settle();
+        let pair = |nth: u32| {
+            let busy = || churn.busy(engine, per_s, nth);
+            let quiet = || self.quiet(load, kind, per_s);
+            let alone =
+                |like: &Window| bare.window(like.taken, self.options.writers, per_s, like.time);
+            let mut is_settled = true;
+            // Neither is always the first.
+            let is_busy_first = !nth.is_multiple_of(2);
+            let [first, second] = [is_busy_first, !is_busy_first].map(|is_busy| {
+                let offer = || if is_busy { busy() } else { quiet() };
+                let window = Window::of(device.as_ref(), offer);
+                is_settled &= settle();
+                window
+            });
+            let (first, second) = (first?, second?);
+            let first = (first.offered, alone(&first)?);
+            let second = (second.offered, alone(&second)?);
+            settle();
+            let ((busy, bare_busy), (quiet, bare_quiet)) =
+                if is_busy_first { (first, second) } else { (second, first) };
+            Ok(Pair { busy, quiet, bare_busy, bare_quiet, is_settled })
+        };
+        (1..=self.options.pairs).map(pair).collect()
+    }
+
+    /// Puts at the same rate of which none overwrites anything, into a new store.
+    fn quiet(&self, load: &Load, kind: Kind, per_s: f64) -> io::Result<Offered> {
+        let place = Place::make(self.place.path(), &format!("{}-quiet", kind.name))?;
+        let engine = self.open(kind, load, place.path())?;
+        let (writers, window) = (self.options.writers, self.options.window);
+        let puts = |writer| {
+            let mut keys = (writer..load.records()).step_by(writers as usize);
+            move || keys.next().map(|at| load.key(at)).map(|key| (key, load.value(key)))
+        };
+        let offered = pace::open(&*engine, (0..writers).map(puts).collect(), per_s, window)?;
+        engine.close()?;
+        Ok(offered)
+    }
+}
+
+impl<'a> Churn<'a> {
+    /// Overwrites that come when they are due.
+    fn busy(&self, engine: &dyn Engine, per_s: f64, phase: u32) -> io::Result<Offered> {
+        let puts = |writer| {
+            let mut next = self.puts(writer, phase);
+            move || Some(next())
+        };
+        let writers = (0..self.options.writers).map(puts).collect();
+        pace::open(engine, writers, per_s, self.options.window)
+    }
+}
