@@ -25,7 +25,7 @@ use self::{
 };
 use super::{
     cell::Size,
-    device::{self, Place},
+    device::{self, Device, Over, Place},
     engine::{Engine, Kind, OwnSpace, Setup},
     latency::Latencies,
     load::Load,
@@ -174,7 +174,9 @@ impl Bench<'_> {
 
         let written = device::write_bytes();
         let churn = Churn { options, load: &load, ledger: &ledger, popularity };
-        let churned = churn.run(&*engine, place.path())?;
+        let device = Device::of(place.path())?;
+        let (churned, still) =
+            device::watched(device.as_ref(), || churn.run(&*engine, place.path()))?;
         is_settled &= work::settle(options.settle_time_max);
         let after = device::write_bytes();
         let written = after.zip(written).map(|(after, before)| after - before);
@@ -192,6 +194,7 @@ impl Bench<'_> {
             settings,
             bound,
             churned: churned.pace,
+            still_ms: still.as_secs_f64() * 1e3,
             is_cut: churned.is_cut,
             is_settled,
             write_amplification: written.map(|bytes| bytes as f64 / put_bytes as f64),
@@ -265,15 +268,6 @@ struct Churned {
     /// Some overwrites were left out when the time was up.
     is_cut: bool,
     looks: Vec<Look>,
-}
-
-/// Says when it is over, also when a store panics: whoever looks on then does so no more.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
 }
 
 impl<'a> Churn<'a> {

@@ -5,6 +5,7 @@ use std::{
     io,
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -27,6 +28,9 @@ const PROBE_BLOCKS: u64 = 256;
 
 /// Fewest flushes of a probe.
 const PROBE_FLUSHES_MIN: usize = 5;
+
+/// Between two looks at whether a device does anything.
+const LOOK_TIME: Duration = Duration::from_millis(10);
 
 /// A block device's counters.
 #[derive(Debug)]
@@ -54,21 +58,68 @@ impl Device {
 
     /// What it has counted. Of everything that uses it.
     pub(super) fn counts(&self) -> io::Result<Counts> {
+        Ok(self.stat()?.0)
+    }
+
+    /// For how long at most it was asked for something and did nothing at all, until it is over:
+    /// as seen every few milliseconds.
+    pub(super) fn standstill(&self, is_over: &AtomicBool) -> io::Result<Duration> {
+        let (mut longest, mut since, mut done) = (Duration::ZERO, Instant::now(), None);
+        while !is_over.load(Ordering::Acquire) {
+            let (counts, in_flight) = self.stat()?;
+            let now = Instant::now();
+            if in_flight == 0 || done != Some(counts) {
+                (since, done) = (now, Some(counts));
+            }
+            longest = longest.max(now - since);
+            std::thread::sleep(LOOK_TIME);
+        }
+        Ok(longest)
+    }
+
+    fn stat(&self) -> io::Result<(Counts, u64)> {
         let text = fs::read_to_string(&self.stat)?;
         counts(&text).ok_or_else(|| io::Error::other(format!("{}: {text:?}", self.stat.display())))
     }
 }
 
-/// Reads the fields that Documentation/block/stat.rst names.
-fn counts(text: &str) -> Option<Counts> {
+/// Does something, and says for how long a device stood still meanwhile, if there is one.
+pub(super) fn watched<T>(
+    device: Option<&Device>,
+    call: impl FnOnce() -> io::Result<T>,
+) -> io::Result<(T, Duration)> {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let over = Over(&is_over);
+        let watch = device.map(|device| scope.spawn(|| device.standstill(&is_over)));
+        let found = call()?;
+        drop(over);
+        let still = watch.map(|it| it.join().expect("a thread panicked")).transpose()?;
+        Ok((found, still.unwrap_or_default()))
+    })
+}
+
+/// Says when it is over, also when somebody panics: whoever looks on then does so no more.
+pub(super) struct Over<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Reads the fields that Documentation/block/stat.rst names: what was done, and how many requests
+/// are on their way.
+fn counts(text: &str) -> Option<(Counts, u64)> {
     let fields: Vec<u64> = text.split_whitespace().map_while(|it| it.parse().ok()).collect();
-    Some(Counts {
+    let counts = Counts {
         reads: *fields.first()?,
         read_bytes: fields.get(2)? * SECTOR_BYTES,
         writes: *fields.get(4)?,
         write_bytes: fields.get(6)? * SECTOR_BYTES,
         flushes: *fields.get(15)?,
-    })
+    };
+    Some((counts, *fields.get(8)?))
 }
 
 impl Counts {
@@ -279,7 +330,7 @@ mod tests {
         let text = " 10 1 80 5 20 2 160 7 0 9 12 3 0 24 6 33 44\n";
         let expected =
             Counts { reads: 10, read_bytes: 40_960, writes: 20, write_bytes: 81_920, flushes: 33 };
-        assert_eq!(counts(text), Some(expected));
+        assert_eq!(counts(text), Some((expected, 0)));
         assert_eq!(counts("10 1 80"), None);
         let before = Counts { reads: 3, ..Counts::default() };
         assert_eq!(expected.since(before).reads, 7);

@@ -16,13 +16,10 @@ use std::{
 
 use rustix::fs::OFlags;
 
-use super::{
-    Over,
-    pace::{self, Offered},
-};
+use super::pace::{self, Offered};
 use crate::{
     disk::{
-        device::{Aligned, BLOCK_BYTES, Counts},
+        device::{Aligned, BLOCK_BYTES, Counts, Over},
         engine::{Engine, Session},
     },
     random::Random,
@@ -31,7 +28,7 @@ use crate::{
 /// The most that is read or written at once, and by which the file is made.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-/// The longest pause of a thread that reads or writes.
+/// The longest pause of a thread that asks.
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
 /// A file as large as what a store keeps, written once.
@@ -49,20 +46,37 @@ pub(super) struct Taken {
     pub(super) device: Counts,
 }
 
-/// When something is asked of the device, and how much.
+/// What is asked of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    Read,
+    Write,
+    Flush,
+}
+
+/// When that is asked, and for how much.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Requests {
+    request: Request,
     interval: Duration,
     bytes: usize,
 }
 
 impl Requests {
     /// As many in this time, each of the mean size; `None` when there are none.
-    fn of(count: u64, bytes: u64, time: Duration) -> Option<Self> {
+    fn of(request: Request, count: u64, bytes: u64, time: Duration) -> Option<Self> {
         let mean_bytes = usize::try_from(bytes.checked_div(count)?).unwrap_or(REQUEST_BYTES_MAX);
         let bytes = mean_bytes.next_multiple_of(BLOCK_BYTES).min(REQUEST_BYTES_MAX);
-        Some(Self { interval: time.div_f64(count as f64), bytes })
-            .filter(|requests| requests.bytes > 0)
+        Some(Self { request, interval: time.div_f64(count as f64), bytes })
+    }
+
+    /// All that a store has asked for in this time.
+    fn all(counts: Counts, time: Duration) -> impl Iterator<Item = Self> {
+        let Counts { reads, read_bytes, writes, write_bytes, flushes } = counts;
+        let reads = Self::of(Request::Read, reads, read_bytes, time);
+        let writes = Self::of(Request::Write, writes, write_bytes, time);
+        let flushes = Self::of(Request::Flush, flushes, 0, time);
+        [reads, writes, flushes].into_iter().flatten()
     }
 }
 
@@ -129,35 +143,28 @@ impl Bare {
         time: Duration,
     ) -> io::Result<Offered> {
         let spin = Spin(Duration::from_secs_f64(taken.put_us.max(0.0) / 1e6));
-        let Counts { reads, read_bytes, writes, write_bytes, .. } = taken.device;
-        let reads = Requests::of(reads, read_bytes, time);
-        let writes = Requests::of(writes, write_bytes, time);
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let over = Over(&is_over);
-            let reader = scope.spawn(|| self.ask(reads, false, &is_over));
-            let writer = scope.spawn(|| self.ask(writes, true, &is_over));
+            let is_over = &is_over;
+            let ask = |requests| scope.spawn(move || self.ask(requests, is_over));
+            let threads: Vec<_> = Requests::all(taken.device, time).map(ask).collect();
             let puts = (0..writers).map(|_| || Some((0, &[][..]))).collect();
             let offered = pace::open(&spin, puts, per_s, time);
             drop(over);
-            for thread in [reader, writer] {
+            for thread in threads {
                 thread.join().expect("a thread panicked")?;
             }
             offered
         })
     }
 
-    /// Reads or writes somewhere, one after the other, until it is over.
-    fn ask(
-        &self,
-        requests: Option<Requests>,
-        writes: bool,
-        is_over: &AtomicBool,
-    ) -> io::Result<()> {
-        let Some(Requests { interval, bytes }) = requests else { return Ok(()) };
+    /// Asks for one after the other, somewhere in the file, until it is over.
+    fn ask(&self, requests: Requests, is_over: &AtomicBool) -> io::Result<()> {
+        let Requests { request, interval, bytes } = requests;
         let mut memory = Aligned::new(bytes);
         let places = (self.bytes - bytes as u64) / BLOCK_BYTES as u64 + 1;
-        let mut random = Random::new(u64::from(writes));
+        let mut random = Random::new(request as u64);
         let mut due = Instant::now();
         while !is_over.load(Ordering::Acquire) {
             let left = due.saturating_duration_since(Instant::now());
@@ -166,10 +173,10 @@ impl Bare {
                 continue;
             }
             let at = random.next() % places * BLOCK_BYTES as u64;
-            if writes {
-                self.file.write_all_at(memory.bytes(), at)?;
-            } else {
-                self.file.read_exact_at(memory.bytes_mut(), at)?;
+            match request {
+                Request::Read => self.file.read_exact_at(memory.bytes_mut(), at)?,
+                Request::Write => self.file.write_all_at(memory.bytes(), at)?,
+                Request::Flush => self.file.sync_data()?,
             }
             due += interval;
         }
@@ -181,19 +188,28 @@ impl Bare {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{BLOCK_BYTES, Bare, Counts, REQUEST_BYTES_MAX, Requests, Taken};
+    use super::{BLOCK_BYTES, Bare, Counts, REQUEST_BYTES_MAX, Request, Requests, Taken};
     use crate::disk::device::{self, Place};
 
     #[test]
     fn requests_have_the_mean_size_and_come_as_often() {
         let second = Duration::from_secs(1);
         let interval = Duration::from_millis(10);
-        let some = Requests::of(100, 100 * 5000, second);
-        assert_eq!(some, Some(Requests { interval, bytes: 2 * BLOCK_BYTES }));
-        let large = Requests::of(100, 1 << 40, second);
-        assert_eq!(large, Some(Requests { interval, bytes: REQUEST_BYTES_MAX }));
-        assert_eq!(Requests::of(0, 0, second), None);
-        assert_eq!(Requests::of(3, 0, second), None);
+        let requests = |request, bytes| Requests { request, interval, bytes };
+        let counts = Counts {
+            reads: 100,
+            read_bytes: 100 * 5000,
+            writes: 100,
+            write_bytes: 1 << 40,
+            flushes: 100,
+        };
+        let expected = [
+            requests(Request::Read, 2 * BLOCK_BYTES),
+            requests(Request::Write, REQUEST_BYTES_MAX),
+            requests(Request::Flush, 0),
+        ];
+        assert!(Requests::all(counts, second).eq(expected));
+        assert_eq!(Requests::all(Counts::default(), second).count(), 0);
     }
 
     #[test]
@@ -206,7 +222,7 @@ mod tests {
             read_bytes: 50 * 16_384,
             writes: 20,
             write_bytes: 20 * 65_536,
-            flushes: 0,
+            flushes: 5,
         };
         let taken = Taken { put_us: 300.0, device };
         let before = device::write_bytes().zip(device::read_bytes());

@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    ops::Range,
     time::{Duration, Instant},
 };
 
@@ -12,11 +13,14 @@ use super::{
     pace::{self, Offered},
 };
 use crate::disk::{
-    device::{Counts, Device, Place},
+    device::{self, Counts, Device, Place},
     engine::{Engine, Kind},
     load::Load,
     work,
 };
+
+/// What is put into a new store before it is measured, of all that is.
+const WARM_PART: u32 = 8;
 
 /// Overwrites at half the rate, and soon before or after them first puts into a new store at the
 /// same one, until each record was put or the time is up: how busy the machine is with other things
@@ -28,6 +32,8 @@ pub(super) struct Pair {
     pub(super) quiet: Offered,
     pub(super) bare_busy: Offered,
     pub(super) bare_quiet: Offered,
+    /// For how long the device did nothing of what overwrites had asked it for.
+    pub(super) still_ms: f64,
     /// The store had nothing left to do between the two, and after them.
     pub(super) is_settled: bool,
 }
@@ -49,6 +55,7 @@ struct Window {
     offered: Offered,
     taken: Taken,
     time: Duration,
+    still: Duration,
 }
 
 impl Window {
@@ -58,9 +65,9 @@ impl Window {
     ) -> io::Result<Self> {
         let counts = || device.map_or(Ok(Counts::default()), Device::counts);
         let (before, begun) = (counts()?, Instant::now());
-        let offered = offer()?;
+        let (offered, still) = device::watched(device, offer)?;
         let (time, device) = (begun.elapsed(), counts()?.since(before));
-        Ok(Self { offered, taken: Taken { put_us: offered.served_p50_us, device }, time })
+        Ok(Self { offered, taken: Taken { put_us: offered.served_p50_us, device }, time, still })
     }
 }
 
@@ -81,42 +88,61 @@ impl Bench<'_> {
         let settle = || work::settle(self.options.settle_time_max);
         settle();
         let pair = |nth: u32| {
-            let busy = || churn.busy(engine, per_s, nth);
-            let quiet = || self.quiet(load, kind, per_s);
+            let device = device.as_ref();
+            let busy = || Window::of(device, || churn.busy(engine, per_s, nth));
+            let quiet = || self.quiet(device, load, kind, per_s);
             let alone =
                 |like: &Window| bare.window(like.taken, self.options.writers, per_s, like.time);
             let mut is_settled = true;
             // Neither is always the first.
             let is_busy_first = !nth.is_multiple_of(2);
             let [first, second] = [is_busy_first, !is_busy_first].map(|is_busy| {
-                let offer = || if is_busy { busy() } else { quiet() };
-                let window = Window::of(device.as_ref(), offer);
+                let window = if is_busy { busy() } else { quiet() };
                 is_settled &= settle();
                 window
             });
             let (first, second) = (first?, second?);
-            let first = (first.offered, alone(&first)?);
-            let second = (second.offered, alone(&second)?);
+            let [first, second] = [first, second].map(|it| (alone(&it), it));
             settle();
-            let ((busy, bare_busy), (quiet, bare_quiet)) =
-                if is_busy_first { (first, second) } else { (second, first) };
-            Ok(Pair { busy, quiet, bare_busy, bare_quiet, is_settled })
+            let (busy, quiet) = if is_busy_first { (first, second) } else { (second, first) };
+            Ok(Pair {
+                busy: busy.1.offered,
+                quiet: quiet.1.offered,
+                bare_busy: busy.0?,
+                bare_quiet: quiet.0?,
+                still_ms: busy.1.still.as_secs_f64() * 1e3,
+                is_settled,
+            })
         };
         (1..=self.options.pairs).map(pair).collect()
     }
 
-    /// Puts at the same rate of which none overwrites anything, into a new store.
-    fn quiet(&self, load: &Load, kind: Kind, per_s: f64) -> io::Result<Offered> {
+    /// Puts at the same rate of which none overwrites anything, into a new store: as soon as some
+    /// were put and memory is not new to it any more.
+    fn quiet(
+        &self,
+        device: Option<&Device>,
+        load: &Load,
+        kind: Kind,
+        per_s: f64,
+    ) -> io::Result<Window> {
         let place = Place::make(self.place.path(), &format!("{}-quiet", kind.name))?;
         let engine = self.open(kind, load, place.path())?;
         let (writers, window) = (self.options.writers, self.options.window);
-        let puts = |writer| {
-            let mut keys = (writer..load.records()).step_by(writers as usize);
-            move || keys.next().map(|at| load.key(at)).map(|key| (key, load.value(key)))
+        let puts = |keys: Range<u32>| keys.map(|at| (load.key(at), load.value(load.key(at))));
+        let warm = load.records() / WARM_PART;
+        let mut session = engine.session()?;
+        puts(0..warm).try_for_each(|(key, value)| session.put(key, value))?;
+        drop(session);
+        let timed = |writer| {
+            let mut keys =
+                puts(warm..load.records()).skip(writer as usize).step_by(writers as usize);
+            move || keys.next()
         };
-        let offered = pace::open(&*engine, (0..writers).map(puts).collect(), per_s, window)?;
+        let offer = || pace::open(&*engine, (0..writers).map(timed).collect(), per_s, window);
+        let window = Window::of(device, offer)?;
         engine.close()?;
-        Ok(offered)
+        Ok(window)
     }
 }
 

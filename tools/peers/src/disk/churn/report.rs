@@ -49,6 +49,8 @@ pub(super) struct Sample {
     pub(super) bound: Bound,
     /// Overwrites as fast as they went, with the flush in the end.
     pub(super) churned: Pace,
+    /// For how long the device did nothing of what it was asked for meanwhile.
+    pub(super) still_ms: f64,
     /// The time was up before all of them were done.
     pub(super) is_cut: bool,
     /// The store was quiet before the first of them, and again before bytes written were counted.
@@ -228,6 +230,12 @@ impl Row {
     /// The longest of all windows.
     fn worst_ms_of_pairs(&self, of: impl Fn(&Pair) -> [&Offered; 2]) -> f64 {
         self.pairs().flat_map(of).map(|it| it.pace.worst_ms).fold(0.0, f64::max)
+    }
+
+    /// For how long at most the device stood still while something was overwritten.
+    fn still_ms(&self) -> f64 {
+        let of_pairs = self.pairs().map(|it| it.still_ms);
+        of_pairs.fold(self.most(|it| it.still_ms), f64::max)
     }
 
     fn looks_above(&self) -> (usize, usize) {

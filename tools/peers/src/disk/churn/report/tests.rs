@@ -21,6 +21,7 @@ fn sample(per_s: f64, bytes: u64) -> Sample {
         settings: "set so".to_owned(),
         bound,
         churned: pace(9.0),
+        still_ms: 3.0,
         is_cut: false,
         is_settled: true,
         write_amplification: Some(2.6),
@@ -31,6 +32,7 @@ fn sample(per_s: f64, bytes: u64) -> Sample {
                 quiet: offered(quiet),
                 bare_busy: offered(24.0),
                 bare_quiet: offered(quiet),
+                still_ms: 5.0,
                 is_settled: true,
             })
             .to_vec(),
@@ -69,7 +71,8 @@ fn what_has_to_be_kept_is_judged() {
             "1k zipf kelvin: 2.60 bytes written a byte: NOT held",
             "100k uniform kelvin: 0 looks above the bound of space: held",
             "100k uniform kelvin: 2.60 bytes written a byte: held",
-            "100k uniform kelvin: a worst put of 7.0 ms, without a store 7.0: held",
+            "100k uniform kelvin: a worst put of 7.0 ms, without a store 7.0, the device stood \
+             still for 5: held",
             "100k uniform kelvin: a p99 of 1.50 of the quiet one, without a store 1.20: held",
             "100k uniform kelvin: 1 times space did not come back: NOT held",
             "- kelvin: set so; lost with the power: at most 16 MiB, with the process: at most 16",
@@ -106,10 +109,11 @@ fn a_cut_run_is_marked_and_has_no_verdict_but_for_what_it_broke() {
             "1k uniform kelvin: 0 looks above the bound of space: no verdict, cut",
             "1k uniform kelvin: 2.60 bytes written a byte: no verdict, cut",
             "1k uniform kelvin: 4.00 of leveldb's overwrites: no verdict, cut",
-            "1k uniform kelvin: a worst put of 7.0 ms, without a store 7.0: no verdict, cut",
+            "1k uniform kelvin: a worst put of 7.0 ms, without a store 7.0, the device stood \
+             still for 5: no verdict, cut",
             "1k uniform kelvin: a p99 of 1.50 of the quiet one, without a store 1.20: held",
             "100k uniform kelvin: 1 looks above the bound of space: NOT held",
-            "100k uniform kelvin: a p99 of 1.00 of the quiet one, without a store 1.20: no verdict,",
+            "100k uniform kelvin: a p99 of 1.00 of the quiet one, without a store 1.20: no ",
         ],
     );
 }

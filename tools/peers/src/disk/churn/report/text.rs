@@ -194,7 +194,11 @@ fn write_verdicts(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt:
         let verdict = verdict(of_rival >= OF_RIVAL_MIN, are_whole);
         say(&format!("{of_rival:.2} of {RIVAL}'s overwrites"), verdict)?;
     }
-    let worst = format!("a worst put of {worst_ms:.1} ms, without a store {bare_worst_ms:.1}");
+    let still_ms = row.still_ms();
+    let worst = format!(
+        "a worst put of {worst_ms:.1} ms, without a store {bare_worst_ms:.1}, the device stood \
+         still for {still_ms:.0}"
+    );
     say(&worst, of_most(worst_ms <= WORST_MS_MAX))?;
     let are_whole = !row.any(Sample::is_any_pair_cut);
     let is_held = of_quiet <= P99_OF_QUIET_MAX;
