@@ -47,13 +47,21 @@ pub fn to_read_at<T>(places: &[T], at: usize) {
 /// Asks for all lines of `bytes`, which will be read.
 #[inline]
 pub fn all_to_read(bytes: &[u8]) {
-    (0..bytes.len()).step_by(LINE_BYTES).for_each(|at| to_read_at(bytes, at));
+    line_starts(bytes).for_each(|at| to_read_at(bytes, at));
 }
 
 /// Asks for all lines of `bytes`, which will be written.
 #[inline]
 pub fn all_to_write(bytes: &[u8]) {
-    (0..bytes.len()).step_by(LINE_BYTES).for_each(|at| to_write_at(bytes, at));
+    line_starts(bytes).for_each(|at| to_write_at(bytes, at));
+}
+
+/// A byte of each line that `bytes` have a part of: the first, and those a line apart.
+#[inline(always)]
+fn line_starts(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    let first = LINE_BYTES - bytes.as_ptr().addr() % LINE_BYTES;
+    let others = (first..bytes.len()).step_by(LINE_BYTES);
+    (0..bytes.len().min(1)).chain(others)
 }
 
 #[inline(always)]
@@ -89,6 +97,13 @@ mod tests {
             assert_eq!(word.load(Ordering::Relaxed), expected);
         }
         let bytes: Vec<u8> = (0..=255).collect();
+        for part in [&bytes[..], &bytes[1..200], &bytes[63..66], &bytes[7..8], &[]] {
+            let lines = super::line_starts(part).map(|at| part[at..].as_ptr().addr() / 64);
+            let expected = part.iter().map(|byte| std::ptr::from_ref(byte).addr() / 64);
+            let mut expected: Vec<usize> = expected.collect();
+            expected.dedup();
+            assert_eq!(lines.collect::<Vec<_>>(), expected);
+        }
         super::all_to_read(&bytes);
         super::all_to_write(&bytes[1..200]);
         super::all_to_write(&[]);

@@ -101,6 +101,17 @@ impl<K: Keys> Engine<K> {
 
     /// Writes again what failed flushes have left, as far as there is room.
     pub(super) fn rewrite(&mut self) {
+        if self.stranded.is_empty() {
+            return;
+        }
+        let before = self.counts.record_bytes;
+        self.rewrite_stranded();
+        if !base::mutant!("log_rewritten_is_moved_for") {
+            self.forgo_steps(self.counts.record_bytes - before);
+        }
+    }
+
+    fn rewrite_stranded(&mut self) {
         while self.failures <= FAILURES_MAX && !self.stranded.is_empty() {
             let mut unflushed = self.stranded.remove(0);
             let is_done = self.rewrite_one(&mut unflushed);

@@ -194,7 +194,7 @@ impl Bench<'_> {
             settings,
             bound,
             churned: churned.pace,
-            still_ms: still.as_secs_f64() * 1e3,
+            still_ms: still.map(|time| time.as_secs_f64() * 1e3),
             is_cut: churned.is_cut,
             is_settled,
             write_amplification: written.map(|bytes| bytes as f64 / put_bytes as f64),

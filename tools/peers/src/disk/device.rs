@@ -61,17 +61,21 @@ impl Device {
         Ok(self.stat()?.0)
     }
 
-    /// For how long at most it was asked for something and did nothing at all, until it is over:
-    /// as seen every few milliseconds.
-    pub(super) fn standstill(&self, is_over: &AtomicBool) -> io::Result<Duration> {
-        let (mut longest, mut since, mut done) = (Duration::ZERO, Instant::now(), None);
+    /// For how long at most something was asked of it and nothing was done, until it is over: from
+    /// one look to another one, which are a hundredth of a second apart, so never too long.
+    fn standstill(&self, is_over: &AtomicBool) -> io::Result<Duration> {
+        let mut longest = Duration::ZERO;
+        let mut still: Option<(Instant, Counts)> = None;
         while !is_over.load(Ordering::Acquire) {
-            let (counts, in_flight) = self.stat()?;
             let now = Instant::now();
-            if in_flight == 0 || done != Some(counts) {
-                (since, done) = (now, Some(counts));
-            }
-            longest = longest.max(now - since);
+            let (counts, in_flight) = self.stat()?;
+            still = match still {
+                _ if in_flight == 0 => None,
+                Some((since, before)) if before == counts => Some((since, before)),
+                _ => Some((Instant::now(), counts)),
+            };
+            let since = still.map_or(now, |(since, _)| since);
+            longest = longest.max(now.saturating_duration_since(since));
             std::thread::sleep(LOOK_TIME);
         }
         Ok(longest)
@@ -87,7 +91,7 @@ impl Device {
 pub(super) fn watched<T>(
     device: Option<&Device>,
     call: impl FnOnce() -> io::Result<T>,
-) -> io::Result<(T, Duration)> {
+) -> io::Result<(T, Option<Duration>)> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let over = Over(&is_over);
@@ -95,7 +99,7 @@ pub(super) fn watched<T>(
         let found = call()?;
         drop(over);
         let still = watch.map(|it| it.join().expect("a thread panicked")).transpose()?;
-        Ok((found, still.unwrap_or_default()))
+        Ok((found, still))
     })
 }
 

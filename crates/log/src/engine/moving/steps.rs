@@ -97,6 +97,11 @@ impl<K: Keys> Engine<K> {
         self.compaction.steps = Steps { are_taken, written_bytes, ..Steps::default() };
     }
 
+    /// Has nobody move anything for so many of the bytes that were written last.
+    pub(in crate::engine) fn forgo_steps(&mut self, bytes: u64) {
+        self.compaction.steps.written_bytes += bytes;
+    }
+
     /// Whether whoever writes now is to move something.
     pub fn takes_steps(&self) -> bool {
         self.compaction.steps.are_taken && self.compaction.moving.is_some()

@@ -219,6 +219,30 @@ fn whoever_puts_more_moves_more() {
 }
 
 #[test]
+fn nobody_moves_for_what_a_failed_flush_has_left() {
+    let by = |fails: bool| {
+        let (mut log, _) = stepping(95);
+        for key in 0..4 {
+            log.put(&[key, 2], &[key; 440]).unwrap();
+        }
+        // Nothing is owed for these.
+        log.engine.leave_moves_to_writers();
+        if fails {
+            log.disk.fail_next_flush();
+        }
+        log.engine.drain();
+        while let Some(plan) = log.engine.poll_records(log.now_ms) {
+            perform(&mut log, plan);
+        }
+        assert_eq!(log.engine.counts().rewritten, if fails { 4 } else { 0 });
+        write(&mut log, 1, 440, false)
+    };
+    let (behind, expected) = (by(true), by(false));
+    assert!(expected > 0, "nothing is moved");
+    assert_eq!(behind, expected, "so many are moved behind a put");
+}
+
+#[test]
 fn nothing_is_moved_behind_a_put_that_somebody_reads() {
     let (mut log, victim) = stepping(95);
     log.engine.keep(victim);

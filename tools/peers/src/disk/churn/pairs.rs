@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Bench, Churn,
-    bare::{Bare, Taken},
+    bare::{Alone, Bare, Taken},
     pace::{self, Offered},
 };
 use crate::disk::{
@@ -30,11 +30,11 @@ const WARM_PART: u32 = 8;
 pub(super) struct Pair {
     pub(super) busy: Offered,
     pub(super) quiet: Offered,
-    pub(super) bare_busy: Offered,
-    pub(super) bare_quiet: Offered,
+    pub(super) bare_busy: Alone,
+    pub(super) bare_quiet: Alone,
     /// For how long the device did nothing of what overwrites had asked it for.
-    pub(super) still_ms: f64,
-    /// The store had nothing left to do between the two, and after them.
+    pub(super) still_ms: Option<f64>,
+    /// The store had nothing left to do between the windows, and before and after them.
     pub(super) is_settled: bool,
 }
 
@@ -46,16 +46,15 @@ impl Pair {
 
     /// The same of the loop without a store.
     pub(super) fn bare_of_quiet(&self) -> f64 {
-        self.bare_busy.pace.p99_us / self.bare_quiet.pace.p99_us
+        self.bare_busy.offered.pace.p99_us / self.bare_quiet.offered.pace.p99_us
     }
 }
 
-/// A window, what it took of the machine, and how long it was.
+/// A window, and what it took of the machine.
 struct Window {
     offered: Offered,
     taken: Taken,
-    time: Duration,
-    still: Duration,
+    still: Option<Duration>,
 }
 
 impl Window {
@@ -67,7 +66,8 @@ impl Window {
         let (before, begun) = (counts()?, Instant::now());
         let (offered, still) = device::watched(device, offer)?;
         let (time, device) = (begun.elapsed(), counts()?.since(before));
-        Ok(Self { offered, taken: Taken { put_us: offered.served_p50_us, device }, time, still })
+        let taken = Taken { put_us: offered.served_p50_us, device, time };
+        Ok(Self { offered, taken, still })
     }
 }
 
@@ -91,8 +91,10 @@ impl Bench<'_> {
             let device = device.as_ref();
             let busy = || Window::of(device, || churn.busy(engine, per_s, nth));
             let quiet = || self.quiet(device, load, kind, per_s);
-            let alone =
-                |like: &Window| bare.window(like.taken, self.options.writers, per_s, like.time);
+            let alone = |like: &Window, nth: u32| {
+                let window = || bare.window(like.taken, self.options.writers, per_s, nth.into());
+                Ok::<_, io::Error>(device::watched(device, window)?.0)
+            };
             let mut is_settled = true;
             // Neither is always the first.
             let is_busy_first = !nth.is_multiple_of(2);
@@ -102,17 +104,17 @@ impl Bench<'_> {
                 window
             });
             let (first, second) = (first?, second?);
-            let [first, second] = [first, second].map(|it| (alone(&it), it));
-            settle();
-            let (busy, quiet) = if is_busy_first { (first, second) } else { (second, first) };
-            Ok(Pair {
-                busy: busy.1.offered,
-                quiet: quiet.1.offered,
-                bare_busy: busy.0?,
-                bare_quiet: quiet.0?,
-                still_ms: busy.1.still.as_secs_f64() * 1e3,
-                is_settled,
-            })
+            let bare_first = alone(&first, 2 * nth)?;
+            is_settled &= settle();
+            let bare_second = alone(&second, 2 * nth + 1)?;
+            is_settled &= settle();
+            let [(busy, bare_busy), (quiet, bare_quiet)] = match is_busy_first {
+                true => [(first, bare_first), (second, bare_second)],
+                false => [(second, bare_second), (first, bare_first)],
+            };
+            let still_ms = busy.still.map(|time| time.as_secs_f64() * 1e3);
+            let (busy, quiet) = (busy.offered, quiet.offered);
+            Ok(Pair { busy, quiet, bare_busy, bare_quiet, still_ms, is_settled })
         };
         (1..=self.options.pairs).map(pair).collect()
     }
@@ -134,6 +136,8 @@ impl Bench<'_> {
         let mut session = engine.session()?;
         puts(0..warm).try_for_each(|(key, value)| session.put(key, value))?;
         drop(session);
+        engine.flush()?;
+        work::settle(self.options.settle_time_max);
         let timed = |writer| {
             let mut keys =
                 puts(warm..load.records()).skip(writer as usize).step_by(writers as usize);

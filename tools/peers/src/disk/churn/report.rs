@@ -4,7 +4,7 @@ mod text;
 
 use std::io;
 
-use super::{Bound, ChurnOptions, Look, Pace, Pair, Popularity, Shrunk, Size, pace::Offered};
+use super::{Bound, ChurnOptions, Look, Pace, Pair, Popularity, Shrunk, Size, bare::Alone};
 use crate::{
     disk::{
         chart::{self, Head, Line, Panel},
@@ -50,7 +50,7 @@ pub(super) struct Sample {
     /// Overwrites as fast as they went, with the flush in the end.
     pub(super) churned: Pace,
     /// For how long the device did nothing of what it was asked for meanwhile.
-    pub(super) still_ms: f64,
+    pub(super) still_ms: Option<f64>,
     /// The time was up before all of them were done.
     pub(super) is_cut: bool,
     /// The store was quiet before the first of them, and again before bytes written were counted.
@@ -227,15 +227,21 @@ impl Row {
         [least, median(values().collect()), values().fold(0.0, f64::max)]
     }
 
-    /// The longest of all windows.
-    fn worst_ms_of_pairs(&self, of: impl Fn(&Pair) -> [&Offered; 2]) -> f64 {
-        self.pairs().flat_map(of).map(|it| it.pace.worst_ms).fold(0.0, f64::max)
+    /// The longest of all windows of overwrites.
+    fn worst_busy_ms(&self) -> f64 {
+        self.pairs().map(|it| it.busy.pace.worst_ms).fold(0.0, f64::max)
     }
 
-    /// For how long at most the device stood still while something was overwritten.
-    fn still_ms(&self) -> f64 {
-        let of_pairs = self.pairs().map(|it| it.still_ms);
-        of_pairs.fold(self.most(|it| it.still_ms), f64::max)
+    /// The longest of all windows without a store.
+    fn bare_worst_ms(&self) -> f64 {
+        let windows = self.pairs().flat_map(|it| [it.bare_busy, it.bare_quiet]);
+        windows.map(|it| it.offered.pace.worst_ms).fold(0.0, f64::max)
+    }
+
+    /// For how long at most the device stood still while something was overwritten, if it says so.
+    fn still_ms(&self) -> Option<f64> {
+        let of_samples = self.samples.iter().map(|it| it.still_ms);
+        of_samples.chain(self.pairs().map(|it| it.still_ms)).flatten().reduce(f64::max)
     }
 
     fn looks_above(&self) -> (usize, usize) {

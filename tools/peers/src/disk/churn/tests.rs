@@ -107,10 +107,10 @@ fn a_tiny_run_says_what_every_store_took_and_when() {
         assert!(number(&looks[0]["bytes"]) > 0.0, "{row}");
         let pairs = sample["pairs"].as_array().expect("there are pairs");
         assert_eq!(pairs.len(), 2, "{row}");
-        let offered: Vec<_> = ["busy", "quiet", "bare_busy", "bare_quiet"]
-            .iter()
-            .flat_map(|name| pairs.iter().map(move |pair| &pair[name]))
-            .collect();
+        let stored = pairs.iter().flat_map(|pair| [&pair["busy"], &pair["quiet"]]);
+        let alone = pairs.iter().flat_map(|pair| [&pair["bare_busy"], &pair["bare_quiet"]]);
+        let offered: Vec<_> = stored.chain(alone.map(|it| &it["offered"])).collect();
+        assert_eq!(offered.len(), 8, "{row}");
         for pace in offered.iter().copied().chain([&sample["churned"]]) {
             assert!(number(&pace["per_s"]) > 0.0, "{row}");
             assert!(number(&pace["p99_us"]) > 0.0, "{row}");

@@ -53,6 +53,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["it is not there"],
     },
     Mutant {
+        name: "log_rewritten_is_moved_for",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "nobody_moves_for_what_a_failed_flush_has_left",
+        symptoms: &["so many are moved behind a put"],
+    },
+    Mutant {
         name: "log_room_left_to_writers",
         suite: Suite::Test,
         package: "kelvin-log",

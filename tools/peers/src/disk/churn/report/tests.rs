@@ -4,7 +4,11 @@ use super::{
     Bound, ChurnOptions, Look, Pace, Pair, Popularity, RIVAL, Report, Sample, Shrunk, Size,
 };
 use crate::{
-    disk::{churn::pace::Offered, engine::Kind, options::engine},
+    disk::{
+        churn::{bare::Alone, pace::Offered},
+        engine::Kind,
+        options::engine,
+    },
     machine::Machine,
 };
 
@@ -17,11 +21,12 @@ fn sample(per_s: f64, bytes: u64) -> Sample {
     let bound = Bound { user_bytes: 100, data_bytes: 100, space_bytes: 130, kept_bytes: 20 };
     let pace = |p99_us| Pace { per_s, p99_us, worst_ms: 7.0, ..Pace::default() };
     let offered = |p99_us| Offered { pace: pace(p99_us), woken_p99_us: 2.5, ..Offered::default() };
+    let alone = |p99_us| Alone { offered: offered(p99_us), asked_share: 0.9 };
     Sample {
         settings: "set so".to_owned(),
         bound,
         churned: pace(9.0),
-        still_ms: 3.0,
+        still_ms: Some(3.0),
         is_cut: false,
         is_settled: true,
         write_amplification: Some(2.6),
@@ -30,9 +35,9 @@ fn sample(per_s: f64, bytes: u64) -> Sample {
             .map(|(busy, quiet)| Pair {
                 busy: offered(busy),
                 quiet: offered(quiet),
-                bare_busy: offered(24.0),
-                bare_quiet: offered(quiet),
-                still_ms: 5.0,
+                bare_busy: alone(24.0),
+                bare_quiet: alone(quiet),
+                still_ms: Some(5.0),
                 is_settled: true,
             })
             .to_vec(),
@@ -71,8 +76,8 @@ fn what_has_to_be_kept_is_judged() {
             "1k zipf kelvin: 2.60 bytes written a byte: NOT held",
             "100k uniform kelvin: 0 looks above the bound of space: held",
             "100k uniform kelvin: 2.60 bytes written a byte: held",
-            "100k uniform kelvin: a worst put of 7.0 ms, without a store 7.0, the device stood \
-             still for 5: held",
+            "100k uniform kelvin: a worst put of 7.0 ms (at half the rate 7.0, without a \
+             store 7.0; the device stood still for 5): held",
             "100k uniform kelvin: a p99 of 1.50 of the quiet one, without a store 1.20: held",
             "100k uniform kelvin: 1 times space did not come back: NOT held",
             "- kelvin: set so; lost with the power: at most 16 MiB, with the process: at most 16",
@@ -91,7 +96,12 @@ fn a_cut_run_is_marked_and_has_no_verdict_but_for_what_it_broke() {
     let bound = Bound { kept_bytes: 0, ..cut.bound };
     let rival = Sample {
         is_settled: false,
-        pairs: vec![Pair { busy: late, ..pair }],
+        pairs: vec![Pair {
+            busy: late,
+            bare_busy: Alone { asked_share: 0.89, ..pair.bare_busy },
+            still_ms: None,
+            ..pair
+        }],
         bound,
         ..sample(100.0, 150)
     };
@@ -105,15 +115,17 @@ fn a_cut_run_is_marked_and_has_no_verdict_but_for_what_it_broke() {
         &[
             "| kelvin | 400\\* | 4.00\\* | 2.60\\* | 1.50 | 1.50 | 0 of 2 | 0 | 7.0 | 30.0 (2.5)",
             "| leveldb | 100 | 1.00 | 2.60\\* | 1.50 | - | - | 0 | 7.0 | 30.0 (2.5)\\* | 20",
+            " | 24.0\\* | 20.0 | 1.20 (1.20 to 1.20) | 7.0 |",
             "\\* Overwrites: not all were done after 7 s",
             "1k uniform kelvin: 0 looks above the bound of space: no verdict, cut",
             "1k uniform kelvin: 2.60 bytes written a byte: no verdict, cut",
             "1k uniform kelvin: 4.00 of leveldb's overwrites: no verdict, cut",
-            "1k uniform kelvin: a worst put of 7.0 ms, without a store 7.0, the device stood \
-             still for 5: no verdict, cut",
+            "1k uniform kelvin: a worst put of 7.0 ms (at half the rate 7.0, without a \
+             store 7.0; the device stood still for 5): no verdict, cut",
             "1k uniform kelvin: a p99 of 1.50 of the quiet one, without a store 1.20: held",
             "100k uniform kelvin: 1 looks above the bound of space: NOT held",
-            "100k uniform kelvin: a p99 of 1.00 of the quiet one, without a store 1.20: no ",
+            "100k uniform kelvin: a p99 of 1.00 of the quiet one, without a store 1.20: \
+             no verdict, cut",
         ],
     );
 }

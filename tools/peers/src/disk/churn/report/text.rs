@@ -3,13 +3,16 @@
 
 use std::fmt::Write;
 
-use super::{Pair, Popularity, RIVAL, Report, Row, Sample, Shrunk, share};
+use super::{Alone, Pair, Popularity, RIVAL, Report, Row, Sample, Shrunk, share};
 
 /// What the log has to keep: the rate, of the rival's; the worst put; and how many times the quiet
 /// p99 that of puts at half the rate is.
 const OF_RIVAL_MIN: f64 = 3.0;
 const WORST_MS_MAX: f64 = 20.0;
 const P99_OF_QUIET_MAX: f64 = 2.0;
+
+/// A loop without a store that has asked for less of what it was to is marked.
+const ASKED_SHARE_MIN: f64 = 0.9;
 
 /// Bytes written, at most, for each byte of a value.
 fn written_max(keys: Popularity) -> f64 {
@@ -36,8 +39,8 @@ impl Report {
                 "### Values of {}, {} keys\n\n\
                  | store | overwrites/s | of {RIVAL} | bytes written a byte | most space / data | \
                  bound / data | looks above it | p99.9 us | worst ms | p99 us at half the rate \
-                 (woken late) | quiet (woken late) | ratio | of a loop without a store: p99 us | \
-                 quiet | ratio | worst ms |\n\
+                 (woken late) | quiet (woken late) | ratio | of a loop without a store: p99 us at \
+                 half the rate | quiet | ratio | worst ms |\n\
                  |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
                 size.label(),
                 keys.name()
@@ -68,7 +71,8 @@ impl Report {
                 "\\* Overwrites: not all were done after {seconds} s, and no more were begun; what \
                  else was found is of fewer overwrites. Bytes written: the store was not quiet \
                  when they were counted. p99: the store fell so far behind that no more came, or \
-                 had not become quiet between windows.\n"
+                 had not become quiet between windows; without a store, less was asked of the \
+                 device than a store had.\n"
             )?;
         }
         Ok(())
@@ -95,11 +99,19 @@ impl Report {
 
 impl Sample {
     fn is_marked(&self) -> bool {
-        self.is_cut || !self.is_settled || self.is_any_pair_cut()
+        let is_any_alone =
+            self.pairs.iter().any(|it| [it.bare_busy, it.bare_quiet].iter().any(Alone::is_marked));
+        self.is_cut || !self.is_settled || self.is_any_pair_cut() || is_any_alone
     }
 
     fn is_any_pair_cut(&self) -> bool {
         self.pairs.iter().any(|it| it.busy.is_cut || it.quiet.is_cut || !it.is_settled)
+    }
+}
+
+impl Alone {
+    fn is_marked(&self) -> bool {
+        self.offered.is_cut || self.asked_share < ASKED_SHARE_MIN
     }
 }
 
@@ -145,12 +157,14 @@ fn write_churn(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt::Re
     write_spread(row.spread_of_pairs(Pair::of_quiet), out)?;
     write!(
         out,
-        " {:.1} | {:.1} |",
-        row.median_of_pairs(|it| it.bare_busy.pace.p99_us),
-        row.median_of_pairs(|it| it.bare_quiet.pace.p99_us),
+        " {:.1}{} | {:.1}{} |",
+        row.median_of_pairs(|it| it.bare_busy.offered.pace.p99_us),
+        star(row.pairs().any(|it| !it.is_settled || it.bare_busy.is_marked())),
+        row.median_of_pairs(|it| it.bare_quiet.offered.pace.p99_us),
+        star(row.pairs().any(|it| !it.is_settled || it.bare_quiet.is_marked())),
     )?;
     write_spread(row.spread_of_pairs(Pair::bare_of_quiet), out)?;
-    writeln!(out, " {:.1} |", row.worst_ms_of_pairs(|it| [&it.bare_busy, &it.bare_quiet]))
+    writeln!(out, " {:.1} |", row.bare_worst_ms())
 }
 
 fn write_spread([least, ratio, most]: [f64; 3], out: &mut String) -> std::fmt::Result {
@@ -172,10 +186,9 @@ fn write_verdicts(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt:
     let (_, above) = row.looks_above();
     let never = row.samples.iter().filter(|it| it.shrunk.held_after_s.is_none()).count();
     let written = row.median(|it| it.write_amplification.unwrap_or(f64::NAN));
-    let worst_busy_ms = row.worst_ms_of_pairs(|it| [&it.busy; 2]);
+    let worst_busy_ms = row.worst_busy_ms();
     let worst_ms = row.most(|it| it.churned.worst_ms).max(worst_busy_ms);
     let of_quiet = row.median_of_pairs(Pair::of_quiet);
-    let bare_worst_ms = row.worst_ms_of_pairs(|it| [&it.bare_busy, &it.bare_quiet]);
     let bare_of_quiet = row.median_of_pairs(Pair::bare_of_quiet);
     let is_whole = !row.any(|it| it.is_cut);
     let mut say = |what: &str, verdict: &str| {
@@ -194,10 +207,11 @@ fn write_verdicts(row: &Row, rival: Option<&Row>, out: &mut String) -> std::fmt:
         let verdict = verdict(of_rival >= OF_RIVAL_MIN, are_whole);
         say(&format!("{of_rival:.2} of {RIVAL}'s overwrites"), verdict)?;
     }
-    let still_ms = row.still_ms();
+    let still = row.still_ms().map_or_else(|| "-".to_owned(), |time| format!("{time:.0}"));
     let worst = format!(
-        "a worst put of {worst_ms:.1} ms, without a store {bare_worst_ms:.1}, the device stood \
-         still for {still_ms:.0}"
+        "a worst put of {worst_ms:.1} ms (at half the rate {worst_busy_ms:.1}, without a store \
+         {:.1}; the device stood still for {still})",
+        row.bare_worst_ms()
     );
     say(&worst, of_most(worst_ms <= WORST_MS_MAX))?;
     let are_whole = !row.any(Sample::is_any_pair_cut);
