@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
+    ops::Range,
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
@@ -48,6 +49,27 @@ pub(super) struct Counts {
     pub(super) flushes: u64,
 }
 
+/// For how long a device has done nothing of what it was asked for.
+#[derive(Debug, Default)]
+struct Stillness {
+    longest: Duration,
+    /// Since when it certainly has, and what it had done by then.
+    since: Option<(Instant, Counts)>,
+}
+
+impl Stillness {
+    /// It was looked at within a time: so much was done, and so many requests were on their way.
+    fn look(&mut self, time: Range<Instant>, counts: Counts, in_flight: u64) {
+        match self.since {
+            _ if in_flight == 0 => self.since = None,
+            Some((since, before)) if before == counts => {
+                self.longest = self.longest.max(time.start - since);
+            }
+            _ => self.since = Some((time.end, counts)),
+        }
+    }
+}
+
 impl Device {
     /// The one that `path` lies on; `None` when that counts nothing, as a file system in memory.
     pub(super) fn of(path: &Path) -> io::Result<Option<Self>> {
@@ -64,21 +86,14 @@ impl Device {
     /// For how long at most something was asked of it and nothing was done, until it is over: from
     /// one look to another one, which are a hundredth of a second apart, so never too long.
     fn standstill(&self, is_over: &AtomicBool) -> io::Result<Duration> {
-        let mut longest = Duration::ZERO;
-        let mut still: Option<(Instant, Counts)> = None;
+        let mut stillness = Stillness::default();
         while !is_over.load(Ordering::Acquire) {
-            let now = Instant::now();
+            let before = Instant::now();
             let (counts, in_flight) = self.stat()?;
-            still = match still {
-                _ if in_flight == 0 => None,
-                Some((since, before)) if before == counts => Some((since, before)),
-                _ => Some((Instant::now(), counts)),
-            };
-            let since = still.map_or(now, |(since, _)| since);
-            longest = longest.max(now.saturating_duration_since(since));
+            stillness.look(before..Instant::now(), counts, in_flight);
             std::thread::sleep(LOOK_TIME);
         }
-        Ok(longest)
+        Ok(stillness.longest)
     }
 
     fn stat(&self) -> io::Result<(Counts, u64)> {
@@ -325,9 +340,14 @@ impl Probe {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, time::Duration};
+    use std::{
+        fs,
+        time::{Duration, Instant},
+    };
 
-    use super::{BLOCK_BYTES, Counts, Place, Probe, allocated_bytes, counts, forget, warm};
+    use super::{
+        BLOCK_BYTES, Counts, Place, Probe, Stillness, allocated_bytes, counts, forget, warm,
+    };
 
     #[test]
     fn counters_are_read() {
@@ -338,6 +358,27 @@ mod tests {
         assert_eq!(counts("10 1 80"), None);
         let before = Counts { reads: 3, ..Counts::default() };
         assert_eq!(expected.since(before).reads, 7);
+    }
+
+    #[test]
+    fn a_device_stands_still_while_it_has_something_to_do_and_does_nothing() {
+        let (start, mut stillness) = (Instant::now(), Stillness::default());
+        let mut look = |from_ms, reads, in_flight| {
+            let at = |ms| start + Duration::from_millis(ms);
+            let counts = Counts { reads, ..Counts::default() };
+            stillness.look(at(from_ms)..at(from_ms + 1), counts, in_flight);
+            stillness.longest.as_millis()
+        };
+        // It has nothing to do, and then what it was given just now.
+        assert_eq!([look(0, 5, 0), look(100, 5, 0), look(200, 5, 3)], [0; 3]);
+        // From the end of one look to the begin of another one.
+        assert_eq!([look(210, 5, 3), look(220, 5, 1)], [9, 19]);
+        assert_eq!(
+            [look(300, 6, 1), look(310, 7, 1), look(320, 7, 0)],
+            [19; 3],
+            "it does something"
+        );
+        assert_eq!([look(400, 7, 1), look(450, 7, 1)], [19, 49]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) struct Pair {
     pub(super) bare_quiet: Alone,
     /// For how long the device did nothing of what overwrites had asked it for.
     pub(super) still_ms: Option<f64>,
-    /// The store had nothing left to do between the windows, and before and after them.
+    /// The stores had nothing left to do between the windows, and before and after them.
     pub(super) is_settled: bool,
 }
 
@@ -55,6 +55,8 @@ struct Window {
     offered: Offered,
     taken: Taken,
     still: Option<Duration>,
+    /// The store had nothing left to do before it, where that is asked.
+    is_settled: bool,
 }
 
 impl Window {
@@ -67,7 +69,7 @@ impl Window {
         let (offered, still) = device::watched(device, offer)?;
         let (time, device) = (begun.elapsed(), counts()?.since(before));
         let taken = Taken { put_us: offered.served_p50_us, device, time };
-        Ok(Self { offered, taken, still })
+        Ok(Self { offered, taken, still, is_settled: true })
     }
 }
 
@@ -104,6 +106,7 @@ impl Bench<'_> {
                 window
             });
             let (first, second) = (first?, second?);
+            is_settled &= first.is_settled && second.is_settled;
             let bare_first = alone(&first, 2 * nth)?;
             is_settled &= settle();
             let bare_second = alone(&second, 2 * nth + 1)?;
@@ -137,7 +140,7 @@ impl Bench<'_> {
         puts(0..warm).try_for_each(|(key, value)| session.put(key, value))?;
         drop(session);
         engine.flush()?;
-        work::settle(self.options.settle_time_max);
+        let is_settled = work::settle(self.options.settle_time_max);
         let timed = |writer| {
             let mut keys =
                 puts(warm..load.records()).skip(writer as usize).step_by(writers as usize);
@@ -146,7 +149,7 @@ impl Bench<'_> {
         let offer = || pace::open(&*engine, (0..writers).map(timed).collect(), per_s, window);
         let window = Window::of(device, offer)?;
         engine.close()?;
-        Ok(window)
+        Ok(Window { is_settled, ..window })
     }
 }
 
