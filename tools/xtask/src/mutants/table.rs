@@ -176,6 +176,13 @@ const MUTANTS: &[Mutant] = &[
         symptoms: &["room: Crowded"],
     },
     Mutant {
+        name: "index_room_unnoted",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_bucket_is_known_to_be_full",
+        symptoms: &["known to be full that has room"],
+    },
+    Mutant {
         name: "index_block_unchecked",
         suite: Suite::Test,
         package: "kelvin-log",

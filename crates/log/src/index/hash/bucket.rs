@@ -4,7 +4,10 @@
 //! bucket that was split are half as many as those of another, and of four slots so many stay empty
 //! that no moving makes the others fit from a load of 0.9 on; of eight they still fit at 0.94.
 
-use super::slot::{self, Fingerprint, LINE_SLOTS, Slot};
+use super::{
+    full::FullBuckets,
+    slot::{self, Fingerprint, LINE_SLOTS, Slot},
+};
 use crate::index::line::{self, Line, Version};
 
 /// Lines of a bucket.
@@ -21,6 +24,8 @@ pub(super) struct Bucket<'a>(pub(super) &'a [Line; BUCKET_LINES]);
 #[derive(Debug)]
 pub(super) struct Locked<'a> {
     bucket: Bucket<'a>,
+    number: u64,
+    full: &'a FullBuckets,
     first: line::Locked<'a>,
 }
 
@@ -37,8 +42,9 @@ impl<'a> Bucket<'a> {
         self.0[0].unchanged(version)
     }
 
-    pub(super) fn lock(self) -> Locked<'a> {
-        Locked { bucket: self, first: self.0[0].lock() }
+    /// Locks the bucket, which has this number.
+    pub(super) fn lock(self, number: u64, full: &'a FullBuckets) -> Locked<'a> {
+        Locked { bucket: self, number, full, first: self.0[0].lock() }
     }
 
     /// The slot at a place, if it is taken.
@@ -73,7 +79,20 @@ impl<'a> Locked<'a> {
         self.bucket
     }
 
-    /// Writes a slot.
+    /// Writes a slot to a place that is free.
+    pub(super) fn fill(&self, place: usize, slot: Slot) {
+        self.set(place, slot);
+        self.note_if_full();
+    }
+
+    /// Has a search for room pass the bucket by, if it is full.
+    pub(super) fn note_if_full(&self) {
+        if self.bucket.free().is_none() {
+            self.full.add(self.number);
+        }
+    }
+
+    /// Writes a slot in place of the one that is there.
     pub(super) fn set(&self, place: usize, slot: Slot) {
         self.first.change(|changing| {
             let line = changing.on(&self.bucket.0[place / LINE_SLOTS]);
@@ -89,5 +108,8 @@ impl<'a> Locked<'a> {
                 slot::clear(line, place % LINE_SLOTS);
             }
         });
+        if !base::mutant!("index_room_unnoted") {
+            self.full.remove(self.number);
+        }
     }
 }

@@ -9,9 +9,14 @@ use crate::index::blocks::BLOCK_LINES;
 
 #[cfg_attr(loom, expect(dead_code, reason = "loom looks at single keys only"))]
 impl HashIndex {
-    /// Panics unless every slot is in a bucket of its key and there are as many as are counted.
+    /// Panics unless every slot is in a bucket of its key, there are as many as are counted, and
+    /// what is known to be full is.
     pub(in crate::index) fn validate(&self) {
         let mut count = 0;
+        for number in (0..self.buckets()).filter(|number| self.full.has(*number)) {
+            let pair = self.blocks().pair(number).expect("loaded").expect("made");
+            assert_eq!(Bucket(pair).free(), None, "bucket {number} is not full");
+        }
         for (block, lines) in self.blocks().all() {
             let numbered = lines.zip(u64::from(block) * BLOCK_LINES as u64..);
             for (line, number) in numbered {

@@ -4,7 +4,7 @@ use base::sync::atomic::Ordering;
 
 use super::{
     BUCKETS_MAX, Bucket, HashIndex, Identity, Loading,
-    bucket::{BUCKET_LINES, BUCKET_SLOTS},
+    bucket::{BUCKET_LINES, BUCKET_SLOTS, Locked},
     identity::BASE_BITS,
 };
 
@@ -79,14 +79,13 @@ impl HashIndex {
         }
         let from = size.next_split();
         // Both in the order of their numbers. Nobody can have locked the new one.
-        let (old, new) = (self.bucket_made(from)?, self.bucket_made(size.0)?);
-        let (old, new) = (old.lock(), new.lock());
+        let [old, new] = self.lock_both([from, size.0])?;
         let mut leaving = 0;
         for place in 0..BUCKET_SLOTS {
             let Some(slot) = old.bucket().slot(place) else { continue };
             let identity = Identity::of_bucket(slot.fingerprint, from);
             if !identity.buckets(size.grown()).contains(&from) {
-                new.set(place, slot);
+                new.fill(place, slot);
                 leaving |= 1 << place;
             }
         }
@@ -107,5 +106,13 @@ impl HashIndex {
     #[inline]
     pub(super) fn bucket_made(&self, number: u64) -> Result<Bucket<'_>, Loading> {
         self.blocks.pair_made(number).map(Bucket)
+    }
+
+    /// Locks two buckets, the one with the lower number first, their blocks made if need be.
+    #[inline]
+    pub(super) fn lock_both(&self, numbers: [u64; 2]) -> Result<[Locked<'_>; 2], Loading> {
+        let [first, second] = numbers;
+        let both = [self.bucket_made(first)?, self.bucket_made(second)?];
+        Ok([both[0].lock(first, &self.full), both[1].lock(second, &self.full)])
     }
 }

@@ -17,6 +17,7 @@
 mod bucket;
 #[cfg(test)]
 mod checks;
+mod full;
 mod grow;
 mod identity;
 mod room;
@@ -34,6 +35,7 @@ use base::{
 
 use self::{
     bucket::{BUCKET_LINES, Bucket, Locked},
+    full::FullBuckets,
     identity::{BASE_BITS, BUCKETS_MAX, Identity, Size},
 };
 use super::{
@@ -57,6 +59,7 @@ pub struct HashIndex {
     /// How many there are; with it, where every key belongs.
     buckets: AtomicU64,
     entries: AtomicU64,
+    full: FullBuckets,
     /// Held by the one thread that splits buckets.
     growth: Mutex<()>,
 }
@@ -90,10 +93,12 @@ impl HashIndex {
 
     /// An empty index for as many entries at most.
     pub(super) fn emptied(&self) -> Self {
+        let buckets_max = self.buckets_max();
         Self {
-            blocks: Blocks::new(self.buckets_max() * BUCKET_LINES as u64, &[]),
+            blocks: Blocks::new(buckets_max * BUCKET_LINES as u64, &[]),
             buckets: AtomicU64::new(1 << BASE_BITS),
             entries: AtomicU64::new(0),
+            full: FullBuckets::none_of(buckets_max),
             growth: Mutex::new(()),
         }
     }
@@ -109,10 +114,13 @@ impl HashIndex {
         if buckets_max > BUCKETS_MAX {
             return Err(IndexError::TooLarge { entries_max });
         }
+        let blocks = Blocks::new(buckets_max * BUCKET_LINES as u64, awaited);
+        let full = FullBuckets::none_of(blocks.lines_max() / BUCKET_LINES as u64);
         Ok(Self {
-            blocks: Blocks::new(buckets_max * BUCKET_LINES as u64, awaited),
+            blocks,
             buckets: AtomicU64::new(buckets),
             entries: AtomicU64::new(entries),
+            full,
             growth: Mutex::new(()),
         })
     }
@@ -138,7 +146,7 @@ impl HashIndex {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> u64 {
-        self.blocks.bytes()
+        self.blocks.bytes() + self.full.bytes()
     }
 
     /// Buckets that there are.
@@ -295,9 +303,7 @@ impl HashIndex {
         loop {
             let mut numbers = identity.buckets(self.size());
             numbers.sort_unstable();
-            let [first, second] = numbers;
-            let both = [self.bucket_made(first)?, self.bucket_made(second)?];
-            let locked = both.map(Bucket::lock);
+            let locked = self.lock_both(numbers)?;
             let mut now = identity.buckets(self.size());
             now.sort_unstable();
             if now == numbers || base::mutant!("index_lock_without_second_look") {
@@ -340,8 +346,10 @@ impl HashGuard<'_> {
         let before = self.entry();
         let slot = slot::Slot { fingerprint: self.identity.fingerprint, bits: entry.to_bits() };
         let (which, place) = self.at;
-        self.locked[which].set(place, slot);
-        if !self.is_taken {
+        if self.is_taken {
+            self.locked[which].set(place, slot);
+        } else {
+            self.locked[which].fill(place, slot);
             self.index.entries.fetch_add(1, Ordering::Relaxed);
             self.is_taken = true;
         }
