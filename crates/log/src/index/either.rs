@@ -2,6 +2,7 @@
 
 use super::{
     FlatGuard, FlatIndex, HashGuard, HashIndex, IndexError, KeyHash, Lookup, blocks::Blocks,
+    line::Image,
 };
 use crate::position::Entry;
 
@@ -112,7 +113,18 @@ impl Index {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> u64 {
-        self.blocks().bytes()
+        match self {
+            Self::Flat(flat) => flat.bytes(),
+            Self::Hash(hash) => hash.bytes(),
+        }
+    }
+
+    /// Puts a block of a checkpoint in its place.
+    pub(super) fn load(&self, block: u32, image: &[Image]) {
+        self.blocks().load(block, image);
+        if let Self::Hash(hash) = self {
+            hash.note_full(block);
+        }
     }
 
     pub(super) fn blocks(&self) -> &Blocks {

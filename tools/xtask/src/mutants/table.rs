@@ -183,6 +183,20 @@ const MUTANTS: &[Mutant] = &[
         symptoms: &["known to be full that has room"],
     },
     Mutant {
+        name: "index_full_unnoted",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_search_passes_full_buckets_by",
+        symptoms: &["none was missed"],
+    },
+    Mutant {
+        name: "index_full_unbelieved",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_search_passes_full_buckets_by",
+        symptoms: &["one known to be full was looked at"],
+    },
+    Mutant {
         name: "index_block_unchecked",
         suite: Suite::Test,
         package: "kelvin-log",

@@ -137,7 +137,7 @@ impl Loader {
         self.check(block, bytes)?;
         let (words, _) = bytes.as_chunks::<8>();
         let (lines, _) = words.as_chunks::<LINE_WORDS>();
-        index.blocks().load(block, lines);
+        index.load(block, lines);
         Ok(())
     }
 

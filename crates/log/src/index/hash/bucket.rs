@@ -81,19 +81,19 @@ impl<'a> Locked<'a> {
 
     /// Writes a slot to a place that is free.
     pub(super) fn fill(&self, place: usize, slot: Slot) {
-        self.set(place, slot);
+        self.write(place, slot);
         self.note_if_full();
     }
 
-    /// Has a search for room pass the bucket by, if it is full.
+    /// Has searches for room pass the bucket by, if it is full.
     pub(super) fn note_if_full(&self) {
-        if self.bucket.free().is_none() {
+        if self.bucket.free().is_none() && !base::mutant!("index_full_unnoted") {
             self.full.add(self.number);
         }
     }
 
-    /// Writes a slot in place of the one that is there.
-    pub(super) fn set(&self, place: usize, slot: Slot) {
+    /// Writes a slot. Whoever does so to a place that is free calls [`Locked::note_if_full`] then.
+    pub(super) fn write(&self, place: usize, slot: Slot) {
         self.first.change(|changing| {
             let line = changing.on(&self.bucket.0[place / LINE_SLOTS]);
             slot::set(line, place % LINE_SLOTS, slot);
@@ -102,14 +102,15 @@ impl<'a> Locked<'a> {
 
     /// Frees places, a bit each.
     pub(super) fn clear(&self, places: u32) {
+        // First, so that no bit says of a bucket with room that it is full.
+        if !base::mutant!("index_room_unnoted") {
+            self.full.remove(self.number);
+        }
         self.first.change(|changing| {
             for place in (0..BUCKET_SLOTS).filter(|place| places >> place & 1 != 0) {
                 let line = changing.on(&self.bucket.0[place / LINE_SLOTS]);
                 slot::clear(line, place % LINE_SLOTS);
             }
         });
-        if !base::mutant!("index_room_unnoted") {
-            self.full.remove(self.number);
-        }
     }
 }

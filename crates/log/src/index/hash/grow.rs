@@ -85,10 +85,11 @@ impl HashIndex {
             let Some(slot) = old.bucket().slot(place) else { continue };
             let identity = Identity::of_bucket(slot.fingerprint, from);
             if !identity.buckets(size.grown()).contains(&from) {
-                new.fill(place, slot);
+                new.write(place, slot);
                 leaving |= 1 << place;
             }
         }
+        new.note_if_full();
         self.buckets.store(size.grown().0, Ordering::Release);
         if leaving != 0 {
             // After that: a reader who misses what has left sees that there are more buckets.

@@ -93,14 +93,7 @@ impl HashIndex {
 
     /// An empty index for as many entries at most.
     pub(super) fn emptied(&self) -> Self {
-        let buckets_max = self.buckets_max();
-        Self {
-            blocks: Blocks::new(buckets_max * BUCKET_LINES as u64, &[]),
-            buckets: AtomicU64::new(1 << BASE_BITS),
-            entries: AtomicU64::new(0),
-            full: FullBuckets::none_of(buckets_max),
-            growth: Mutex::new(()),
-        }
+        Self::of(self.buckets_max(), 1 << BASE_BITS, 0, &[])
     }
 
     /// An index of so many buckets, which are in these blocks of a checkpoint.
@@ -114,15 +107,14 @@ impl HashIndex {
         if buckets_max > BUCKETS_MAX {
             return Err(IndexError::TooLarge { entries_max });
         }
+        Ok(Self::of(buckets_max, buckets, entries, awaited))
+    }
+
+    fn of(buckets_max: u64, buckets: u64, entries: u64, awaited: &[u32]) -> Self {
         let blocks = Blocks::new(buckets_max * BUCKET_LINES as u64, awaited);
         let full = FullBuckets::none_of(blocks.lines_max() / BUCKET_LINES as u64);
-        Ok(Self {
-            blocks,
-            buckets: AtomicU64::new(buckets),
-            entries: AtomicU64::new(entries),
-            full,
-            growth: Mutex::new(()),
-        })
+        let (buckets, entries) = (AtomicU64::new(buckets), AtomicU64::new(entries));
+        Self { blocks, buckets, entries, full, growth: Mutex::new(()) }
     }
 
     /// Blocks of an index of so many buckets, if there is such an index.
@@ -156,6 +148,18 @@ impl HashIndex {
 
     pub(super) fn blocks(&self) -> &Blocks {
         &self.blocks
+    }
+
+    /// Notes which buckets of a block that was loaded are full.
+    pub(super) fn note_full(&self, block: u32) {
+        let block_buckets = (BLOCK_LINES / BUCKET_LINES) as u64;
+        let first = u64::from(block) * block_buckets;
+        for number in first..first + block_buckets {
+            let bucket = self.blocks.pair_here(number).map(Bucket);
+            if let Some(bucket) = bucket.filter(|bucket| bucket.free().is_none()) {
+                bucket.lock(number, &self.full).note_if_full();
+            }
+        }
     }
 
     #[inline]
@@ -227,10 +231,15 @@ impl HashIndex {
     /// else.
     #[inline]
     pub fn ask_for(&self, key: KeyHash) {
-        for number in Identity::of(key).buckets(self.size()) {
-            let lines = self.blocks.pair_here(number).into_iter().flatten();
-            lines.for_each(prefetch::to_write);
-        }
+        let buckets = Identity::of(key).buckets(self.size());
+        buckets.into_iter().for_each(|number| self.ask_for_bucket(number));
+    }
+
+    /// Asks the processor for a bucket.
+    #[inline]
+    fn ask_for_bucket(&self, number: u64) {
+        let lines = self.blocks.pair_here(number).into_iter().flatten();
+        lines.for_each(prefetch::to_write);
     }
 
     /// Makes room for a key's slot, if need be. That needs no lock where a place is free.
@@ -347,7 +356,7 @@ impl HashGuard<'_> {
         let slot = slot::Slot { fingerprint: self.identity.fingerprint, bits: entry.to_bits() };
         let (which, place) = self.at;
         if self.is_taken {
-            self.locked[which].set(place, slot);
+            self.locked[which].write(place, slot);
         } else {
             self.locked[which].fill(place, slot);
             self.index.entries.fetch_add(1, Ordering::Relaxed);

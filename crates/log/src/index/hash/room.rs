@@ -6,13 +6,13 @@
 //! times. A bucket that is known to be full is not loaded to look for a place there, only to learn
 //! where its slots could move to: most searches load one bucket beside the key's own.
 
-use base::{prefetch, random};
+use base::random;
 
 use super::{Bucket, HashIndex, Identity, Loading, Size, bucket::BUCKET_SLOTS};
 
 /// Buckets that the first search knows of at most. Near the end of a round of growth and at a load
-/// of 0.91 it comes to know 7 on average, and 34 at most for two thousand keys (the test below has
-/// the figures).
+/// of 0.91 it comes to know 7 on average (the test below prints it). The most that a simulation of a
+/// million puts saw was 190, with each bucket looked at only when its turn came.
 const NEAR_BUCKETS_MAX: usize = 256;
 
 /// Buckets that it has memory for at first: hardly ever does it come to know more.
@@ -60,7 +60,7 @@ impl Search {
         !self.known.is_empty()
     }
 
-    fn is_full(&self) -> bool {
+    fn is_at_end(&self) -> bool {
         self.steps.len() == self.steps_max
     }
 
@@ -106,25 +106,32 @@ impl HashIndex {
     /// The step of a search in breadth whose bucket has a free place.
     fn find_free(&self, identity: Identity, size: Size, search: &mut Search) -> Option<usize> {
         for bucket in identity.buckets(size) {
-            if search.add(Step { bucket, from: START, place: 0 }) && self.has_room(bucket) {
+            let step = Step { bucket, from: START, place: 0 };
+            if search.add(step) && self.bucket_has_room(bucket) {
                 return Some(search.steps.len() - 1);
             }
         }
         let mut at = 0;
-        while at < search.steps.len() && !search.is_full() {
+        while at < search.steps.len() && !search.is_at_end() {
+            // One that is known to be full was not loaded to be looked at.
+            if let Some(next) = search.steps.get(at + 1) {
+                self.ask_for_bucket(next.bucket);
+            }
             let number = search.steps[at].bucket;
-            let bucket = self.blocks.pair_here(number).map(Bucket);
-            let slots = bucket.into_iter().flat_map(|bucket| {
-                (0..BUCKET_SLOTS).filter_map(move |place| Some((place, bucket.slot(place)?)))
-            });
-            for (place, slot) in slots {
-                if search.is_full() {
+            let Some(bucket) = self.blocks.pair_here(number).map(Bucket) else {
+                at += 1;
+                continue;
+            };
+            for place in 0..BUCKET_SLOTS {
+                // It may have got room since.
+                let Some(slot) = bucket.slot(place) else { return Some(at) };
+                if search.is_at_end() {
                     break;
                 }
                 let owner = Identity::of_bucket(slot.fingerprint, number);
                 let bucket = owner.other_bucket(number, size);
                 let step = Step { bucket, from: at as u16, place: place as u8 };
-                if search.add(step) && self.has_room(bucket) {
+                if search.add(step) && self.bucket_has_room(bucket) {
                     return Some(search.steps.len() - 1);
                 }
             }
@@ -135,19 +142,15 @@ impl HashIndex {
 
     /// Whether a bucket has a free place. What is not loaded yet has none: there may be room
     /// elsewhere.
-    fn has_room(&self, number: u64) -> bool {
-        if self.full.has(number) {
+    fn bucket_has_room(&self, number: u64) -> bool {
+        if self.full.has(number) && !base::mutant!("index_full_unbelieved") {
             return false;
         }
         let Ok(pair) = self.blocks.pair(number) else { return false };
         let Some(bucket) = pair.map(Bucket) else { return true };
-        // Both at once: the place may be in the second, and what is found is written to.
-        bucket.0.iter().for_each(prefetch::to_write);
-        let has_room = bucket.free().is_some();
-        if !has_room {
-            bucket.lock(number, &self.full).note_if_full();
-        }
-        has_room
+        // Both lines at once: the place may be in the second.
+        self.ask_for_bucket(number);
+        bucket.free().is_some()
     }
 
     /// Moves each slot on the way to step `at` one bucket on, the last one first.
@@ -194,61 +197,53 @@ mod tests {
     };
 
     /// When the buckets that are not split yet are fullest: a round of growth is nearly done.
-    const BUCKETS: u64 = (4 << BASE_BITS) - (4 << BASE_BITS) / 16;
+    const BUCKETS: u64 = (2 << BASE_BITS) - (2 << BASE_BITS) / 16;
 
-    fn grown() -> (HashIndex, Random) {
+    fn grown(random: &mut Random) -> HashIndex {
         let index = HashIndex::new(4_000_000).expect("an index");
-        let mut random = Random::new(11, 0);
         for at in 1.. {
             if index.buckets() >= BUCKETS {
                 break;
             }
-            publish(&index, hash(&mut random), entry(at));
+            publish(&index, hash(random), entry(at));
         }
-        (index, random)
-    }
-
-    /// Keys of which both buckets are full.
-    fn crowded(index: &HashIndex, random: &mut Random) -> Vec<Identity> {
-        let is_full = |number: &u64| {
-            let pair = index.blocks.pair(*number).expect("loaded").expect("made");
-            Bucket(pair).free().is_none()
-        };
-        std::iter::repeat_with(|| Identity::of(hash(random)))
-            .filter(|identity| identity.buckets(index.size()).iter().all(is_full))
-            .take(2000)
-            .collect()
+        index
     }
 
     #[test]
-    fn a_search_loads_no_bucket_to_learn_that_it_is_full() {
-        let (index, mut random) = grown();
+    fn a_search_passes_full_buckets_by_as_all_are_known() {
+        let mut random = Random::new(11, 0);
+        let index = grown(&mut random);
+        index.validate();
+        assert_eq!(index.unknown_full(), 0, "none was missed");
+        let identities = std::iter::repeat_with(|| Identity::of(hash(&mut random)));
+        let is_crowded =
+            |it: &Identity| it.buckets(index.size()).iter().all(|bucket| index.full.has(*bucket));
         let (mut steps, mut most) = (0, 0);
-        let identities = crowded(&index, &mut random);
-        for identity in &identities {
+        for identity in identities.filter(is_crowded).take(1000) {
             let mut search = Search::near();
-            let at = index.find_free(*identity, index.size(), &mut search).expect("room");
+            let at = index.find_free(identity, index.size(), &mut search).expect("room");
             assert_eq!(at, search.steps.len() - 1, "it goes on behind what it looked for");
-            let known = search.steps.iter().filter(|step| index.full.has(step.bucket)).count();
-            assert_eq!(known, at, "of all but the last it was known");
-            steps += search.steps.len();
-            most = most.max(search.steps.len());
+            (steps, most) = (steps + search.steps.len(), most.max(search.steps.len()));
+            // What it is told it believes.
+            let bucket = search.steps[at].bucket;
+            assert!(index.bucket_has_room(bucket));
+            index.full.add(bucket);
+            assert!(!index.bucket_has_room(bucket), "one known to be full was looked at");
+            index.full.remove(bucket);
         }
-        println!("{} buckets a search, {most} at most", steps as f64 / identities.len() as f64);
+        println!("{} buckets a search, {most} at most", f64::from(steps as u32) / 1000.0);
     }
 
     #[test]
-    fn what_a_search_has_seen_to_be_full_the_next_one_knows() {
-        let (mut index, mut random) = grown();
-        let identities = crowded(&index, &mut random);
-        // As of an index that was saved.
+    fn full_buckets_of_a_block_that_was_loaded_are_known() {
+        let mut index = grown(&mut Random::new(12, 0));
         index.full = FullBuckets::none_of(index.buckets_max());
-        let identity = identities[0];
-        let mut search = Search::near();
-        let at = index.find_free(identity, index.size(), &mut search).expect("room");
-        let buckets: Vec<u64> = search.steps.iter().map(|step| step.bucket).collect();
-        assert!(buckets[..at].iter().all(|bucket| index.full.has(*bucket)), "{buckets:?}");
-        assert!(!index.full.has(buckets[at]));
+        let unknown = index.unknown_full();
+        assert!(unknown > BUCKETS as usize / 3, "{unknown} full buckets");
+        let blocks = index.blocks.all().map(|(block, _)| block);
+        blocks.for_each(|block| index.note_full(block));
+        assert_eq!(index.unknown_full(), 0, "none was missed");
         index.validate();
     }
 }
