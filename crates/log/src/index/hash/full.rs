@@ -1,5 +1,5 @@
-//! Which buckets are full: a bit each, so that a search for room need not load a bucket to learn that
-//! it has none.
+//! Which buckets are full: a bit each, so that a search for room need not load a bucket to learn
+//! that it has none.
 //!
 //! Thread safety: any thread may ask. Invariants:
 //! 1. A bucket's bit changes only under its lock, and where it is set the bucket is full.
@@ -47,8 +47,8 @@ impl FullBuckets {
     #[inline]
     pub(super) fn has(&self, bucket: u64) -> bool {
         let (chunk, word, bit) = place(bucket);
-        // Relaxed, as everywhere here. Whoever finds no bit looks at the bucket, under its lock before
-        // he writes; whoever finds one goes elsewhere, and searches again before he gives up.
+        // Relaxed, as everywhere here. Whoever finds no bit looks at the bucket, with its lock
+        // before he writes; whoever finds one goes elsewhere, and looks again before he gives up.
         self.chunks[chunk].get().is_some_and(|words| words[word].load(Ordering::Relaxed) & bit != 0)
     }
 

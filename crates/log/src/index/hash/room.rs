@@ -11,8 +11,8 @@ use base::random;
 use super::{Bucket, HashIndex, Identity, Loading, Size, bucket::BUCKET_SLOTS};
 
 /// Buckets that the first search knows of at most. Near the end of a round of growth and at a load
-/// of 0.91 it comes to know 7 on average (the test below prints it). The most that a simulation of a
-/// million puts saw was 190, with each bucket looked at only when its turn came.
+/// of 0.91 it comes to know 7 on average (the test below prints it). The most that a simulation of
+/// a million puts saw was 190, with each bucket looked at only when its turn came.
 const NEAR_BUCKETS_MAX: usize = 256;
 
 /// Buckets that it has memory for at first: hardly ever does it come to know more.
