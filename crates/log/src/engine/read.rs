@@ -168,6 +168,13 @@ impl<K: Keys> Engine<K> {
         hashes.for_each(|hash| self.index.ask_for(hash));
     }
 
+    /// Before [`Engine::leads_to`]: asks the processor for what the index has of the key.
+    pub fn ask_for_again(&self, reading: &Reading) {
+        if let Wanted::Key(_, hash) = reading.wanted {
+            self.index.ask_for(hash);
+        }
+    }
+
     /// Whether the key's newest record is still where this reads it. As long as the reading is kept
     /// no other record can come to lie there.
     pub fn leads_to(&self, reading: &Reading) -> bool {

@@ -1,8 +1,9 @@
-//! Asking memory for what a burst of gets will touch.
+//! Asking the processor for what a command will touch, while something else is done.
 
+use cache::Key;
 use log::keys::Keys;
 
-use super::Worker;
+use super::{Own, Worker};
 use crate::Command;
 
 impl<K: Keys, C: Command> Worker<K, C> {
@@ -14,5 +15,14 @@ impl<K: Keys, C: Command> Worker<K, C> {
         let keys = keys.map(|key| cache.key(key));
         keys.iter().for_each(|key| cache.prefetch_index(key));
         cache.prefetch_records(keys.iter());
+    }
+}
+
+impl<V: Send> Own<V> {
+    /// Before something is stored in memory under a key: for what is looked at then.
+    #[inline]
+    pub(super) fn ask_to_store(&self, name: &Key<'_>) {
+        self.cache.prefetch_index(name);
+        self.cache.prefetch_ghosts(name);
     }
 }

@@ -51,18 +51,20 @@ impl<V: Send> Own<V> {
             }
         };
         let read = result.map_err(|failure| reading.failed(failure).into());
+        let read = read.map(|(buffer, bytes)| (ReadValue::new(buffer, self.reads.shelf()), bytes));
         let mut place = self.lock(shared.key_lock(at));
-        let record = read.and_then(|(buffer, bytes)| {
-            let value = ReadValue::new(buffer, self.reads.shelf());
-            self.take_record(shared, &reading, value, bytes)
-        });
         let Some(pending) = place.take(id) else { return };
+        let name = self.cache.key(&pending.key);
+        // What both indexes have of it comes while the checksum is taken.
+        shared.core().engine.ask_for_again(&reading);
+        self.ask_to_store(&name);
+        let record =
+            read.and_then(|(value, bytes)| self.take_record(shared, &reading, value, bytes));
         self.flushes = self.cache.flushes();
         let core = shared.core();
         let (leads, dead_below) = (core.engine.leads_to(&reading), core.dead_below);
         drop(core);
         let (known, value) = self.known_of(shared, record, leads, dead_below);
-        let name = self.cache.key(&pending.key);
         if let Known::Present(..) = &known {
             self.figures.hits_disk += pending.waiters() as u64;
         }
