@@ -110,6 +110,15 @@ impl Files {
         self.directories.iter().map(|(_, fd)| Arc::clone(fd))
     }
 
+    /// Lets others have the log, although copies of a lock may be open: a child that was forked has
+    /// them until it becomes another program.
+    pub(super) fn unlock(&self) {
+        for (_, fd) in &self.directories {
+            // It cannot fail for a descriptor that was locked; if it did, the lock goes with that.
+            let _ = flock(fd, FlockOperation::Unlock);
+        }
+    }
+
     /// Has everything that would change a file or a directory fail.
     pub fn forbid_changes(&mut self) {
         self.is_read_only = true;

@@ -380,7 +380,11 @@ impl<K: Keys + Send + 'static> Log<K> {
         if thread::panicking() {
             return Err(Error::Stopping);
         }
-        state.engine.close(&mut &self.shared.files, self.shared.clock.now_ms())
+        let closed = state.engine.close(&mut &self.shared.files, self.shared.clock.now_ms());
+        if !base::mutant!("log_locked_by_copies") {
+            self.shared.files.unlock();
+        }
+        closed
     }
 }
 

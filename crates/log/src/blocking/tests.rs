@@ -146,6 +146,18 @@ fn a_batch_is_refused_as_a_whole_and_waits_once() {
     assert_eq!(log.get(b"c").unwrap(), None);
 }
 
+/// A child that is forked has copies of all descriptors until it becomes another program.
+#[test]
+fn a_log_that_was_closed_is_free_although_copies_of_its_lock_are_open() {
+    let home = Directory::new();
+    let options = options(&[&home], Mode::Safe);
+    let (log, _) = open(&options).unwrap();
+    let copies: Vec<_> = log.shared.files.locks().map(|lock| lock.try_clone().unwrap()).collect();
+    log.close().unwrap();
+    assert_eq!(open(&options).err(), None, "the log is locked by a copy");
+    drop(copies);
+}
+
 #[test]
 fn a_directory_has_one_log_at_a_time() {
     let home = Directory::new();

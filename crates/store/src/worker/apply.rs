@@ -93,12 +93,12 @@ impl<V: Send> Own<V> {
             return Applied::Failed(Error::ValueBytes { got, max });
         }
         let record = record_of(name, value, put);
+        // What memory has of the key comes while the log takes the record.
+        self.ask_to_store(&name);
         let mut core = shared.core();
         if self.is_overtaken(&core) {
             return Applied::Stalled;
         }
-        // What memory has of the key comes while the log takes the record.
-        self.ask_to_store(&name);
         let wrote = core.engine.put(&record, self.cache.now_ms());
         self.end_store(shared, core, name, wrote, record.token, |own, token| {
             let token = Token::Given(token);

@@ -55,9 +55,11 @@ impl<V: Send> Own<V> {
         let mut place = self.lock(shared.key_lock(at));
         let Some(pending) = place.take(id) else { return };
         let name = self.cache.key(&pending.key);
-        // What both indexes have of it comes while the checksum is taken.
-        shared.core().engine.ask_for_again(&reading);
-        self.ask_to_store(&name);
+        if read.is_ok() {
+            // What both indexes have of it comes while the checksum is taken.
+            shared.core().engine.ask_for_again(&reading);
+            self.ask_to_store(&name);
+        }
         let record =
             read.and_then(|(value, bytes)| self.take_record(shared, &reading, value, bytes));
         self.flushes = self.cache.flushes();

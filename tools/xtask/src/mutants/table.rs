@@ -187,7 +187,7 @@ const MUTANTS: &[Mutant] = &[
         suite: Suite::Test,
         package: "kelvin-log",
         filter: "a_search_passes_full_buckets_by",
-        symptoms: &["none was missed"],
+        symptoms: &["full buckets that are not known to be"],
     },
     Mutant {
         name: "index_full_unbelieved",
@@ -195,6 +195,13 @@ const MUTANTS: &[Mutant] = &[
         package: "kelvin-log",
         filter: "a_search_passes_full_buckets_by",
         symptoms: &["one known to be full was looked at"],
+    },
+    Mutant {
+        name: "index_loaded_full_unnoted",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "full_buckets_come_back_as_such",
+        symptoms: &["full buckets that are not known to be"],
     },
     Mutant {
         name: "index_block_unchecked",

@@ -134,6 +134,25 @@ fn assert_same(index: &Index, keys: &[KeyHash]) {
     assert_eq!(index.len(), keys.len() as u64);
 }
 
+/// As many keys as the least buckets have before one is added: most of them are full.
+#[test]
+fn full_buckets_come_back_as_such() {
+    const KEYS: u64 = 238_000;
+    let hash = HashIndex::new(KEYS).expect("an index");
+    let mut random = Random::new(8, 0);
+    for at in 1..=KEYS {
+        let key = KeyHash(u128::from(random.bits()) << 64 | u128::from(random.bits()));
+        hash.lock(key).expect("room").publish(entry(at));
+    }
+    hash.validate();
+    let mut disk = saved(&Index::Hash(hash));
+    let limits = Limits::Hash { entries_max: KEYS };
+    let (loaded, loader) = open(limits, STAMP, HOME, &mut disk).expect("opens");
+    loader.load(&loaded, &mut disk).expect("loads");
+    let Index::Hash(loaded) = loaded else { unreachable!("it was saved as one") };
+    loaded.validate();
+}
+
 #[test]
 fn every_index_comes_back_and_can_be_changed_and_saved_again() {
     for (index, limits, keys) in indexes() {

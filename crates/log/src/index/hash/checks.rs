@@ -10,13 +10,14 @@ use crate::index::blocks::BLOCK_LINES;
 #[cfg_attr(loom, expect(dead_code, reason = "loom looks at single keys only"))]
 impl HashIndex {
     /// Panics unless every slot is in a bucket of its key, there are as many as are counted, and
-    /// what is known to be full is.
+    /// the full buckets are those that are known to be.
     pub(in crate::index) fn validate(&self) {
         let mut count = 0;
         for number in (0..self.buckets_max()).filter(|number| self.full.has(*number)) {
             let pair = self.blocks().pair(number).expect("loaded").expect("made");
             assert_eq!(Bucket(pair).free(), None, "bucket {number} is not full");
         }
+        assert_eq!(self.unknown_full(), 0, "full buckets that are not known to be");
         for (block, lines) in self.blocks().all() {
             let numbered = lines.zip(u64::from(block) * BLOCK_LINES as u64..);
             for (line, number) in numbered {
@@ -30,14 +31,11 @@ impl HashIndex {
         }
         assert_eq!(count, self.len(), "slots and entries differ");
     }
-}
 
-#[cfg(not(any(loom, shuttle, miri)))]
-impl HashIndex {
-    /// Full buckets that are not known to be.
-    pub(super) fn unknown_full(&self) -> usize {
+    /// Full buckets that are not known to be, of what is loaded.
+    pub(in crate::index) fn unknown_full(&self) -> usize {
         let is_full = |number: &u64| {
-            let pair = self.blocks().pair(*number).expect("loaded");
+            let pair = self.blocks().pair_here(*number);
             pair.is_some_and(|pair| Bucket(pair).free().is_none())
         };
         (0..self.buckets()).filter(is_full).filter(|number| !self.full.has(*number)).count()

@@ -48,7 +48,7 @@ impl FullBuckets {
     pub(super) fn has(&self, bucket: u64) -> bool {
         let (chunk, word, bit) = place(bucket);
         // Relaxed, as everywhere here. Whoever finds no bit looks at the bucket, with its lock
-        // before he writes; whoever finds one goes elsewhere, and looks again before he gives up.
+        // before he writes; whoever finds one goes elsewhere, and the next search asks again.
         self.chunks[chunk].get().is_some_and(|words| words[word].load(Ordering::Relaxed) & bit != 0)
     }
 

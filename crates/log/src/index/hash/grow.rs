@@ -10,7 +10,7 @@ use super::{
 
 /// Slots of 100 that are taken when a bucket is added: 16 bytes a slot make 17.6 a key. Moving
 /// still makes room at 94 at the worst moment of a round; what is kept below that spares puts
-/// searches of 25 buckets.
+/// long searches.
 const LOAD_MAX_PERCENT: u64 = 91;
 
 /// Buckets that one put adds at most: it fills one slot, and a bucket makes eight.

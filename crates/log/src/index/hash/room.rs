@@ -4,15 +4,16 @@
 //! free place (MemC3, section 3.1); it looks without locks, and each move looks again under those
 //! of its two buckets. Moves are made from the free end, so that each slot is in a bucket at all
 //! times. A bucket that is known to be full is not loaded to look for a place there, only to learn
-//! where its slots could move to: most searches load one bucket beside the key's own.
+//! where its slots could move to: most searches wait for one bucket beside the key's own.
 
 use base::random;
 
 use super::{Bucket, HashIndex, Identity, Loading, Size, bucket::BUCKET_SLOTS};
 
 /// Buckets that the first search knows of at most. Near the end of a round of growth and at a load
-/// of 0.91 it comes to know 7 on average (the test below prints it). The most that a simulation of
-/// a million puts saw was 190, with each bucket looked at only when its turn came.
+/// of 0.91 it comes to know 7 on average, the key's own two among them (the test below prints it).
+/// A search that looked at buckets only when their turn came needed 190 at most in a simulation of
+/// a million puts; this one needs no more.
 const NEAR_BUCKETS_MAX: usize = 256;
 
 /// Buckets that it has memory for at first: hardly ever does it come to know more.
@@ -215,7 +216,6 @@ mod tests {
         let mut random = Random::new(11, 0);
         let index = grown(&mut random);
         index.validate();
-        assert_eq!(index.unknown_full(), 0, "none was missed");
         let identities = std::iter::repeat_with(|| Identity::of(hash(&mut random)));
         let is_crowded =
             |it: &Identity| it.buckets(index.size()).iter().all(|bucket| index.full.has(*bucket));
@@ -243,7 +243,6 @@ mod tests {
         assert!(unknown > BUCKETS as usize / 3, "{unknown} full buckets");
         let blocks = index.blocks.all().map(|(block, _)| block);
         blocks.for_each(|block| index.note_full(block));
-        assert_eq!(index.unknown_full(), 0, "none was missed");
         index.validate();
     }
 }

@@ -225,6 +225,7 @@ fn a_bucket_is_known_to_be_full_as_long_as_it_is() {
     for (key, at) in keys.iter().zip(1..) {
         assert_ne!(both(&index), [true; 2], "{at} keys before");
         publish(&index, *key, entry(at));
+        index.validate();
     }
     assert_eq!(both(&index), [true; 2]);
     publish(&index, keys[3], entry(99));

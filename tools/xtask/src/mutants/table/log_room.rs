@@ -327,6 +327,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["two move records"],
     },
     Mutant {
+        name: "log_locked_by_copies",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "although_copies_of_its_lock",
+        symptoms: &["the log is locked by a copy"],
+    },
+    Mutant {
         name: "log_lets_nobody_in",
         suite: Suite::Test,
         package: "kelvin-log",
