@@ -46,6 +46,7 @@ impl<K: Keys + Send + 'static> Log<K> {
         drop(state);
         let copied = cut.copy(&mut &shared.files, &mut &target, progress, damaged);
         self.end_backup(&cut);
+        target.unlock();
         copied
     }
 

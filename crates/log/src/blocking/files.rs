@@ -105,13 +105,13 @@ impl Files {
     }
 
     /// The directories as they are locked: nobody else gets the log as long as one of these is
-    /// open anywhere, in the kernel too.
+    /// open anywhere, in the kernel too, unless it is unlocked.
     pub fn locks(&self) -> impl Iterator<Item = Arc<OwnedFd>> {
         self.directories.iter().map(|(_, fd)| Arc::clone(fd))
     }
 
     /// Lets others have the log, although copies of a lock may be open: a child that was forked has
-    /// them until it becomes another program.
+    /// them until it becomes another program. No action is under way, in the kernel either.
     pub(super) fn unlock(&self) {
         for (_, fd) in &self.directories {
             // It cannot fail for a descriptor that was locked; if it did, the lock goes with that.

@@ -356,7 +356,8 @@ impl<K: Keys + Send + 'static> Log<K> {
         self.shared.files.path(file)
     }
 
-    /// Stops in order: everything is flushed and sealed.
+    /// Stops in order: everything is flushed and sealed. Others may have the log then, also where
+    /// that has failed.
     ///
     /// # Errors
     /// When something is not durable.
@@ -366,6 +367,8 @@ impl<K: Keys + Send + 'static> Log<K> {
 
     fn stop(&mut self) -> Result<(), Error> {
         if self.threads.is_empty() {
+            // It was opened to be looked into, or has been stopped.
+            self.shared.files.unlock();
             return Ok(());
         }
         // Also when a thread has panicked with the engine: those behind must end.

@@ -156,6 +156,13 @@ fn a_log_that_was_closed_is_free_although_copies_of_its_lock_are_open() {
     log.close().unwrap();
     assert_eq!(open(&options).err(), None, "the log is locked by a copy");
     drop(copies);
+
+    let make = |_: &Manifest| Ok(MapKeys::new(1 << 38));
+    let (log, _) = Log::inspect(&options, make, &mut |_| {}).unwrap();
+    let copies: Vec<_> = log.shared.files.locks().map(|lock| lock.try_clone().unwrap()).collect();
+    drop(log);
+    assert_eq!(open(&options).err(), None, "the log is locked by a copy");
+    drop(copies);
 }
 
 #[test]
