@@ -181,20 +181,22 @@ impl Blocks {
     }
 
     /// Puts a block of a checkpoint in its place. One that is there already stays as it is: it was
-    /// loaded before, and may have changed.
-    pub(crate) fn load(&self, block: u32, image: &[Image]) {
+    /// loaded before, and may have changed. Whether it was put.
+    pub(crate) fn load(&self, block: u32, image: &[Image]) -> bool {
         assert_eq!(image.len(), BLOCK_LINES, "invariant: an image was checked");
         let number = block as usize;
         if !self.is_awaited(number) || self.directory[number].get().is_some() {
-            return;
+            return false;
         }
         let (pairs, _) = image.as_chunks::<2>();
         let lines = pairs.iter().map(|[a, b]| Pair([Line::saved(a), Line::saved(b)])).collect();
-        if self.put(number, lines) {
+        let is_new = self.put(number, lines);
+        if is_new {
             let bit = 1 << (block % 64);
             self.awaited[number / 64].fetch_and(!bit, Ordering::Release);
             self.awaited_blocks.fetch_sub(1, Ordering::Release);
         }
+        is_new
     }
 
     /// Blocks of a checkpoint that are not yet here.

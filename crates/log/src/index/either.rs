@@ -121,8 +121,8 @@ impl Index {
 
     /// Puts a block of a checkpoint in its place.
     pub(super) fn load(&self, block: u32, image: &[Image]) {
-        self.blocks().load(block, image);
-        if let Self::Hash(hash) = self
+        if self.blocks().load(block, image)
+            && let Self::Hash(hash) = self
             && !base::mutant!("index_loaded_full_unnoted")
         {
             hash.note_full(block);

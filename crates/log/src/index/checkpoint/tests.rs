@@ -108,8 +108,7 @@ fn indexes() -> Vec<(Index, Limits, Vec<KeyHash>)> {
         })
         .collect();
     let mut random = Random::new(1, 0);
-    let hashes =
-        (0..200_u32).map(|_| KeyHash(u128::from(random.bits()) << 64 | u128::from(random.bits())));
+    let hashes = (0..200).map(|_| hash_of(&mut random));
     let entries_max = 200_000;
     let index = Index::Hash(HashIndex::new(entries_max).expect("an index"));
     all.push((index, Limits::Hash { entries_max }, hashes.collect()));
@@ -134,6 +133,10 @@ fn assert_same(index: &Index, keys: &[KeyHash]) {
     assert_eq!(index.len(), keys.len() as u64);
 }
 
+fn hash_of(random: &mut Random) -> KeyHash {
+    KeyHash(u128::from(random.bits()) << 64 | u128::from(random.bits()))
+}
+
 /// As many keys as the least buckets have before one is added: most of them are full.
 #[test]
 fn full_buckets_come_back_as_such() {
@@ -141,8 +144,7 @@ fn full_buckets_come_back_as_such() {
     let hash = HashIndex::new(KEYS).expect("an index");
     let mut random = Random::new(8, 0);
     for at in 1..=KEYS {
-        let key = KeyHash(u128::from(random.bits()) << 64 | u128::from(random.bits()));
-        hash.lock(key).expect("room").publish(entry(at));
+        hash.lock(hash_of(&mut random)).expect("room").publish(entry(at));
     }
     hash.validate();
     let mut disk = saved(&Index::Hash(hash));

@@ -4,6 +4,8 @@
 //! bucket that was split are half as many as those of another, and of four slots so many stay empty
 //! that no moving makes the others fit from a load of 0.9 on; of eight they still fit at 0.94.
 
+use base::prefetch;
+
 use super::{
     full::FullBuckets,
     slot::{self, Fingerprint, LINE_SLOTS, Slot},
@@ -45,6 +47,12 @@ impl<'a> Bucket<'a> {
     /// Locks the bucket, which has this number.
     pub(super) fn lock(self, number: u64, full: &'a FullBuckets) -> Locked<'a> {
         Locked { bucket: self, number, full, first: self.0[0].lock() }
+    }
+
+    /// Asks the processor for it, to be written.
+    #[inline]
+    pub(super) fn ask_for(self) {
+        self.0.iter().for_each(prefetch::to_write);
     }
 
     /// The slot at a place, if it is taken.

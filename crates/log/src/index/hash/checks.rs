@@ -33,7 +33,7 @@ impl HashIndex {
     }
 
     /// Full buckets that are not known to be, of what is loaded.
-    pub(in crate::index) fn unknown_full(&self) -> usize {
+    fn unknown_full(&self) -> usize {
         let is_full = |number: &u64| {
             let pair = self.blocks().pair_here(*number);
             pair.is_some_and(|pair| Bucket(pair).free().is_none())

@@ -109,10 +109,11 @@ impl HashIndex {
         self.blocks.pair_made(number).map(Bucket)
     }
 
-    /// Locks two buckets, the one with the lower number first, their blocks made if need be.
+    /// Locks two buckets, given in the order of their numbers, their blocks made if need be.
     #[inline]
     pub(super) fn lock_both(&self, numbers: [u64; 2]) -> Result<[Locked<'_>; 2], Loading> {
         let [first, second] = numbers;
+        debug_assert!(first < second, "each in the order of its number, or two wait for ever");
         let both = [self.bucket_made(first)?, self.bucket_made(second)?];
         Ok([both[0].lock(first, &self.full), both[1].lock(second, &self.full)])
     }

@@ -26,12 +26,9 @@ mod slot;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-use base::{
-    prefetch,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering, fence},
-    },
+use base::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering, fence},
 };
 
 use self::{
@@ -238,8 +235,7 @@ impl HashIndex {
     /// Asks the processor for a bucket.
     #[inline]
     fn ask_for_bucket(&self, number: u64) {
-        let lines = self.blocks.pair_here(number).into_iter().flatten();
-        lines.for_each(prefetch::to_write);
+        self.blocks.pair_here(number).map(Bucket).into_iter().for_each(Bucket::ask_for);
     }
 
     /// Makes room for a key's slot, if need be. That needs no lock where a place is free.
