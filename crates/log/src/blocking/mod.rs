@@ -367,8 +367,6 @@ impl<K: Keys + Send + 'static> Log<K> {
 
     fn stop(&mut self) -> Result<(), Error> {
         if self.threads.is_empty() {
-            // It was opened to be looked into, or has been stopped.
-            self.shared.files.unlock();
             return Ok(());
         }
         // Also when a thread has panicked with the engine: those behind must end.
@@ -383,11 +381,7 @@ impl<K: Keys + Send + 'static> Log<K> {
         if thread::panicking() {
             return Err(Error::Stopping);
         }
-        let closed = state.engine.close(&mut &self.shared.files, self.shared.clock.now_ms());
-        if !base::mutant!("log_locked_by_copies") {
-            self.shared.files.unlock();
-        }
-        closed
+        state.engine.close(&mut &self.shared.files, self.shared.clock.now_ms())
     }
 }
 
@@ -395,6 +389,9 @@ impl<K: Keys + Send + 'static> Drop for Log<K> {
     /// Stops in order, and says nothing of what goes wrong: call [`Log::close`] to hear of it.
     fn drop(&mut self) {
         let _ = self.stop();
+        if !base::mutant!("log_locked_by_copies") {
+            self.shared.files.unlock();
+        }
     }
 }
 
