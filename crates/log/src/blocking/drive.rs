@@ -184,6 +184,28 @@ impl<K: Keys> Shared<K> {
         self.advance(state, Awaited::Report).unwrap_or_else(|_| self.lock())
     }
 
+    /// Waits for what a put was told to wait for.
+    fn wait_for_room<'a>(&'a self, mut state: Guard<'a, K>) -> Guard<'a, K> {
+        let is_blind = base::mutant!("log_slowed_puts_wait_for_reports");
+        let Some(at_ms) = state.engine.retry_at_ms().filter(|_| !is_blind) else {
+            return self.wait_for_report(state);
+        };
+        // Who performed something would wait for all of that.
+        state.engine.tell_waiting(true);
+        if state.engine.has_work() {
+            self.wake(&mut state);
+        }
+        let seat = state.waiters.sit(Awaited::Report);
+        drop(state);
+        let left_ms = at_ms.saturating_sub(self.clock.now_ms());
+        let told = seat.wait(Duration::from_millis(left_ms));
+        let mut state = self.lock();
+        if told.is_none() {
+            state.waiters.leave(&seat);
+        }
+        state
+    }
+
     /// Waits until a reply to everything from the first to the last of `marks` may go out.
     pub(super) fn wait_for_all<'a>(
         &'a self,
@@ -237,7 +259,7 @@ impl<K: Keys> Shared<K> {
                     self.leave_work(&mut state, now_ms, arrival);
                     return Ok((state, Some(mark)));
                 }
-                Wrote::Wait => state = self.wait_for_report(state),
+                Wrote::Wait => state = self.wait_for_room(state),
             }
         }
     }
@@ -312,7 +334,7 @@ impl<K: Keys> Shared<K> {
                     self.leave_work(&mut state, now_ms, arrival);
                     return self.wait_for_all(state, marks).map(|()| removed);
                 }
-                Batch::Wait => state = self.wait_for_report(state),
+                Batch::Wait => state = self.wait_for_room(state),
             }
         }
     }

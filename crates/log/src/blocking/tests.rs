@@ -426,3 +426,25 @@ fn who_waits_for_the_lock_is_let_in() {
     assert!(let_in > 0, "nobody was let in");
     log.close().unwrap();
 }
+
+#[test]
+fn who_is_slowed_down_waits_for_time_and_not_for_the_device() {
+    let directory = Directory::new();
+    let mut options = options(&[&directory], Mode::Async);
+    options.shape.segment_bytes = 4 << 20;
+    options.settings = Settings { chunks: 24, at_risk_bytes_max: 1 << 20, ..options.settings };
+    options.settings.at_risk_ms_max = 1_000_000;
+    let make = |_: &Manifest| Ok(MapKeys::new(1 << 38));
+    let (mut engine, files, _) = super::open(&options, LogId(9), make, &mut |_| {}).unwrap();
+    while let Some(plan) = engine.poll(options.clock.now_ms()) {
+        let outcome = files.perform(plan.action);
+        engine.complete(plan.token, outcome);
+    }
+    // Nobody else is there to write and flush.
+    let log = Log::of(engine, files, &options);
+    for at in 0..950u32 {
+        // 1 MiB may be lost.
+        log.put(&put(&at.to_le_bytes(), &[1; 960])).unwrap();
+    }
+    assert_eq!(log.counts().flushes, 0, "a put waits for a flush");
+}

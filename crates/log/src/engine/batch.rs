@@ -76,7 +76,7 @@ impl<K: Keys> Engine<K> {
     /// # Errors
     /// When one cannot be made, or they are too many; nothing has changed then.
     pub fn write_batch(&mut self, changes: &[Change<'_>], now_ms: u64) -> Result<Batch, Error> {
-        self.now_ms = now_ms;
+        self.begin_write(now_ms);
         let values: Vec<Vec<u8>> = changes.iter().map(value_of_head).collect();
         let Some(mut planned) = self.plan(changes, &values)? else { return Ok(Batch::Wait) };
         self.check_batch(&planned)?;

@@ -23,14 +23,16 @@ const PADDING_BYTES_MIN: usize = HEADER_BYTES.next_multiple_of(UNIT_BYTES as usi
 /// needed. Of a longer one it fetches the rest by itself while these are gone through.
 pub(super) const ASKED_BYTES: usize = (1 << 10) + 64;
 
-/// What may be put before it is to be looked again whether moves are behind.
+/// What may be put before it is to be looked again whether a bound is near.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Allowance {
-    /// Nothing: more has to be won before.
+    /// Nothing: more has to be won before, or time to pass.
     Nothing,
     /// So many bytes, which are to be paid.
     Bytes(usize),
-    /// What the chunk takes: moves are not behind.
+    /// So many bytes, which are a share of what is left to a bound.
+    Share(usize),
+    /// What the chunk takes: no bound is near.
     Chunk,
 }
 
@@ -60,10 +62,10 @@ pub(super) struct Filling {
     buffer: Buffer,
     used: usize,
     overwritten: Overwritten,
-    /// How far puts may go before it is to be looked whether moves are behind.
+    /// How far puts may go before it is to be looked whether a bound is near.
     paid: usize,
-    /// Whether that has cost anything.
-    is_charged: bool,
+    /// What that was taken from.
+    allowance: Allowance,
     first_ticket: u64,
     since_ms: u64,
     /// Whether the segment has room for whatever the chunk may hold.
@@ -112,7 +114,7 @@ impl Filling {
             used: 0,
             overwritten: Overwritten::default(),
             paid: 0,
-            is_charged: false,
+            allowance: Allowance::Nothing,
             first_ticket,
             since_ms,
             has_room,
@@ -160,23 +162,27 @@ impl Filling {
         self.has_room && self.used + bytes <= end
     }
 
-    /// Has puts go on without a look whether moves are behind.
+    /// Has puts go on without a look whether a bound is near.
     pub(super) fn allow(&mut self, allowance: Allowance) {
         let bytes = match allowance {
             Allowance::Nothing => 0,
-            Allowance::Bytes(bytes) => bytes,
+            Allowance::Bytes(bytes) | Allowance::Share(bytes) => bytes,
             Allowance::Chunk => usize::MAX,
         };
-        self.is_charged = matches!(allowance, Allowance::Bytes(_));
+        self.allowance = allowance;
         // What is longer than the chunk is given back when it is closed.
         self.paid = self.used.saturating_add(bytes);
     }
 
-    /// Bytes that have cost something and were not put; from now on they are not paid.
-    pub(super) fn take_unused(&mut self) -> usize {
+    /// What was allowed and not put; from now on it is not.
+    pub(super) fn take_unused(&mut self) -> Allowance {
         let unused = self.paid.saturating_sub(self.used);
         self.paid = self.used;
-        if mem::take(&mut self.is_charged) { unused } else { 0 }
+        match mem::replace(&mut self.allowance, Allowance::Nothing) {
+            Allowance::Bytes(_) => Allowance::Bytes(unused),
+            Allowance::Share(_) => Allowance::Share(unused),
+            Allowance::Nothing | Allowance::Chunk => Allowance::Nothing,
+        }
     }
 
     /// So many bytes are put that are no put's: they take nothing of what puts have paid for.
@@ -184,7 +190,7 @@ impl Filling {
         self.paid = self.paid.max(self.used).saturating_add(bytes);
     }
 
-    /// Whether a put of so many bytes needs no look whether moves are behind.
+    /// Whether a put of so many bytes needs no look whether a bound is near.
     pub(super) fn is_paid(&self, bytes: usize) -> bool {
         self.used + bytes <= self.paid
     }

@@ -96,7 +96,7 @@ impl<K: Keys> Engine<K> {
         part: &[u8],
         now_ms: u64,
     ) -> Result<Wrote, Error> {
-        self.now_ms = now_ms;
+        self.begin_write(now_ms);
         if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
@@ -138,6 +138,7 @@ impl<K: Keys> Engine<K> {
         put: &Put<'_>,
         now_ms: u64,
     ) -> Result<Wrote, Error> {
+        self.begin_write(now_ms);
         let (hash, parts) = self.check_upload(upload, put)?;
         if parts == Settled::Pending || !self.makes_room_at_risk(upload.value_bytes) {
             return Ok(Wrote::Wait);
@@ -161,7 +162,7 @@ impl<K: Keys> Engine<K> {
         spread: &Spread,
         now_ms: u64,
     ) -> Result<Wrote, Error> {
-        self.now_ms = now_ms;
+        self.begin_write(now_ms);
         let hash = self.check(put)?;
         if self.parts_of(hash).is_none() || !put.value.is_empty() {
             return Err(Error::Upload);

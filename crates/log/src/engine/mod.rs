@@ -47,6 +47,7 @@ mod spread;
 mod stop;
 mod survey;
 mod tail;
+mod throttle;
 mod unread;
 mod usage;
 mod victims;
@@ -73,6 +74,7 @@ use self::{
     sealing::Sealing,
     space::Segment,
     tail::{Tail, Unflushed},
+    throttle::Throttle,
     unread::Unread,
     wiping::Wiping,
 };
@@ -249,6 +251,7 @@ pub struct Engine<K> {
     /// Segments that somebody reads.
     pins: Pins,
     counts: Counts,
+    throttle: Throttle,
 }
 
 impl<K: Keys> Engine<K> {

@@ -3,8 +3,9 @@
 //! Moves are begun when the log takes more than its target, and done when nothing else is to be
 //! done, or by those who write (`moving/steps.rs`). When they fall behind by half a segment they
 //! come first for one of those who drive the log; by five quarters, the others help those who
-//! write; by one and a half, whoever puts pays as he goes: for each byte two have to be won. So the
-//! debt falls, and nobody waits for all of it, nor for a whole chunk. Removes, what is
+//! write; before one and a half puts slow down (`throttle.rs`), and beyond it whoever puts pays as
+//! he goes: for each byte two have to be won. So the debt falls, and nobody waits for all of it,
+//! nor for a whole chunk. Removes, what is
 //! written over in memory and what is written again after a failed flush cost nothing, and nobody
 //! pays while the oldest values are moved only for tombstones to go: there is nothing to be won
 //! before all of that is done.
@@ -73,11 +74,14 @@ impl Account {
 }
 
 impl<K: Keys> Engine<K> {
-    /// How much may be put, if so many bytes are to be.
+    /// How much may be put, if so many bytes are to be: what was won for, or a share of what is
+    /// left to a bound that is near.
     pub(super) fn allowance(&mut self, bytes: usize) -> Allowance {
-        let is_owing = self.is_move_late()
-            && self.compaction.is_worth_waiting()
-            && !base::mutant!("log_puts_never_wait");
+        let debt_bytes = self.debt_bytes();
+        let is_worth_waiting =
+            self.compaction.is_worth_waiting() && !base::mutant!("log_puts_never_wait");
+        let debt_bytes = debt_bytes.filter(|_| is_worth_waiting);
+        let is_owing = debt_bytes.is_some_and(|debt| debt > self.behind_bytes());
         let winning_bytes = self.won_so_far_bytes();
         let chunk_bytes = self.settings.chunk_bytes;
         let account = &mut self.compaction.account;
@@ -86,7 +90,7 @@ impl<K: Keys> Engine<K> {
             account.credit_bytes = 0;
             // Nothing of it was paid out.
             account.seen_won_bytes = account.won_bytes + winning_bytes;
-            return Allowance::Chunk;
+            return self.throttled(bytes, debt_bytes);
         }
         let grain = chunk_bytes as usize / GRAINS;
         if account.credit_bytes < 0 {
@@ -99,16 +103,21 @@ impl<K: Keys> Engine<K> {
     /// What was allowed may be put into the chunk at hand.
     pub(super) fn pay(&mut self, allowance: Allowance) {
         self.take_back_allowance();
-        if let Allowance::Bytes(bytes) = allowance {
-            self.compaction.account.spend(bytes);
+        match allowance {
+            Allowance::Bytes(bytes) => self.compaction.account.spend(bytes),
+            Allowance::Share(bytes) => self.throttle.spend(bytes),
+            Allowance::Nothing | Allowance::Chunk => {}
         }
         self.open.iter_mut().for_each(|tail| tail.allow(allowance));
     }
 
-    /// What was paid and not put is not owed.
+    /// What was paid and not put is not owed, and what is left of a share is for the next put.
     pub(super) fn take_back_allowance(&mut self) {
-        let unused = self.open.as_mut().map_or(0, Tail::take_unused);
-        self.compaction.account.give_back(unused);
+        match self.open.as_mut().map(Tail::take_unused) {
+            Some(Allowance::Bytes(unused)) => self.compaction.account.give_back(unused),
+            Some(Allowance::Share(unused)) => self.throttle.give_back(unused),
+            Some(Allowance::Nothing | Allowance::Chunk) | None => {}
+        }
     }
 
     /// Of what was paid for a move that has won nothing no more than a chunk has to be won anew.
@@ -123,9 +132,9 @@ impl<K: Keys> Engine<K> {
         self.debt_bytes().is_some_and(|debt| debt > self.halves_bytes(URGENT_HALVES))
     }
 
-    /// Whether moves are so far behind that puts wait for them, if enough is won by that.
-    pub(super) fn is_move_late(&mut self) -> bool {
-        self.debt_bytes().is_some_and(|debt| debt > self.halves_bytes(BEHIND_HALVES))
+    /// How far the log is beyond its target when puts wait for moves, if enough is won by that.
+    pub(super) fn behind_bytes(&self) -> u64 {
+        self.halves_bytes(BEHIND_HALVES)
     }
 
     /// How far the log is beyond its target when others help those who write with moves: before

@@ -238,6 +238,12 @@ impl<K: Keys> Engine<K> {
         in_tails > 0 && (is_too_much || is_too_old)
     }
 
+    /// Bytes that are acknowledged and not flushed, if the mode is `Async`.
+    pub(super) fn at_risk_bytes(&self) -> u64 {
+        let in_tails: u64 = self.own_tails().map(Tail::at_risk_bytes).sum();
+        in_tails + self.large_bytes_at_risk()
+    }
+
     pub(super) fn close_chunk(&mut self) {
         self.take_back_allowance();
         let next_ticket = self.next_ticket;

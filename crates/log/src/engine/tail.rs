@@ -88,10 +88,25 @@ impl Tail {
 
     /// Whether the segment has room for these records and for the footer.
     pub(super) fn has_room(&self, needed: Needed) -> bool {
-        let from = self.filling.as_ref().map_or(self.end, Filling::end);
-        let records = (from + needed.bytes as u64).next_multiple_of(u64::from(self.block_bytes));
-        let footer = footer_blocks(self.listed.len() + needed.records, self.block_bytes) + 1;
-        records + footer * u64::from(self.block_bytes) <= self.segment_bytes
+        let records = self.next_offset() + needed.bytes as u64;
+        let records = records.next_multiple_of(u64::from(self.block_bytes));
+        records + self.footer_bytes(needed.records) <= self.segment_bytes
+    }
+
+    /// Bytes that are left of the segment, beside the footer of what is in it.
+    pub(super) fn left_bytes(&self) -> u64 {
+        self.segment_bytes.saturating_sub(self.next_offset() + self.footer_bytes(0))
+    }
+
+    /// Where the next record lies.
+    fn next_offset(&self) -> u64 {
+        self.filling.as_ref().map_or(self.end, Filling::end)
+    }
+
+    /// What the footer takes with so many records more.
+    fn footer_bytes(&self, records: usize) -> u64 {
+        let blocks = footer_blocks(self.listed.len() + records, self.block_bytes) + 1;
+        blocks * u64::from(self.block_bytes)
     }
 
     /// Whether the chunk that is being filled takes `bytes` more; `None` when there is none.
@@ -120,9 +135,9 @@ impl Tail {
         self.filling.iter_mut().for_each(|filling| filling.allow(allowance));
     }
 
-    /// Bytes that have cost something and were not put; from now on they are not paid.
-    pub(super) fn take_unused(&mut self) -> usize {
-        self.filling.as_mut().map_or(0, Filling::take_unused)
+    /// What was allowed and not put; from now on it is not.
+    pub(super) fn take_unused(&mut self) -> Allowance {
+        self.filling.as_mut().map_or(Allowance::Nothing, Filling::take_unused)
     }
 
     /// So many bytes are put that are no put's: they take nothing of what puts have paid for.
@@ -130,7 +145,7 @@ impl Tail {
         self.filling.iter_mut().for_each(|filling| filling.let_pass(bytes));
     }
 
-    /// Whether a put of so many bytes needs no look whether moves are behind.
+    /// Whether a put of so many bytes needs no look whether a bound is near.
     pub(super) fn is_paid(&self, bytes: usize) -> bool {
         self.filling.as_ref().is_some_and(|filling| filling.is_paid(bytes))
     }

@@ -49,7 +49,8 @@ pub enum Wrote {
         /// What the answer waits for.
         mark: Mark,
     },
-    /// There is no room in memory, or a segment is on its way: ask again after I/O was reported.
+    /// There is no room in memory, a segment is on its way, or a bound is near: ask again after I/O
+    /// was reported, or at [`Engine::retry_at_ms`] if that says when.
     Wait,
 }
 
@@ -68,7 +69,7 @@ pub enum Removed {
         /// What the answer waits for: it saw a tombstone that is not flushed.
         wait: Option<Mark>,
     },
-    /// As of a put.
+    /// There is no room in memory, or a segment is on its way: ask again after I/O was reported.
     Wait,
 }
 
@@ -107,7 +108,7 @@ impl<K: Keys> Engine<K> {
     /// # Errors
     /// When it cannot be removed; nothing has changed then.
     pub fn remove(&mut self, key: &[u8], now_ms: u64) -> Result<Removed, Error> {
-        self.now_ms = now_ms;
+        self.begin_write(now_ms);
         let hash = self.check_shape(&Put { key, ..Put::default() })?;
         if base::mutant!("log_removed_refused") {
             self.check_writable()?;
@@ -156,7 +157,7 @@ impl<K: Keys> Engine<K> {
         record: &Record<'_>,
         now_ms: u64,
     ) -> Result<Wrote, Error> {
-        self.now_ms = now_ms;
+        self.begin_write(now_ms);
         self.index.prepare(hash)?;
         self.check_bytes(record.bytes())?;
         if base::mutant!("log_index_before_append") {

@@ -3,6 +3,7 @@
 mod flush;
 mod log;
 mod log_faults;
+mod log_pacing;
 mod log_room;
 mod log_steps;
 mod server;
@@ -31,6 +32,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         flush::MUTANTS,
         log::MUTANTS,
         log_faults::MUTANTS,
+        log_pacing::MUTANTS,
         log_room::MUTANTS,
         log_steps::MUTANTS,
         server::MUTANTS,

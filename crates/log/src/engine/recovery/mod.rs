@@ -35,6 +35,7 @@ use super::{
     removing::Removing,
     room::Needed,
     space::Role,
+    throttle::Throttle,
     unread::Unread,
     wiping::Wiping,
 };
@@ -233,6 +234,7 @@ impl<K: Keys> Engine<K> {
             heads: Vec::new(),
             pins: Pins::default(),
             counts: Counts::default(),
+            throttle: Throttle::default(),
         }
     }
 

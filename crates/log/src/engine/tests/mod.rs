@@ -32,6 +32,7 @@ mod sealing;
 mod steps;
 mod stops;
 mod stranded_copies;
+mod throttle;
 mod victims;
 mod wiping;
 
@@ -160,7 +161,7 @@ impl<K: Keys> Log<K> {
                 return Ok(mark);
             }
             if !self.step() {
-                self.now_ms += 200;
+                self.now_ms = self.engine.retry_at_ms().unwrap_or(self.now_ms + 200);
             }
         }
         panic!("the put waits for ever");

@@ -110,20 +110,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["copies have taken the reserve"],
     },
     Mutant {
-        name: "log_puts_never_wait",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "puts_wait_while_moves_are_behind",
-        symptoms: &["would be enough"],
-    },
-    Mutant {
-        name: "log_puts_wait_for_nothing",
-        suite: Suite::Test,
-        package: "kelvin-log",
-        filter: "nobody_waits_while_what_is_moved_wins_nothing",
-        symptoms: &["the oldest values are never moved"],
-    },
-    Mutant {
         name: "log_ends_untold",
         suite: Suite::Test,
         package: "kelvin-log",
