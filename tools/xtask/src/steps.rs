@@ -237,6 +237,7 @@ mod tests {
     static FMT: Step = step("fmt", "", 1, gives_no_way);
     static BAD_FMT: Step = step("fmt", "", 1, |_| bail!("fmt is bad"));
     static TESTS: Step = step("tests", "", 1, |context| {
+        std::fs::write(context.root.join("tests"), "")?;
         // Whoever is beside it has ended: it does not wait for its turn.
         while !context.root.join("loom").exists() {
             std::thread::yield_now();
@@ -249,6 +250,10 @@ mod tests {
         Ok(std::fs::write(context.root.join("loom"), "")?)
     });
     static BAD_LOOM: Step = step("loom", "", 1, |context| {
+        // It fails while they run, and not before they are begun.
+        while !context.root.join("tests").exists() {
+            std::thread::yield_now();
+        }
         std::fs::write(context.root.join("loom"), "")?;
         bail!("loom is bad")
     });
