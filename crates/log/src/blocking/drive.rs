@@ -192,9 +192,7 @@ impl<K: Keys> Shared<K> {
         };
         // Who performed something would wait for all of that.
         state.engine.tell_waiting(true);
-        if state.engine.has_work() {
-            self.wake(&mut state);
-        }
+        self.wake(&mut state);
         let seat = state.waiters.sit(Awaited::Report);
         drop(state);
         let left_ms = at_ms.saturating_sub(self.clock.now_ms());
@@ -203,6 +201,8 @@ impl<K: Keys> Shared<K> {
         if told.is_none() {
             state.waiters.leave(&seat);
         }
+        let is_awaited = state.waiters.wait_for_reports();
+        state.engine.tell_waiting(is_awaited);
         state
     }
 

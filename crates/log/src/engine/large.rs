@@ -257,6 +257,8 @@ impl<K: Keys> Engine<K> {
         let below = self.durable_below();
         self.heads.retain(|(ticket, _)| *ticket >= below);
         self.heads.push((self.next_ticket - 1, value_bytes));
+        // Much may be lost at once now: the next put is to look.
+        self.take_back_allowance();
     }
 
     /// Bytes of the large values whose heads are not flushed.

@@ -4,9 +4,9 @@
 //! the last segment that is ready. What takes a bound away is a flush, a move or a segment that is
 //! made, and whoever came to the bound would wait for all of that: for tens of milliseconds, while
 //! the device is busy with something else. So where a bound is near, shares of what is left to it
-//! are put, a 16th of it in a millisecond. The less is left, the slower it is used up, and a put
-//! waits for a millisecond or two, or for as long as it takes to make up for a long one. With 8 MiB
-//! left a device may stand still for 0.1 s before puts of 1 KiB come to the bound.
+//! are put, a 16th of it in a millisecond. The less is left, the slower it is used up, and whoever
+//! puts one after the other waits for a millisecond or two, or to make up for a long one. With
+//! 8 MiB left a device may stand still for 0.1 s before puts of 1 KiB come to the bound.
 //!
 //! What is put and what is taken away settle where both are as fast, in front of the bound. An LSM
 //! tree does the same with its merges in bLSM (Sears and Ramakrishnan, SIGMOD 2012, "spring and
@@ -38,7 +38,8 @@ const GRAINS: u64 = 16;
 pub(super) struct Throttle {
     /// When that was last looked at.
     looked_ms: u64,
-    /// Bytes that may be put; less than 0 while one that was longer is to be made up for.
+    /// Bytes that may be put; less than 0 while one that was longer is to be made up for, which is
+    /// done after 16 ms.
     left_bytes: i64,
     /// Whether the write that was asked for last waits for time, and for nothing else.
     is_waiting: bool,
@@ -53,10 +54,14 @@ impl Throttle {
     /// Takes in the time since the last look. Those who ask may have looked at different times what
     /// time it is.
     fn earn(&mut self, bytes_per_ms: u64, now_ms: u64) {
-        let spent_ms = now_ms.saturating_sub(self.looked_ms).min(SAVED_MS);
+        let spent_ms = now_ms.saturating_sub(self.looked_ms);
         let spent_ms = if base::mutant!("log_time_earns_nothing") { 0 } else { spent_ms };
         let shares = |ms: u64| i64::try_from(bytes_per_ms.saturating_mul(ms)).unwrap_or(i64::MAX);
-        self.left_bytes = self.left_bytes.saturating_add(shares(spent_ms)).min(shares(SAVED_MS));
+        // What a long one has overdrawn has made shares smaller, too.
+        let is_endless = base::mutant!("log_long_ones_made_up_for");
+        let least = if is_endless { i64::MIN } else { -shares(SHARE_MS) };
+        let left_bytes = self.left_bytes.max(least).saturating_add(shares(spent_ms));
+        self.left_bytes = left_bytes.min(shares(SAVED_MS));
         let is_last = base::mutant!("log_time_earns_twice");
         self.looked_ms = if is_last { now_ms } else { self.looked_ms.max(now_ms) };
     }

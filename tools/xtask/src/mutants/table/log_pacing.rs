@@ -87,4 +87,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         filter: "on_a_full_disk_nobody_waits",
         symptoms: &["no room is said after"],
     },
+    Mutant {
+        name: "log_long_ones_made_up_for",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "who_comes_behind_a_long_one",
+        symptoms: &["a put has waited for"],
+    },
 ];
