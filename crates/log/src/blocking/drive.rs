@@ -166,9 +166,19 @@ impl<K: Keys> Shared<K> {
         if state.engine.mode() == Mode::Async || state.engine.has_work() {
             self.wake(&mut state);
         }
+        self.sit(state, awaited, SLEEP_MAX)
+    }
+
+    /// Waits to be told what is awaited, and no longer than that. `Err` as of `advance`.
+    fn sit<'a>(
+        &'a self,
+        mut state: Guard<'a, K>,
+        awaited: Awaited,
+        longest: Duration,
+    ) -> Result<Guard<'a, K>, bool> {
         let seat = state.waiters.sit(awaited);
         drop(state);
-        match seat.wait(SLEEP_MAX) {
+        match seat.wait(longest) {
             Some(Told::Settled(is_done)) => Err(is_done),
             Some(Told::Look) => Ok(self.lock()),
             None => {
@@ -193,14 +203,9 @@ impl<K: Keys> Shared<K> {
         // Who performed something would wait for all of that.
         state.engine.tell_waiting(true);
         self.wake(&mut state);
-        let seat = state.waiters.sit(Awaited::Report);
-        drop(state);
-        let left_ms = at_ms.saturating_sub(self.clock.now_ms());
-        let told = seat.wait(Duration::from_millis(left_ms));
-        let mut state = self.lock();
-        if told.is_none() {
-            state.waiters.leave(&seat);
-        }
+        let left = Duration::from_millis(at_ms.saturating_sub(self.clock.now_ms()));
+        let sat = self.sit(state, Awaited::Report, left);
+        let mut state = sat.unwrap_or_else(|_| self.lock());
         let is_awaited = state.waiters.wait_for_reports();
         state.engine.tell_waiting(is_awaited);
         state

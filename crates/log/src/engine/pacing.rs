@@ -5,10 +5,9 @@
 //! come first for one of those who drive the log; by five quarters, the others help those who
 //! write; before one and a half puts slow down (`throttle.rs`), and beyond it whoever puts pays as
 //! he goes: for each byte two have to be won. So the debt falls, and nobody waits for all of it,
-//! nor for a whole chunk. Removes, what is
-//! written over in memory and what is written again after a failed flush cost nothing, and nobody
-//! pays while the oldest values are moved only for tombstones to go: there is nothing to be won
-//! before all of that is done.
+//! nor for a whole chunk. Removes, what is written over in memory and what is written again after a
+//! failed flush cost nothing, and nobody pays while the oldest values are moved only for tombstones
+//! to go: there is nothing to be won before all of that is done.
 
 use super::{Engine, chunk::Allowance, sealing::Sealing, survey::Sealed, tail::Tail};
 use crate::{format::segment::footer_blocks, keys::Keys};
@@ -92,12 +91,16 @@ impl<K: Keys> Engine<K> {
             account.seen_won_bytes = account.won_bytes + winning_bytes;
             return self.throttled(bytes, debt_bytes);
         }
-        let grain = chunk_bytes as usize / GRAINS;
         if account.credit_bytes < 0 {
             Allowance::Nothing
         } else {
-            Allowance::Bytes(bytes.max(grain))
+            Allowance::Bytes(bytes.max(self.grain_bytes()))
         }
+    }
+
+    /// What is put between two looks at what may be put, unless one record has more.
+    pub(super) fn grain_bytes(&self) -> usize {
+        self.settings.chunk_bytes as usize / GRAINS
     }
 
     /// What was allowed may be put into the chunk at hand.

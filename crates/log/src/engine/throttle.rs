@@ -29,10 +29,6 @@ const SHARE_MS: u64 = 16;
 /// two or three, on a machine that is busy.
 const SAVED_MS: u64 = 4;
 
-/// Whoever is slowed down asks again after this part of a chunk, or after what he puts, if that is
-/// more.
-const GRAINS: u64 = 16;
-
 /// What may be put now.
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
@@ -62,8 +58,8 @@ impl Throttle {
         let least = if is_endless { i64::MIN } else { -shares(SHARE_MS) };
         let left_bytes = self.left_bytes.max(least).saturating_add(shares(spent_ms));
         self.left_bytes = left_bytes.min(shares(SAVED_MS));
-        let is_last = base::mutant!("log_time_earns_twice");
-        self.looked_ms = if is_last { now_ms } else { self.looked_ms.max(now_ms) };
+        let goes_back = base::mutant!("log_time_earns_twice");
+        self.looked_ms = if goes_back { now_ms } else { self.looked_ms.max(now_ms) };
     }
 
     pub(super) fn spend(&mut self, bytes: usize) {
@@ -102,8 +98,7 @@ impl<K: Keys> Engine<K> {
         if left == 0 {
             return Allowance::Nothing;
         }
-        let grain = (u64::from(self.settings.chunk_bytes) / GRAINS) as usize;
-        Allowance::Share(bytes.max(left.min(grain)))
+        Allowance::Share(bytes.max(left.min(self.grain_bytes())))
     }
 
     /// How much may be put in a millisecond; `None` when no bound is near.
@@ -121,7 +116,7 @@ impl<K: Keys> Engine<K> {
         let least = bounds.into_iter().flatten().map(share).min()?;
         // With more, the next look is a chunk away. With less, a put that still fits would wait for
         // longer than what takes the bound away.
-        let floor = (chunk_bytes / GRAINS / SHARE_MS).max(1);
+        let floor = (self.grain_bytes() as u64 / SHARE_MS).max(1);
         (least < chunk_bytes / 2).then_some(least.max(floor))
     }
 
