@@ -9,10 +9,7 @@ use super::{
 };
 use crate::{
     engine::{Pin, victims::Choice},
-    format::{
-        KeyHash, Seed,
-        segment::{Listed, entries_of_block},
-    },
+    format::{KeyHash, Seed, segment::Listed},
     keys::Keys,
     plan::{File, SegmentId},
 };
@@ -126,6 +123,21 @@ impl Moving {
         self.larges.len() + self.parts >= LARGES_MAX
     }
 
+    /// Up to where in the segment nothing is left to be moved. What is dead counts when the move
+    /// has come past it: else all of a segment with few records would be won before anything is
+    /// copied, and every copy would put the log further behind.
+    fn moved_to(&self) -> u64 {
+        let Some((records_end, blocks)) = self.footer else { return 0 };
+        let next = self.listed.front().or(self.found.first()).or(self.entries.front());
+        let is_early = base::mutant!("log_dead_won_before_copies");
+        if let Some(next) = next.filter(|_| !is_early) {
+            return next.offset();
+        }
+        // It was not read where the next one lies.
+        let unread = self.piece.as_ref().map_or(0, |piece| piece.blocks);
+        records_end * (self.next_block - unread) / blocks.max(1)
+    }
+
     /// What is to be moved and in no window.
     pub(super) fn unplanned(&self) -> usize {
         self.listed.len() - self.planned
@@ -161,15 +173,10 @@ impl<K: Keys> Engine<K> {
     /// How much of the segment that is being moved, with so many bytes, is behind the move.
     pub(in crate::engine) fn moved_out_of(&self, bytes: u64) -> u64 {
         let Some(moving) = &self.compaction.moving else { return 0 };
-        let Some((_, blocks)) = moving.footer else { return 0 };
-        let per_block = entries_of_block(self.manifest.shape.block_bytes) as u64;
-        let left = (moving.listed.len() + moving.found.len() + moving.entries.len()) as u64;
-        let unread = moving.piece.as_ref().map_or(0, |piece| piece.blocks);
-        let listed = (moving.next_block - unread) * per_block;
-        let done = listed.saturating_sub(left);
-        let all = (blocks * per_block).max(1);
-        let part = u128::from(bytes) * u128::from(done) / u128::from(all);
-        u64::try_from(part).unwrap_or(0)
+        let Some((records_end, _)) = moving.footer else { return 0 };
+        let part =
+            u128::from(bytes) * u128::from(moving.moved_to()) / u128::from(records_end.max(1));
+        u64::try_from(part).unwrap_or(0).min(bytes)
     }
 
     /// Chooses a segment, if the log takes more than it should.

@@ -90,6 +90,10 @@ fn who_puts_pays_as_he_goes_when_much_is_owed() {
         let (key, mut steps) = (at % 1000, 0);
         let put = Put { key: &key.to_le_bytes(), value: &[7; 440], ..Put::default() };
         while log.engine.put(&put, log.now_ms).unwrap() == Wrote::Wait {
+            if let Some(at_ms) = log.engine.retry_at_ms() {
+                log.now_ms = at_ms;
+                continue;
+            }
             if !log.step() {
                 log.now_ms += 200;
             }

@@ -1,6 +1,9 @@
 //! Who waits for moves, and for which.
 
-use super::*;
+use super::{
+    ahead::{half_dead, perform},
+    *,
+};
 use crate::engine::{chunk::Allowance, room::Needed, tail::Tail};
 
 /// Old values that all live, and behind them so many tombstones that these have to go.
@@ -139,4 +142,32 @@ fn tombstones_that_may_vanish_are_won() {
         assert!(log.step(), "the tombstones are not moved");
     }
     assert_eq!(log.engine.compaction.victim_dead_bytes(), 16 << 10, "all of it is won");
+}
+
+#[test]
+fn what_is_dead_is_won_as_the_move_comes_past_it() {
+    let mut log = Log::compacting(Mode::Async);
+    half_dead(&mut log);
+    // All that the footer lists is looked up before anything is copied.
+    while log.engine.compaction.windows() == 0 || log.engine.compaction.has_entries() {
+        if let Some(plan) = log.engine.poll_upkeep(log.now_ms) {
+            perform(&mut log, plan);
+        }
+    }
+    assert_eq!(log.engine.counts().records_moved, 0);
+    let all = log.engine.compaction.victim_dead_bytes();
+    let mut won = log.engine.won_so_far_bytes();
+    assert!(won < all / 8, "{won} of {all} bytes are won before anything is copied");
+    let mut most = 0;
+    while log.engine.counts().records_moved < 12 {
+        let before = log.engine.counts().records_moved;
+        assert!(log.step(), "the copies do not go on");
+        let copies = log.engine.counts().records_moved - before;
+        let winning = log.engine.won_so_far_bytes();
+        if copies > 0 && winning > 0 {
+            most = most.max((winning - won) / copies);
+            won = winning;
+        }
+    }
+    assert!(won > all / 2 && most < all / 4, "{most} of {all} bytes are won by one copy");
 }

@@ -147,7 +147,8 @@ fn writers_move_nothing_unless_it_is_left_to_them() {
 #[test]
 fn others_help_before_puts_wait_for_moves() {
     let (mut log, _) = stepping(130);
-    while log.engine.debt_bytes().unwrap() <= log.engine.helped_bytes() {
+    // More than is won by what writers move meanwhile.
+    while log.engine.debt_bytes().unwrap() <= log.engine.helped_bytes() + 1024 {
         log.engine.settings.space_target_percent -= 1;
     }
     assert!(log.engine.debt_bytes().unwrap() <= log.engine.behind_bytes());
@@ -227,7 +228,7 @@ fn whoever_puts_more_moves_more() {
 #[test]
 fn nobody_moves_for_what_a_failed_flush_has_left() {
     let by = |fails: bool| {
-        let (mut log, _) = stepping(95);
+        let (mut log, _) = stepping(105);
         for key in 0..4 {
             log.put(&[key, 2], &[key; 440]).unwrap();
         }

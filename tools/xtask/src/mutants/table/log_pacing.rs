@@ -11,6 +11,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["would be enough"],
     },
     Mutant {
+        name: "log_dead_won_before_copies",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_is_dead_is_won_as_the_move_comes_past_it",
+        symptoms: &["won before anything is copied"],
+    },
+    Mutant {
         name: "log_puts_run_into_bounds",
         suite: Suite::Test,
         package: "kelvin-log",
