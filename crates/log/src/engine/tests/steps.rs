@@ -14,14 +14,7 @@ fn stepping(percent: u32) -> (Log, SegmentId) {
 
 /// The same of a segment of which one record in so many is dead.
 fn stepping_of(percent: u32, dead_one_in: usize) -> (Log, SegmentId) {
-    let mut log = Log::compacting(Mode::Async);
-    for key in 100..200u8 {
-        log.put(&[key], &[key; 440]).unwrap();
-    }
-    log.seal();
-    let victim = partly_dead(&mut log, dead_one_in);
-    log.engine.settings.space_target_percent = 105;
-    log.engine.leave_moves_to_writers();
+    let (mut log, victim) = unread(dead_one_in);
     // What the footer lists is looked up.
     while log.engine.compaction.windows() == 0 || log.engine.compaction.has_entries() {
         if let Some(plan) = log.engine.poll_upkeep(log.now_ms) {
@@ -30,6 +23,19 @@ fn stepping_of(percent: u32, dead_one_in: usize) -> (Log, SegmentId) {
         assert_eq!(moved(&log), 0);
     }
     log.engine.settings.space_target_percent = percent;
+    (log, victim)
+}
+
+/// And nothing of it was read yet.
+fn unread(dead_one_in: usize) -> (Log, SegmentId) {
+    let mut log = Log::compacting(Mode::Async);
+    for key in 100..200u8 {
+        log.put(&[key], &[key; 440]).unwrap();
+    }
+    log.seal();
+    let victim = partly_dead(&mut log, dead_one_in);
+    log.engine.settings.space_target_percent = 105;
+    log.engine.leave_moves_to_writers();
     (log, victim)
 }
 
@@ -142,6 +148,21 @@ fn writers_move_nothing_unless_it_is_left_to_them() {
         assert_eq!(write(&mut log, key, 440, false), 0);
     }
     assert!(log.engine.may_move(), "it is left to nobody");
+}
+
+#[test]
+fn a_look_at_what_a_footer_lists_counts_as_less_than_a_record() {
+    let (mut log, _) = unread(2);
+    while !log.engine.compaction.has_entries() {
+        assert!(log.step(), "the footer is not read");
+    }
+    let mut puts = 0;
+    while log.engine.compaction.has_entries() {
+        write(&mut log, 200 + puts, 440, false);
+        puts += 1;
+    }
+    // Two of 24 at a look.
+    assert!(puts <= 4, "it has taken {puts} puts to look all of it up");
 }
 
 #[test]

@@ -4,6 +4,13 @@ use super::{Mutant, Suite};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "log_looks_are_records",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "a_look_at_what_a_footer_lists_counts_as_less_than_a_record",
+        symptoms: &["puts to look all of it up"],
+    },
+    Mutant {
         name: "log_turns_beside_steps",
         suite: Suite::Test,
         package: "kelvin-log",
