@@ -32,8 +32,11 @@ pub(super) struct Portion {
 
 /// A turn, in which nobody else has the log: 10 to 20 us. For each record, memory is waited for
 /// several times, and checksums are made of its bytes.
-pub(super) const TURN: Portion =
-    Portion { entries: TURN_ENTRIES, records: if cfg!(test) { 4 } else { 16 }, bytes: 64 << 10 };
+pub(super) const TURN: Portion = Portion {
+    entries: TURN_ENTRIES,
+    records: if cfg!(test) { 4 } else { 16 },
+    bytes: if cfg!(test) { 1 << 10 } else { 64 << 10 },
+};
 
 /// A step, for which whoever puts stays a microsecond or two longer, and for a record of 64 KiB
 /// some 50.

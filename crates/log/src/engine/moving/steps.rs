@@ -141,12 +141,15 @@ impl<K: Keys> Engine<K> {
             return;
         }
         // Steps are whole records, so what was put off is done by and by; one more while it is
-        // much. And no more than a turn, for which others wait, or half of what they have just
-        // waited for.
+        // much. And no more than a turn, for which others wait, or half as much again as what they
+        // have just waited for: with one record a put, moves of large ones would fall behind where
+        // less than half of a segment is dead.
         let is_much = steps.owed_bytes >= most_bytes / 2 && !base::mutant!("log_put_off_for_good");
         let due_bytes = due_bytes + if is_much { record_bytes } else { 0 };
         let due_bytes = if base::mutant!("log_one_step_a_put") { 1 } else { due_bytes };
-        let longest = (TURN.bytes as u64).max(written_bytes / 2);
+        let is_short = base::mutant!("log_one_large_step_a_put");
+        let as_waited_for = if is_short { written_bytes / 2 } else { written_bytes * 3 / 2 };
+        let longest = (TURN.bytes as u64).max(as_waited_for);
         self.take_steps(due_bytes.min(longest), record_bytes);
     }
 

@@ -166,6 +166,36 @@ fn a_look_at_what_a_footer_lists_counts_as_less_than_a_record() {
 }
 
 #[test]
+fn two_large_records_are_moved_behind_a_large_put_when_much_is_owed() {
+    let mut log = Log::compacting(Mode::Async);
+    log.engine.settings.space_target_percent = 0;
+    for key in 0..8u8 {
+        log.put(&[key], &[key; 1024]).unwrap();
+    }
+    log.seal();
+    for key in [0, 2, 4] {
+        log.put(&[key], &[100 + key; 1024]).unwrap();
+    }
+    log.flush();
+    log.engine.leave_moves_to_writers();
+    log.engine.settings.space_target_percent = 100;
+    log.engine.compaction.look_again();
+    read_a_window(&mut log);
+    while log.engine.debt_bytes().unwrap() < shape().segment_bytes * 7 / 8 {
+        log.engine.settings.space_target_percent -= 5;
+    }
+    assert!(log.engine.debt_bytes().unwrap() < log.engine.helped_bytes());
+    // A record is shorter than the segment's part for each, by which is counted.
+    let most = (200..203).map(|key| {
+        while let Some(plan) = log.engine.poll_beside(log.now_ms) {
+            perform(&mut log, plan);
+        }
+        write(&mut log, key, 1024, false)
+    });
+    assert_eq!(most.max(), Some(2));
+}
+
+#[test]
 fn others_help_before_puts_wait_for_moves() {
     let (mut log, _) = stepping(130);
     // More than is won by what writers move meanwhile.

@@ -4,6 +4,13 @@ use super::{Mutant, Suite};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "log_one_large_step_a_put",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "two_large_records_are_moved_behind_a_large_put",
+        symptoms: &["left: Some(1)"],
+    },
+    Mutant {
         name: "log_looks_are_records",
         suite: Suite::Test,
         package: "kelvin-log",
