@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::{
     Engine, LARGES_MAX,
     large::Large,
+    progress::Progress,
     window::{Piece, Window},
 };
 use crate::{
@@ -35,6 +36,7 @@ pub(super) struct Moving {
     _pin: Pin,
     /// Bytes of a record, on average, by the trailer.
     pub(super) record_bytes: u64,
+    pub(super) progress: Progress,
     /// Where the records end, and blocks of the footer.
     pub(super) footer: Option<(u64, u64)>,
     /// The next block of it that is to be read.
@@ -123,19 +125,24 @@ impl Moving {
         self.larges.len() + self.parts >= LARGES_MAX
     }
 
-    /// Up to where in the segment nothing is left to be moved. What is dead counts when the move
-    /// has come past it: else all of a segment with few records would be won before anything is
-    /// copied, and every copy would put the log further behind.
-    fn moved_to(&self) -> u64 {
-        let Some((records_end, blocks)) = self.footer else { return 0 };
-        let next = self.listed.front().or(self.found.first()).or(self.entries.front());
-        let is_early = base::mutant!("log_dead_won_before_copies");
-        if let Some(next) = next.filter(|_| !is_early) {
-            return next.offset();
+    /// Of so many entries that were looked up nothing is to be copied.
+    pub(super) fn note_dead(&mut self, entries: usize) {
+        self.progress.note_dead(entries as u64 * self.record_bytes);
+    }
+
+    /// The next record of what is to be moved was.
+    pub(super) fn note_moved(&mut self) {
+        self.progress.note_moved(self.record_bytes, self.listed.len() + self.found.len());
+        self.planned -= 1;
+        self.listed.pop_front();
+    }
+
+    /// All that was read of the footer is looked up.
+    pub(super) fn end_looks(&mut self) {
+        self.listed.extend(self.found.drain(..));
+        if self.listed.is_empty() {
+            self.progress.release();
         }
-        // It was not read where the next one lies.
-        let unread = self.piece.as_ref().map_or(0, |piece| piece.blocks);
-        records_end * (self.next_block - unread) / blocks.max(1)
     }
 
     /// What is to be moved and in no window.
@@ -174,8 +181,8 @@ impl<K: Keys> Engine<K> {
     pub(in crate::engine) fn moved_out_of(&self, bytes: u64) -> u64 {
         let Some(moving) = &self.compaction.moving else { return 0 };
         let Some((records_end, _)) = moving.footer else { return 0 };
-        let part =
-            u128::from(bytes) * u128::from(moving.moved_to()) / u128::from(records_end.max(1));
+        let part = u128::from(bytes) * u128::from(moving.progress.passed_bytes())
+            / u128::from(records_end.max(1));
         u64::try_from(part).unwrap_or(0).min(bytes)
     }
 
@@ -235,6 +242,7 @@ impl<K: Keys> Engine<K> {
             seed,
             _pin: pin,
             record_bytes: bytes,
+            progress: Progress::default(),
             footer: None,
             next_block: 0,
             piece: None,

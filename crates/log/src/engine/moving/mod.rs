@@ -17,6 +17,7 @@
 mod begin;
 mod compaction;
 mod large;
+mod progress;
 mod records;
 mod steps;
 mod window;

@@ -35,7 +35,7 @@ pub(super) struct Portion {
 pub(super) const TURN: Portion = Portion {
     entries: TURN_ENTRIES,
     records: if cfg!(test) { 4 } else { 16 },
-    bytes: if cfg!(test) { 1 << 10 } else { 64 << 10 },
+    bytes: if cfg!(test) { 768 } else { 64 << 10 },
 };
 
 /// A step, for which whoever puts stays a microsecond or two longer, and for a record of 64 KiB
@@ -81,6 +81,7 @@ impl<K: Keys> Engine<K> {
         self.ask_for_all(entries.range(..turn));
         // Nothing is added elsewhere that is older.
         let elsewhere = self.smallest_elsewhere(moving.victim);
+        let before = moving.found.len();
         for listed in entries.drain(..turn) {
             let position = self.position(moving.victim, listed.offset());
             let Some(entry) = self.live_entry(&listed, position) else { continue };
@@ -102,8 +103,9 @@ impl<K: Keys> Engine<K> {
             }
         }
         self.ask_for_all(entries.range(..entries.len().min(portion.entries)));
+        moving.note_dead(turn - (moving.found.len() - before));
         if entries.is_empty() && moving.piece.is_none() {
-            moving.listed.extend(moving.found.drain(..));
+            moving.end_looks();
         }
         moving.entries = entries;
     }
@@ -170,8 +172,7 @@ impl<K: Keys> Engine<K> {
             if !is_done {
                 return Copied::NoRoom;
             }
-            moving.listed.pop_front();
-            moving.planned -= 1;
+            moving.note_moved();
             moving.parts -= usize::from(listed.kind == Kind::Part);
             window.count -= 1;
             if window.count > 0 {

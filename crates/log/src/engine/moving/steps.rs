@@ -141,15 +141,16 @@ impl<K: Keys> Engine<K> {
             return;
         }
         // Steps are whole records, so what was put off is done by and by; one more while it is
-        // much. And no more than a turn, for which others wait, or half as much again as what they
-        // have just waited for: with one record a put, moves of large ones would fall behind where
-        // less than half of a segment is dead.
+        // much. And no more bytes than a turn, for which others wait, or half of what they have
+        // just waited for; of large records two, if that is no more than half as much again: with
+        // one a put, moves would fall behind where less than half of a segment is dead.
         let is_much = steps.owed_bytes >= most_bytes / 2 && !base::mutant!("log_put_off_for_good");
         let due_bytes = due_bytes + if is_much { record_bytes } else { 0 };
         let due_bytes = if base::mutant!("log_one_step_a_put") { 1 } else { due_bytes };
         let is_short = base::mutant!("log_one_large_step_a_put");
-        let as_waited_for = if is_short { written_bytes / 2 } else { written_bytes * 3 / 2 };
-        let longest = (TURN.bytes as u64).max(as_waited_for);
+        let two_bytes = if is_short { 0 } else { 2 * record_bytes };
+        let longest = (TURN.bytes as u64).max(written_bytes / 2);
+        let longest = longest.max(two_bytes.min(written_bytes * 3 / 2));
         self.take_steps(due_bytes.min(longest), record_bytes);
     }
 
@@ -157,12 +158,14 @@ impl<K: Keys> Engine<K> {
     fn take_steps(&mut self, mut left_bytes: u64, record_bytes: u64) {
         while left_bytes > 0 && self.compaction.steps.owed_bytes >= record_bytes {
             let before = self.counts.moved_bytes;
+            let moving = self.compaction.moving.as_ref();
+            let is_look = moving.is_some_and(|moving| self.may_take_entries(moving))
+                && !base::mutant!("log_looks_are_records");
             if !self.take_step() {
                 return;
             }
-            let is_dear = base::mutant!("log_looks_are_records");
-            let least = if is_dear { u64::MAX } else { ENTRIES_COUNT_BYTES };
-            let bytes = (self.counts.moved_bytes - before).max(record_bytes.min(least));
+            let least = if is_look { record_bytes.min(ENTRIES_COUNT_BYTES) } else { record_bytes };
+            let bytes = (self.counts.moved_bytes - before).max(least);
             left_bytes = left_bytes.saturating_sub(bytes);
             let steps = &mut self.compaction.steps;
             steps.owed_bytes = steps.owed_bytes.saturating_sub(bytes);

@@ -164,6 +164,7 @@ fn what_is_dead_is_won_as_the_move_comes_past_it() {
         assert!(log.step(), "the copies do not go on");
         let copies = log.engine.counts().records_moved - before;
         let winning = log.engine.won_so_far_bytes();
+        assert!(winning >= won || winning == 0, "{winning} bytes are won after {won}");
         if copies > 0 && winning > 0 {
             most = most.max((winning - won) / copies);
             won = winning;
