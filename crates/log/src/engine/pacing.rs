@@ -169,8 +169,9 @@ impl<K: Keys> Engine<K> {
 
     /// What the log takes now, and what lives of it.
     pub(super) fn taken(&self, sealed: &Sealed) -> (u64, u64) {
-        // What is being written to counts as far as it is written, and so does what lives there:
-        // else a load that never changes would be behind at the end of each segment.
+        // What is being written to counts as far as it is put there, and so does what lives there:
+        // else a load that never changes would be behind at the end of each chunk, or of each
+        // segment.
         let taken = sealed.bytes + self.tails().map(|tail| self.taken_by(tail)).sum::<u64>();
         // Where one has died since the last look a newer one may be in a tail, and where it was
         // moved its copy is.
@@ -191,7 +192,9 @@ impl<K: Keys> Engine<K> {
         let block = self.manifest.shape.block_bytes;
         let blocks = footer_blocks(listed, block);
         let is_blind = base::mutant!("log_footers_uncounted");
-        tail.end() + if is_blind { 0 } else { blocks * u64::from(block) }
+        let is_by_chunk = base::mutant!("log_taken_by_the_chunk");
+        let records_end = if is_by_chunk { tail.end() } else { tail.next_offset() };
+        records_end + if is_blind { 0 } else { blocks * u64::from(block) }
     }
 
     /// What lives in a segment that is being written to, parts of values included that get their

@@ -99,7 +99,7 @@ impl Tail {
     }
 
     /// Where the next record lies.
-    fn next_offset(&self) -> u64 {
+    pub(super) fn next_offset(&self) -> u64 {
         self.filling.as_ref().map_or(self.end, Filling::end)
     }
 

@@ -4,9 +4,11 @@
 //! the last segment that is ready. What takes a bound away is a flush, a move or a segment that is
 //! made, and whoever came to the bound would wait for all of that: for tens of milliseconds, while
 //! the device is busy with something else. So where a bound is near, shares of what is left to it
-//! are put, a 16th of it in a millisecond. The less is left, the slower it is used up, and whoever
-//! puts one after the other waits for a millisecond or two, or to make up for a long one. With
-//! 8 MiB left a device may stand still for 0.1 s before puts of 1 KiB come to the bound.
+//! are put: in a millisecond a 16th of it where half of the bound is left, and half of such a share
+//! of half as much. Whoever puts one after the other waits for a millisecond or two, or to make up
+//! for a long one, and what is left falls as one over the time: with 8 of 16 MiB left a device may
+//! stand still for 0.3 s before puts of 1 KiB come to the bound, and for 0.25 s with 100 KiB. By
+//! a 16th of whatever is left, which is simpler, it is 0.1 s.
 //!
 //! What is put and what is taken away settle where both are as fast, in front of the bound. An LSM
 //! tree does the same with its merges in bLSM (Sears and Ramakrishnan, SIGMOD 2012, "spring and
@@ -21,13 +23,29 @@
 use super::{Engine, Mode, chunk::Allowance};
 use crate::keys::Keys;
 
-/// Milliseconds in which as much as is left to a bound may be put, unless the bound is fewer chunks
-/// than that: then as many.
+/// Milliseconds in which as much as is left to a bound might be put where that is half of it,
+/// unless the bound is fewer chunks than that: then as many.
 const SHARE_MS: u64 = 16;
+
+/// As how many chunks a bound counts at most: in long segments puts are not to slow down long
+/// before others help with moves, nor for long where none is to be had.
+const BOUND_CHUNKS_MAX: u64 = 32;
 
 /// Milliseconds whose shares are put at once by whoever comes later: who waits for one sleeps for
 /// two or three, on a machine that is busy.
 const SAVED_MS: u64 = 4;
+
+/// How much may be put in a millisecond where so much is left to a bound of so many bytes.
+pub(super) fn share_bytes(left_bytes: u64, bound_bytes: u64, chunk_bytes: u64) -> u64 {
+    let bound_bytes = bound_bytes.min(BOUND_CHUNKS_MAX * chunk_bytes);
+    let of_left = left_bytes / (bound_bytes / chunk_bytes).clamp(1, SHARE_MS);
+    if base::mutant!("log_shares_of_what_is_left") {
+        return of_left;
+    }
+    let half = (bound_bytes / 2).max(1);
+    let share = u128::from(of_left) * u128::from(left_bytes) / u128::from(half);
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
 
 /// What may be put now.
 #[derive(Debug, Default)]
@@ -108,11 +126,11 @@ impl<K: Keys> Engine<K> {
             return None;
         }
         let chunk_bytes = u64::from(self.settings.chunk_bytes);
-        let share = |(left, bound): (u64, u64)| left / (bound / chunk_bytes).clamp(1, SHARE_MS);
         let of_debt = debt_bytes.filter(|_| !base::mutant!("log_puts_run_into_moves"));
         let of_debt =
             of_debt.map(|debt| (self.behind_bytes().saturating_sub(debt), self.behind_bytes()));
         let bounds = [self.left_to_lose(), self.left_ready(), of_debt];
+        let share = |(left, bound)| share_bytes(left, bound, chunk_bytes);
         let least = bounds.into_iter().flatten().map(share).min()?;
         // With more, the next look is a chunk away. With less, a put that still fits would wait for
         // longer than what takes the bound away.

@@ -329,8 +329,10 @@ fn a_step_that_finds_no_room_for_copies_is_the_last() {
     let mut writes = Vec::new();
     for key in 0..60 {
         let put = Put { key: &[key, 1], value: &[key; 100], ..Put::default() };
-        log.engine.put(&put, log.now_ms).unwrap();
-        log.now_ms = log.engine.retry_at_ms().unwrap_or(log.now_ms);
+        while log.engine.put(&put, log.now_ms).unwrap() == Wrote::Wait {
+            let Some(retry_at_ms) = log.engine.retry_at_ms() else { break };
+            log.now_ms = retry_at_ms;
+        }
         log.engine.step_moves(log.now_ms, false);
         while let Some(plan) = log.engine.poll_beside(log.now_ms) {
             match plan.action {

@@ -25,6 +25,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["it is stopped"],
     },
     Mutant {
+        name: "log_shares_of_what_is_left",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "nobody_is_stopped_by_a_device_that_stands_still_for_long",
+        symptoms: &["it is stopped"],
+    },
+    Mutant {
+        name: "log_taken_by_the_chunk",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "the_end_of_a_chunk_is_no_debt",
+        symptoms: &["are owed for one record"],
+    },
+    Mutant {
         name: "log_puts_run_out_of_segments",
         suite: Suite::Test,
         package: "kelvin-log",
