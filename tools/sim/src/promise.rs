@@ -244,6 +244,15 @@ impl Promises {
         !self.unsure.contains_key(&key)
     }
 
+    /// Whether the newest version of a key is known. It is not when the key could not be read after
+    /// the last crash, in which that version may have been lost, and was not written since: then a
+    /// flush of all there is promises nothing of it.
+    #[must_use]
+    pub fn knows_newest(&self, key: u64) -> bool {
+        let Some(unsure) = self.unsure.get(&key) else { return true };
+        self.seen.get(&key).is_some_and(|seen| seen.len() > *unsure)
+    }
+
     /// Whether a key is not there, and may have a value that has expired or none.
     #[must_use]
     pub fn is_either(&self, key: u64) -> bool {

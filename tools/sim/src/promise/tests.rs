@@ -96,10 +96,13 @@ fn a_key_that_could_not_be_read_is_as_any_version_of_its_history() {
         promises.read(7, promises.newest(7).number, Some(&seen), (0, 0)).is_ok()
     };
     assert!(read(&promises, 3) && !read(&promises, 2));
+    assert!(promises.knows_newest(7));
     promises.is_unreadable(7);
+    assert!(!promises.knows_newest(7), "the crash may have lost it");
     assert!(read(&promises, 3) && read(&promises, 2) && !read(&promises, 1));
     promises.publish(7, put(4, 20));
     assert!(read(&promises, 4) && !read(&promises, 3) && !read(&promises, 2));
+    assert!(promises.knows_newest(7));
 }
 
 #[test]

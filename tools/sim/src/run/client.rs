@@ -274,7 +274,8 @@ impl Run {
 
     /// The newest version of each key, as far as the log has it.
     pub(super) fn newest(&self) -> Vec<(u64, Number)> {
-        let keys = self.promises.keys().filter(|key| !self.unread.hides(*key));
+        let is_known = |key: &u64| !self.unread.hides(*key) && self.promises.knows_newest(*key);
+        let keys = self.promises.keys().filter(is_known);
         keys.map(|key| (key, self.promises.newest(key).number)).collect()
     }
 
