@@ -22,9 +22,9 @@ const HASH_SIZE: &str = "hashpower=21";
 /// Records that are stored, or compared, with one packet.
 const BATCH: usize = 200;
 
-/// How far apart the times that are left may be, in seconds: one by each server's rounding, and two
-/// more where a batch of what is copied waits for a busy disk or processor before it is stored.
-const TIME_DIFFERENCE_MAX_S: u64 = 3;
+/// How far apart the times that are left may be, in seconds: one, and two more where a batch of
+/// what is copied waits for a busy disk before it is stored.
+const TIME_DIFFERENCE_MAX_S: u64 = if super::ON_DISK.is_none() { 1 } else { 3 };
 
 /// Runs `kelvin import` from one server to another: whether it succeeded, and what it said.
 fn import(source: &Server, target: &Server) -> (bool, String) {
