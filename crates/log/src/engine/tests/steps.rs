@@ -208,9 +208,12 @@ fn others_help_before_puts_wait_for_moves() {
         log.engine.settings.space_target_percent -= 1;
     }
     assert!(log.engine.debt_bytes().unwrap() <= log.engine.behind_bytes());
-    for key in 200..205 {
-        write(&mut log, key, 440, true);
-    }
+    // As much as keeps others away while less is owed. One by one they would wait for time.
+    let value = [1; 440];
+    let put = |key| Change::Put(Put { key, value: &value, ..Put::default() });
+    let changes = [put(b"a"), put(b"b")];
+    assert!(matches!(log.engine.write_batch(&changes, log.now_ms), Ok(Batch::Done { .. })));
+    log.engine.step_moves(log.now_ms, true);
     let before = moved(&log);
     others(&mut log);
     assert!(moved(&log) > before, "late moves are left to writers");
