@@ -68,8 +68,8 @@ pub const REPLY_BYTES_MAX: usize = 1 << 20;
 pub const TRIES_MAX: u32 = 2;
 
 /// Turns of moves, 10 to 20 us each, or of footers that a worker takes in a row. Then it is the
-/// turn of what else its thread has to do: a window that was read is 32 turns, and several may have
-/// been.
+/// turn of what else its thread has to do: a window that was read is up to 128 turns, and several
+/// may have been.
 pub const TURNS_MAX: u32 = 4;
 
 /// Bytes of parts of large values that are in memory, those that arrive and those that leave each,

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Records for which a list keeps its room from one move to the next.
-const LISTED_KEPT: usize = 4096;
+const LISTED_KEPT: usize = 8192;
 
 /// A segment out of which what lives is being moved.
 ///
@@ -99,7 +99,7 @@ impl Moving {
 
     /// Notes that a record is to be moved. Most come in the order in which they lie. Others are put
     /// in between rather than have somebody wait until all of them are sorted: a footer is read in
-    /// pieces, so at most 32 KiB of the list make room.
+    /// pieces, so at most 64 KiB of the list make room.
     pub(super) fn note_found(&mut self, listed: Listed) {
         insert_in_order(&mut self.found, listed);
     }

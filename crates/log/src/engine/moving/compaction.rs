@@ -153,6 +153,17 @@ impl Compaction {
         self.buffers.len() + self.windows() + held + usize::from(self.reading.is_some())
     }
 
+    /// Those of them that have more than so many bytes, if only of windows more is read.
+    #[cfg(test)]
+    #[cfg(not(any(loom, shuttle)))]
+    pub(in crate::engine) fn longer_buffers(&self, bytes: usize) -> usize {
+        let is_longer = |buffer: &&Buffer| buffer.as_slice().len() > bytes;
+        let of_windows = self.moving.iter().flat_map(|it| it.windows.iter().map(|it| &it.buffer));
+        let is_out = matches!(self.reading, Some(Awaited::Window { .. }));
+        let longer = self.buffers.iter().chain(of_windows).filter(is_longer).count();
+        longer + usize::from(is_out)
+    }
+
     /// For how many records there is room in what the last move has left.
     #[cfg(test)]
     #[cfg(not(any(loom, shuttle)))]

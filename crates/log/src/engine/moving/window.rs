@@ -18,21 +18,23 @@ use crate::{
 };
 
 /// Bytes of records that are read at once, unless one record has more: no more than this part of a
-/// segment, an eighth.
-const READ_BYTES: u64 = 512 << 10;
+/// segment, an eighth. As one read is out at a time, moves come to what each takes beside its
+/// bytes: by half as many, they are slower by a tenth, and so is what waits for them.
+const READ_BYTES: u64 = 1 << 20;
 const READ_PART: u64 = 8;
 
 /// Records that are read at once.
-const READ_RECORDS: usize = 1024;
+const READ_RECORDS: usize = 2048;
 
 /// Windows that were read and are not copied before another one is read.
 pub(in crate::engine) const WINDOWS_AHEAD: usize = 2;
 
-/// Buffers that are kept: of those windows, of a piece of a footer and of a read that is out.
+/// Buffers that are kept: of those windows, one of which may be a read that is out, and short ones
+/// of a piece of a footer and of another read. With more the shortest goes.
 const BUFFERS_KEPT: usize = WINDOWS_AHEAD + 2;
 
-/// Bytes of a footer that are read at once, some 1,000 records, and of small segments this part.
-const FOOTER_BYTES: u64 = 32 << 10;
+/// Bytes of a footer that are read at once, some 2,000 records, and of small segments this part.
+const FOOTER_BYTES: u64 = 64 << 10;
 const FOOTER_PART: u64 = 16;
 
 /// The next piece of the footer is read when no more records than this are to be moved that are in
@@ -138,7 +140,7 @@ impl<K: Keys> Engine<K> {
         if left == 0 || !is_low || moving.has_many_larges() {
             return None;
         }
-        let at_once = FOOTER_BYTES.min(shape.segment_bytes / FOOTER_PART) / block;
+        let at_once = self.footer_bytes() / block;
         let from = records_end + moving.next_block * block;
         Some(Wanted::Footer { from, blocks: at_once.max(1).min(left) })
     }
@@ -166,19 +168,27 @@ impl<K: Keys> Engine<K> {
         READ_BYTES.min(self.manifest.shape.segment_bytes / READ_PART)
     }
 
+    fn footer_bytes(&self) -> u64 {
+        FOOTER_BYTES.min(self.manifest.shape.segment_bytes / FOOTER_PART)
+    }
+
     fn read_of(&mut self, moving: &Moving, from: u64, end: u64, awaited: Awaited) -> Next {
         let bytes = usize::try_from(end - from).unwrap_or(usize::MAX);
         let buffer = self.buffer_of(bytes);
         Next::Read(Action::Read { file: moving.file, offset: from, buffer, bytes }, awaited)
     }
 
-    /// A buffer of so many bytes, or more.
+    /// A buffer of so many bytes, or more. What is short has a short one, and leaves those of
+    /// windows to windows: else there would be more of them.
     pub(super) fn buffer_of(&mut self, bytes: usize) -> Buffer {
+        let [short, window] = [self.footer_bytes(), self.window_bytes()]
+            .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let is_short = bytes <= short && !base::mutant!("log_footers_have_windows");
+        let most = if is_short { short } else { window.max(bytes) };
         let kept = &mut self.compaction.buffers;
-        let at = kept.iter().position(|kept| kept.as_slice().len() >= bytes);
-        let kept = at.map(|at| kept.swap_remove(at));
-        let most = usize::try_from(self.window_bytes()).unwrap_or(usize::MAX);
-        kept.unwrap_or_else(|| Buffer::new(bytes.max(most)))
+        let longest = if is_short { short } else { usize::MAX };
+        let at = kept.iter().position(|kept| (bytes..=longest).contains(&kept.as_slice().len()));
+        at.map_or_else(|| Buffer::new(most), |at| kept.swap_remove(at))
     }
 
     /// Takes what came of a read.
@@ -291,10 +301,12 @@ impl<K: Keys> Engine<K> {
 impl Compaction {
     /// Keeps what was read into for the next read.
     pub(super) fn keep_buffer(&mut self, buffer: Buffer) {
-        if self.buffers.len() == BUFFERS_KEPT {
-            self.buffers.remove(0);
-        }
         self.buffers.push(buffer);
+        if self.buffers.len() > BUFFERS_KEPT {
+            let lengths = self.buffers.iter().map(|it| it.as_slice().len()).enumerate();
+            let shortest = lengths.min_by_key(|(_, length)| *length).map(|(at, _)| at);
+            shortest.into_iter().for_each(|at| drop(self.buffers.swap_remove(at)));
+        }
     }
 
     fn keep_buffer_of(&mut self, outcome: Outcome) {

@@ -87,6 +87,28 @@ fn the_next_window_is_read_while_one_is_copied() {
 }
 
 #[test]
+fn what_lists_records_is_read_into_short_buffers() {
+    let mut log = Log::compacting(Mode::Async);
+    log.engine.settings.space_target_percent = 0;
+    for key in 0..180u8 {
+        log.put(&[key], &[key; 20]).unwrap();
+    }
+    log.seal();
+    for key in (0..180).step_by(2) {
+        log.put(&[key], &[100; 20]).unwrap();
+    }
+    log.flush();
+    log.engine.settings.space_target_percent = 100;
+    log.engine.compaction.look_again();
+    let short_bytes = shape().segment_bytes as usize / 16;
+    while log.step() {
+        let long = log.engine.compaction.longer_buffers(short_bytes);
+        assert!(long <= WINDOWS_AHEAD, "there are {long} buffers of windows");
+    }
+    assert!(log.engine.counts().records_moved >= 90);
+}
+
+#[test]
 fn who_asks_beside_somebody_who_moves_records_moves_none() {
     let mut log = Log::compacting(Mode::Async);
     half_dead(&mut log);

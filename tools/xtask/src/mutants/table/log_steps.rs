@@ -18,6 +18,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["puts to look all of it up"],
     },
     Mutant {
+        name: "log_footers_have_windows",
+        suite: Suite::Test,
+        package: "kelvin-log",
+        filter: "what_lists_records_is_read_into_short_buffers",
+        symptoms: &["buffers of windows"],
+    },
+    Mutant {
         name: "log_turns_beside_steps",
         suite: Suite::Test,
         package: "kelvin-log",
