@@ -2,7 +2,7 @@
 //!
 //! Who comes has a number; the smallest that is there is the oldest. Invariant: nobody who has no
 //! part and is the oldest is refused one when it is his turn, or nobody has any, so some value
-//! always gets on, or is idle and ends.
+//! always gets on, or is idle and ends. Who does not need his yet is not there, and gives it up.
 //!
 //! Those who take it in turn have it in this order: who has had nothing yet, as they came; who has
 //! nothing, as they came to that; who has some; who gives way.
@@ -47,11 +47,25 @@ struct Held {
     /// Their turns.
     turns: BTreeMap<u64, Turn>,
     next_turn: u64,
+    /// Bytes of those who do not need them yet, and of those who have ended, which are still in
+    /// somebody's hands.
+    spare_bytes: usize,
+    owed_bytes: usize,
     /// The oldest who takes it in turn, and since when he asks in vain.
     oldest_asked: Option<(u64, u64)>,
 }
 
 impl Held {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn is_lacking(&self, now_ms: u64) -> bool {
+        let lately = [self.wanted_ms, self.needed_ms];
+        lately.into_iter().flatten().any(|at| now_ms < at + LARGE_WANTED_MS)
+    }
+
     fn take(&mut self, number: u64, ask: &Ask, now_ms: u64) -> bool {
         let Ask { has, bytes, gives_way, is_early } = *ask;
         let is_oldest = has == 0 && self.there.first() == Some(&number);
@@ -149,6 +163,8 @@ impl Budget {
             line: BTreeMap::new(),
             turns: BTreeMap::new(),
             next_turn: 0,
+            spare_bytes: 0,
+            owed_bytes: 0,
             oldest_asked: None,
         }))
     }
@@ -164,8 +180,7 @@ impl Budget {
     /// Somebody comes, and gets a number.
     pub(crate) fn enter(&self) -> u64 {
         let mut held = lock(&self.0);
-        let number = held.next;
-        held.next += 1;
+        let number = held.number();
         held.there.insert(number);
         number
     }
@@ -232,6 +247,61 @@ impl Budget {
         has_place
     }
 
+    /// Takes so many bytes for somebody who does not need them yet, if with that and with the bytes
+    /// of `places`, which tell where parts lie, half of the memory is left, and nobody waits for
+    /// it. His number: until he uses them he stands in no line, and is not the oldest.
+    pub(crate) fn take_spare(&self, bytes: usize, places: usize, now_ms: u64) -> Option<u64> {
+        let mut held = lock(&self.0);
+        let all_bytes = held.bytes + bytes + places;
+        let is_left = all_bytes <= held.max / 2 || base::mutant!("store_ahead_takes_all");
+        if !is_left || held.is_lacking(now_ms) {
+            return None;
+        }
+        held.bytes = all_bytes;
+        held.places_bytes += places;
+        held.spare_bytes += bytes;
+        Some(held.number())
+    }
+
+    /// He uses them from now on, as others do.
+    pub(crate) fn use_spare(&self, number: u64, bytes: usize) {
+        let mut held = lock(&self.0);
+        held.spare_bytes -= bytes;
+        held.there.insert(number);
+    }
+
+    /// He has ended before.
+    pub(crate) fn end_spare(&self, bytes: usize) {
+        lock(&self.0).spare_bytes -= bytes;
+    }
+
+    /// So many bytes of somebody who has ended will come back.
+    pub(crate) fn owe(&self, bytes: usize) {
+        lock(&self.0).owed_bytes += bytes;
+    }
+
+    /// They come back. Who needs memory says so again if it is not enough.
+    pub(crate) fn pay_back(&self, bytes: usize) {
+        let mut held = lock(&self.0);
+        held.bytes -= bytes;
+        held.owed_bytes -= bytes;
+        if held.owed_bytes == 0 {
+            held.needed_ms = None;
+        }
+    }
+
+    /// Whether nothing comes back without anybody being cut off for it.
+    pub(crate) fn is_all_in_use(&self) -> bool {
+        let held = lock(&self.0);
+        let has_spare = held.spare_bytes > 0 && !base::mutant!("store_cut_off_for_spare");
+        !has_spare && held.owed_bytes == 0
+    }
+
+    /// Whether somebody waits for memory, with some or without.
+    pub(crate) fn is_lacking(&self, now_ms: u64) -> bool {
+        lock(&self.0).is_lacking(now_ms)
+    }
+
     /// Takes them: parts have that much less.
     pub(crate) fn take_place(&self, bytes: usize) {
         let mut held = lock(&self.0);
@@ -260,11 +330,6 @@ impl Budget {
         lock(&self.0).wanted_ms.is_some_and(|at| now_ms < at + LARGE_WANTED_MS)
     }
 
-    /// There may be enough now: who needs some still says so when he asks.
-    pub(crate) fn forget_need(&self) {
-        lock(&self.0).needed_ms = None;
-    }
-
     /// Whether somebody waits for memory who has none.
     pub(crate) fn is_needed(&self, now_ms: u64) -> bool {
         lock(&self.0).needed_ms.is_some_and(|at| now_ms < at + LARGE_WANTED_MS)
@@ -274,6 +339,33 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_needs_nothing_yet_has_half_of_it_and_nothing_while_somebody_waits() {
+        let budget = Budget::new(10);
+        let number = budget.take_spare(4, 1, 0).expect("there is half");
+        assert_eq!(budget.take_spare(1, 0, 0), None, "half is left to others");
+        assert!(!budget.is_all_in_use(), "others are cut off for what nobody uses");
+        assert_eq!(budget.there(), 0);
+        budget.use_spare(number, 4);
+        assert!(budget.there() == 1 && budget.is_all_in_use() && budget.bytes() == 5);
+        budget.give_back(4);
+        let other = budget.enter();
+        assert!(!budget.take(other, 1, 10, 7, false), "there is memory");
+        assert_eq!(budget.take_spare(1, 0, LARGE_WANTED_MS), None, "somebody has waited");
+        assert!(budget.take_spare(1, 0, 7 + LARGE_WANTED_MS).is_some());
+        // Who has ended owes them until they are back.
+        budget.end_spare(1);
+        budget.owe(1);
+        assert!(!budget.is_all_in_use());
+        budget.pay_back(1);
+        assert!(budget.is_all_in_use() && budget.bytes() == 1);
+        // Places are no memory that is wanted, but needed.
+        budget.take_place(3);
+        assert!(!budget.has_place(2, 5000) && !budget.is_wanted(5000));
+        budget.give_place_back(3);
+        assert_eq!(budget.take_spare(1, 0, 5000), None, "somebody has needed a place");
+    }
 
     #[test]
     fn the_oldest_gets_a_part_when_there_is_no_memory() {
@@ -403,7 +495,8 @@ mod tests {
         assert!(budget.is_needed(5 + LARGE_WANTED_MS) && !budget.is_needed(6 + LARGE_WANTED_MS));
         assert!(budget.take(numbers[1], 0, 10, 7, false) && !budget.is_needed(7), "it has some");
         assert!(!budget.take(numbers[1], 0, 11, 8, false) && budget.is_needed(8));
-        budget.forget_need();
+        budget.owe(0);
+        budget.pay_back(0);
         assert!(!budget.is_needed(8));
     }
 }

@@ -38,6 +38,8 @@ struct Leaving {
     taken_ms: u64,
     /// It had the last one for so long that others who wait have memory before it.
     gives_way: bool,
+    /// Its client cannot take it yet: it is read with memory that nobody else waits for.
+    is_ahead: bool,
     pace: Pace,
 }
 
@@ -47,17 +49,32 @@ pub(super) struct Readers {
     all: BTreeMap<u64, Leaving>,
     /// When they were looked at.
     looked_ms: u64,
-    /// Bytes of parts of those that have ended, which are still in somebody's hands.
-    owed_bytes: usize,
 }
 
 impl Leaving {
+    fn new(large: &Large, caller: u64, now_ms: u64) -> Self {
+        Self {
+            caller,
+            large: large.clone(),
+            asked: 0,
+            given: 0,
+            back: 0,
+            early: BTreeMap::new(),
+            held: 0,
+            last_ms: now_ms,
+            taken_ms: now_ms,
+            gives_way: false,
+            is_ahead: false,
+            pace: Pace::default(),
+        }
+    }
+
     fn parts(&self) -> usize {
         self.large.0.parts()
     }
 
     fn wants_more(&self) -> bool {
-        self.asked < self.parts() && self.asked - self.back < AHEAD_MAX
+        !self.is_ahead && self.asked < self.parts() && self.asked - self.back < AHEAD_MAX
     }
 
     /// Where it stands among those who want memory.
@@ -72,7 +89,7 @@ impl Leaving {
 
     /// Whether it is the caller's turn.
     fn is_callers(&self) -> bool {
-        self.given > self.back
+        self.given > self.back && !self.is_ahead
     }
 
     /// Whether it ends now. `lacks_room`: the log has none, and it keeps some.
@@ -96,11 +113,22 @@ impl Leaving {
             if !shared.leaving.take_in_turn(number, self.held, bytes, now_ms, rank) {
                 return;
             }
-            let reading = shared.core().engine.part(&self.large.0, self.asked);
-            reads.begin(Whom::Reader { id: number, part: self.asked }, Arc::new(reading));
-            self.held += bytes;
-            self.asked += 1;
+            self.read_part(number, bytes, reads, shared);
         }
+    }
+
+    /// Reads the next part, for which so many bytes were taken.
+    fn read_part<K: Keys, C: Command>(
+        &mut self,
+        number: u64,
+        bytes: usize,
+        reads: &mut Reads,
+        shared: &Shared<K, C>,
+    ) {
+        let reading = shared.core().engine.part(&self.large.0, self.asked);
+        reads.begin(Whom::Reader { id: number, part: self.asked }, Arc::new(reading));
+        self.held += bytes;
+        self.asked += 1;
     }
 }
 
@@ -119,25 +147,17 @@ impl Readers {
             let idle_ms = it.last_ms + LARGE_IDLE_MS;
             let untaken_ms = (it.taken_ms + LARGE_UNTAKEN_NEEDED_MS).max(now_ms + 1);
             let ends_ms = if is_needed { idle_ms.min(untaken_ms) } else { idle_ms };
-            let waits_ms = it.wants_more().then_some(now_ms + 1);
+            let is_due = it.wants_more() || it.is_ahead && shared.leaving.is_lacking(now_ms);
+            let waits_ms = is_due.then_some(now_ms + 1);
             waits_ms.into_iter().chain(it.is_callers().then_some(ends_ms)).min()
         };
         self.all.values().filter_map(wake_at_ms).min()
     }
 
-    /// Memory of one that has ended comes back.
-    fn pay_back<K, C: Command>(&mut self, shared: &Shared<K, C>, bytes: usize) {
-        shared.leaving.give_back(bytes);
-        self.owed_bytes -= bytes;
-        if self.owed_bytes == 0 {
-            shared.leaving.forget_need();
-        }
-    }
-
     /// The one of which nothing was taken for longest, if that is so long that it gives way to
-    /// somebody who has no memory. What the one before has had comes back first: it may be enough.
+    /// somebody who has no memory.
     fn untaken(&self, now_ms: u64) -> Option<(u64, u64)> {
-        if self.owed_bytes > 0 || base::mutant!("store_untaken_keep_memory") {
+        if base::mutant!("store_untaken_keep_memory") {
             return None;
         }
         let is_untaken = |it: &Leaving| now_ms >= it.taken_ms + LARGE_UNTAKEN_NEEDED_MS;
@@ -168,24 +188,58 @@ impl<K: Keys, C: Command> Worker<K, C> {
         let Self { shared, own } = self;
         own.is_stirred = true;
         let now_ms = own.cache.now_ms();
-        let mut leaving = Leaving {
-            caller,
-            large: large.clone(),
-            asked: 0,
-            given: 0,
-            back: 0,
-            early: BTreeMap::new(),
-            held: 0,
-            last_ms: now_ms,
-            taken_ms: now_ms,
-            gives_way: false,
-            pace: Pace::default(),
-        };
+        let mut leaving = Leaving::new(large, caller, now_ms);
         let number = shared.leaving.enter();
         shared.leaving.take_place(large.bytes());
         leaving.read_on(number, &mut own.reads, shared, now_ms);
         own.readers.all.insert(number, leaving);
         Ok(ReaderId(number))
+    }
+
+    /// Reads the first parts of a value that its client cannot take yet: what comes before it is
+    /// being sent. `None` when memory is short, or when there are many readers. It ends, with
+    /// [`Error::Slow`], when somebody waits for memory: of another worker within a second.
+    pub fn read_ahead(&mut self, large: &Large, caller: u64) -> Option<ReaderId> {
+        let Self { shared, own } = self;
+        let now_ms = own.cache.now_ms();
+        let first = large.0.parts().min(AHEAD_MAX);
+        let bytes: usize = (0..first).map(|part| large.0.read_bytes(part)).sum();
+        if own.readers.all.len() >= LARGE_MAX / 2 {
+            return None;
+        }
+        let number = shared.leaving.take_spare(bytes, large.bytes(), now_ms)?;
+        own.is_stirred = true;
+        let mut leaving = Leaving { is_ahead: true, ..Leaving::new(large, caller, now_ms) };
+        for part in 0..first {
+            leaving.read_part(number, large.0.read_bytes(part), &mut own.reads, shared);
+        }
+        own.readers.all.insert(number, leaving);
+        Some(ReaderId(number))
+    }
+
+    /// From now on its client may take what was read ahead: all before it is gone. `false` when it
+    /// has ended.
+    pub fn begin_taking(&mut self, reader: ReaderId) -> bool {
+        let Self { shared, own } = self;
+        let now_ms = own.cache.now_ms();
+        let Some(leaving) = own.readers.all.get_mut(&reader.0) else { return false };
+        own.is_stirred = true;
+        shared.leaving.use_spare(reader.0, leaving.held);
+        leaving.is_ahead = false;
+        if !base::mutant!("store_taken_from_the_read") {
+            (leaving.last_ms, leaving.taken_ms) = (now_ms, now_ms);
+        }
+        if leaving.is_callers() {
+            leaving.pace.begin(now_ms);
+        }
+        true
+    }
+
+    /// Whether all of a value is read, or is being read.
+    #[must_use]
+    pub fn reads_no_more(&self, reader: ReaderId) -> bool {
+        let leaving = self.own.readers.all.get(&reader.0);
+        leaving.is_none_or(|leaving| leaving.asked == leaving.parts())
     }
 
     /// Some bytes of a part that is not given back yet were sent.
@@ -203,7 +257,7 @@ impl<K: Keys, C: Command> Worker<K, C> {
         own.is_stirred = true;
         own.reads.shelf().give_back(buffer);
         let Some(leaving) = own.readers.all.get_mut(&reader) else {
-            return own.readers.pay_back(shared, held);
+            return shared.leaving.pay_back(held);
         };
         shared.leaving.give_back(held);
         let now_ms = own.cache.now_ms();
@@ -234,7 +288,10 @@ impl<V: Send> Own<V> {
         let Some(leaving) = self.readers.all.remove(&number) else { return };
         let early_bytes = leaving.early.values().map(|part| part.held).sum();
         shared.leaving.give_back(early_bytes);
-        self.readers.owed_bytes += leaving.held - early_bytes;
+        shared.leaving.owe(leaving.held - early_bytes);
+        if leaving.is_ahead {
+            shared.leaving.end_spare(leaving.held);
+        }
         shared.leaving.give_place_back(leaving.large.bytes());
         shared.leaving.leave(number);
     }
@@ -247,6 +304,13 @@ impl<V: Send> Own<V> {
     ) {
         self.notices.push(Notice { caller, what: What::Failed(Error::Slow) });
         self.end_reader(shared, number);
+    }
+
+    /// What is read ahead ends, for others to have the memory.
+    fn end_ahead<K, C: Command<Verdict = V>>(&mut self, shared: &Shared<K, C>) {
+        let ahead = self.readers.all.iter().filter(|(_, it)| it.is_ahead);
+        let ahead: Vec<_> = ahead.map(|(number, it)| (*number, it.caller)).collect();
+        ahead.into_iter().for_each(|(number, caller)| self.end_slow(shared, number, caller));
     }
 
     /// All end.
@@ -271,7 +335,7 @@ impl<V: Send> Own<V> {
             Ok(Part { reader: number, buffer, range, held })
         });
         let Some(leaving) = self.readers.all.get_mut(&number) else {
-            return self.readers.pay_back(shared, held);
+            return shared.leaving.pay_back(held);
         };
         let caller = leaving.caller;
         match part {
@@ -287,16 +351,17 @@ impl<V: Send> Own<V> {
                         leaving.taken_ms = leaving.last_ms;
                     }
                     leaving.given += 1;
-                    leaving.pace.begin(leaving.last_ms);
+                    if !leaving.is_ahead {
+                        leaving.pace.begin(leaving.last_ms);
+                    }
                     self.notices.push(Notice { caller, what: What::Part(part) });
                 }
             }
             Err(error) => {
-                leaving.held -= held;
-                shared.leaving.give_back(held);
                 self.figures.reads_failed += 1;
                 self.notices.push(Notice { caller, what: What::Failed(error) });
                 self.end_reader(shared, number);
+                shared.leaving.pay_back(held);
             }
         }
     }
@@ -309,6 +374,9 @@ impl<V: Send> Own<V> {
             return;
         }
         self.readers.looked_ms = now_ms;
+        if shared.leaving.is_lacking(now_ms) && !base::mutant!("store_ahead_of_others") {
+            self.end_ahead(shared);
+        }
         let lacks_room = shared.core().engine.lacks_room();
         let slow = self.readers.all.iter().filter(|(_, it)| it.is_slow(lacks_room, now_ms));
         let ended: Vec<(u64, u64)> = slow.map(|(number, it)| (*number, it.caller)).collect();
@@ -324,7 +392,9 @@ impl<V: Send> Own<V> {
                 leaving.read_on(number, &mut self.reads, shared, now_ms);
             }
         }
+        // What comes back first may be enough.
         if shared.leaving.is_needed(now_ms)
+            && shared.leaving.is_all_in_use()
             && let Some((number, caller)) = self.readers.untaken(now_ms)
         {
             self.end_slow(shared, number, caller);

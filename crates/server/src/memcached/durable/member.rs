@@ -252,6 +252,18 @@ impl Member {
         self.parts().begin_reading(large, caller)
     }
 
+    pub(super) fn read_ahead(&mut self, large: &Large, caller: u64) -> Option<ReaderId> {
+        self.parts().read_ahead(large, caller)
+    }
+
+    pub(super) fn reads_no_more(&self, reader: ReaderId) -> bool {
+        self.log().is_none_or(|worker| worker.reads_no_more(reader))
+    }
+
+    pub(super) fn begin_taking(&mut self, reader: ReaderId) -> bool {
+        self.parts().begin_taking(reader)
+    }
+
     pub(super) fn begin_upload(
         &mut self,
         key: &[u8],

@@ -1,5 +1,6 @@
 //! The state of one connection, and its turns.
 
+mod ahead;
 mod frames;
 mod large;
 mod lines;
@@ -11,6 +12,7 @@ use base::sync::atomic::Ordering;
 use reactor::{CloseReason, ConnId, Input, Next};
 use wire::memcached::{Expiry, binary::Frame};
 
+use self::ahead::Ahead;
 use super::{
     answers,
     asking::Asking,
@@ -48,6 +50,8 @@ pub(crate) struct Session {
     busy_since_ms: Option<u64>,
     /// The value that is being sent, in parts. What comes behind it waits.
     outgoing: Option<Outgoing>,
+    /// The next one, if it lies in parts.
+    ahead: Ahead,
     /// Those before it whose parts are in the output.
     untaken: Vec<Rc<Said>>,
     /// Since when a value in parts waits behind what its client does not take.
@@ -149,6 +153,7 @@ impl Session {
             keys_done: 0,
             busy_since_ms: None,
             outgoing: None,
+            ahead: Ahead::default(),
             untaken: Vec::new(),
             stuck: None,
             is_over: false,

@@ -1,5 +1,6 @@
 //! Sessions over a log in files of which the test says when something is done to them.
 
+mod ahead;
 mod bounds;
 mod flushed;
 mod large;

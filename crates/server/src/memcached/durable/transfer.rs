@@ -65,6 +65,8 @@ impl Said {
 /// A large value that a client takes.
 #[derive(Debug)]
 pub(super) struct Outgoing {
+    /// The number of its table.
+    pub(super) table: usize,
     pub(super) caller: u64,
     pub(super) reader: ReaderId,
     pub(super) said: Rc<Said>,

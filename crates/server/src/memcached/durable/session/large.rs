@@ -153,15 +153,18 @@ impl Session {
         self.phase = Phase::Swallow(rest.left());
     }
 
-    /// Why the next reply has to wait, if it has a value in parts. Nothing of that is read before
-    /// all that comes before it is in the kernel's hands: the parts of one value are all that a
-    /// connection keeps memory for, and its client has the time from then on to take them.
-    pub(super) fn waits_to_read(&self, turn: &Turn<'_>) -> Option<Next> {
+    /// Why the next reply has to wait, if it has a value in parts. Nothing of that is sent before
+    /// all that comes before it is in the kernel's hands, nor read unless there is memory to spare:
+    /// the parts of one value are all that a connection needs memory for, and its client has the
+    /// time from then on to take them.
+    pub(super) fn waits_to_read(&mut self, turn: &mut Turn<'_>) -> Option<Next> {
         let large = self.board.next_large()?;
         if !turn.replies.is_idle() && !base::mutant!("server_reads_behind_untaken") {
+            self.read_ahead(turn);
             return Some(Next::Behind);
         }
-        (!turn.table.may_begin_reading(&large)).then_some(Next::Retry)
+        let may_begin = self.ahead.is_reading() || turn.table.may_begin_reading(&large);
+        (!may_begin).then_some(Next::Retry)
     }
 
     /// Whether the connection is to end: for so long its client has taken nothing of what comes
@@ -206,10 +209,14 @@ impl Session {
             return true;
         };
         let large = LargeBody { table: reply.table, large };
-        match turn.table.begin_reading(&large, self.board.unsent(), reply.tail) {
-            Ok(outgoing) => {
+        let outgoing = match self.take_ahead(turn) {
+            Some(outgoing) => Ok(outgoing),
+            None => turn.table.begin_reading(&large, self.board.unsent()),
+        };
+        match outgoing {
+            Ok(mut outgoing) => {
+                outgoing.tail = std::mem::take(&mut reply.tail);
                 self.outgoing = Some(outgoing);
-                reply.tail = &[];
                 reply.write(turn.replies, self.board.unsent(), !self.board.is_due());
                 true
             }
@@ -234,6 +241,7 @@ impl Session {
 
     /// Sends what has come of a value in parts. Says why that is all for now, if so it is.
     pub(super) fn stream(&mut self, turn: &mut Turn<'_>) -> Option<Next> {
+        self.tend_ahead();
         // Who takes nothing keeps memory and places in the log.
         self.untaken.retain(|said| Rc::strong_count(said) > 1);
         let outgoing = self.outgoing.as_ref();
@@ -245,10 +253,14 @@ impl Session {
         }
         let outgoing = outgoing?;
         while outgoing.left.get() > 0 {
-            if !turn.replies.has_room() {
-                return Some(Next::Blocked);
-            }
-            let Some(part) = outgoing.next() else { return Some(Next::Wait) };
+            let part = if turn.replies.has_room() { outgoing.next() } else { None };
+            let Some(part) = part else {
+                let next = if turn.replies.has_room() { Next::Wait } else { Next::Blocked };
+                if turn.table.reads_no_more(outgoing) {
+                    self.read_ahead(turn);
+                }
+                return Some(next);
+            };
             turn.replies.attach(LargeValue::part(part));
         }
         turn.replies.put(outgoing.tail);

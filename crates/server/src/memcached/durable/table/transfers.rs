@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, rc::Rc};
 
-use store::{Asked, Error, Took, What as Heard};
+use store::{Asked, Error, ReaderId, Took, What as Heard};
 
 use super::{Caller, Place, Table, Told};
 use crate::memcached::durable::{
@@ -40,14 +40,20 @@ impl Table {
         for reader in home.advanced.take() {
             self.at(table).note_taken(reader);
         }
-        for part in home.parts.take() {
-            self.at(table).give_back(part);
+        if base::mutant!("server_parts_back_before_the_end") {
+            for part in home.parts.take() {
+                self.at(table).give_back(part);
+            }
         }
+        // Who has ended reads no more when his parts are back.
         for (caller, reader) in home.readers.take() {
+            self.at(table).end_reading(reader);
             if let Some(said) = self.transfers.remove(&caller) {
                 said.parts.take().into_iter().for_each(|part| self.at(table).give_back(part));
             }
-            self.at(table).end_reading(reader);
+        }
+        for part in home.parts.take() {
+            self.at(table).give_back(part);
         }
         for caller in home.taken.take() {
             // Its connection may end with that.
@@ -73,19 +79,44 @@ impl Table {
         self.members[body.table].may_begin_reading(&body.large)
     }
 
+    /// Whether all of one is read, or is being read.
+    pub(in crate::memcached::durable) fn reads_no_more(&self, outgoing: &Outgoing) -> bool {
+        self.members[outgoing.table].reads_no_more(outgoing.reader)
+    }
+
+    /// It is the turn of one that was read before. `false` when it has ended.
+    pub(in crate::memcached::durable) fn begin_taking(&mut self, outgoing: &Outgoing) -> bool {
+        self.at(outgoing.table).begin_taking(outgoing.reader)
+    }
+
     /// Begins to read a large value for the connection of `unsent`.
     pub(in crate::memcached::durable) fn begin_reading(
         &mut self,
         body: &LargeBody,
         unsent: &Rc<Unsent>,
-        tail: &'static [u8],
     ) -> Result<Outgoing, Error> {
         let next = self.next;
         let member = self.at(body.table);
-        let (reader, home) = (member.begin_reading(&body.large, next)?, Rc::clone(&member.home));
+        let reader = member.begin_reading(&body.large, next)?;
+        Ok(self.outgoing(body, reader, unsent))
+    }
+
+    /// Reads one before its turn, if there is memory to spare.
+    pub(in crate::memcached::durable) fn read_ahead(
+        &mut self,
+        body: &LargeBody,
+        unsent: &Rc<Unsent>,
+    ) -> Option<Outgoing> {
+        let next = self.next;
+        let reader = self.at(body.table).read_ahead(&body.large, next)?;
+        Some(self.outgoing(body, reader, unsent))
+    }
+
+    fn outgoing(&mut self, body: &LargeBody, reader: ReaderId, unsent: &Rc<Unsent>) -> Outgoing {
+        let home = Rc::clone(&self.members[body.table].home);
         let (caller, said) = self.begin_transfer(unsent);
         let left = Cell::new(body.large.len());
-        Ok(Outgoing { caller, reader, said, home, left, tail })
+        Outgoing { table: body.table, caller, reader, said, home, left, tail: &[] }
     }
 
     /// Begins to take a large value.
