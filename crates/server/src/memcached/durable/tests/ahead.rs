@@ -37,6 +37,13 @@ fn settle(stage: &mut Stage, client: &mut Client) {
     }
 }
 
+/// The client takes so many bytes a second, and gets what is expected. The most that parts took.
+fn take_all(stage: &mut Stage, client: &mut Client, expected: &[u8], rate: usize) -> usize {
+    let (replies, most) = take_slowly(stage, client, expected.len(), rate);
+    assert!(replies == expected, "{} bytes, {} expected", replies.len(), expected.len());
+    most
+}
+
 fn parts_bytes(stage: &Stage) -> usize {
     stage.table.parts_bytes().1
 }
@@ -49,8 +56,7 @@ fn the_next_value_is_read_while_one_is_sent_and_no_more() {
     assert!(bytes > 2 * TWO, "one at a time is read: {bytes} bytes are there");
     assert!(bytes < 2 * (TWO + BESIDE), "{bytes} bytes are read ahead");
     // Its client may take as long for each as if it was read when its turn came.
-    let (replies, most) = take_slowly(&mut stage, &mut client, expected.len(), SLOW_BYTES);
-    assert!(replies == expected, "{} bytes, {} expected", replies.len(), expected.len());
+    let most = take_all(&mut stage, &mut client, &expected, SLOW_BYTES);
     assert!(most < 2 * (TWO + BESIDE), "a connection holds {most} bytes of parts");
     assert_at_rest(&mut stage);
 }
@@ -59,9 +65,7 @@ fn the_next_value_is_read_while_one_is_sent_and_no_more() {
 fn who_is_so_slow_that_a_value_takes_a_minute_gets_all() {
     let directory = Directory::new();
     let (mut stage, mut client, expected) = asked(&directory);
-    let slow = SLOW_BYTES / 2;
-    let (replies, _) = take_slowly(&mut stage, &mut client, expected.len(), slow);
-    assert!(replies == expected, "{} bytes, {} expected", replies.len(), expected.len());
+    take_all(&mut stage, &mut client, &expected, SLOW_BYTES / 2);
     assert_at_rest(&mut stage);
 }
 
@@ -82,8 +86,7 @@ fn what_is_read_ahead_makes_way_to_who_needs_memory_and_its_client_stays() {
     let left = parts_bytes(&stage);
     let is_there = pass(&mut stage, &mut waiting, 30) > TWO;
     assert!(left < bytes && is_there, "{left} of {bytes} bytes are kept from others");
-    let (replies, _) = take_slowly(&mut stage, &mut client, expected.len(), SLOW_BYTES);
-    assert!(replies == expected, "{} bytes, {} expected", replies.len(), expected.len());
+    take_all(&mut stage, &mut client, &expected, SLOW_BYTES);
     drop(waiting);
     assert_at_rest(&mut stage);
 }
@@ -114,8 +117,7 @@ fn of_a_longer_value_the_first_parts_are_read_ahead() {
     });
     let expected = expected.concat();
     drop(waiting);
-    let (replies, _) = take_slowly(&mut stage, &mut client, expected.len(), SLOW_BYTES);
-    assert!(replies == expected, "{} bytes, {} expected", replies.len(), expected.len());
+    take_all(&mut stage, &mut client, &expected, SLOW_BYTES);
     assert_at_rest(&mut stage);
 }
 
