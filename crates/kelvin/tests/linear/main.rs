@@ -12,6 +12,7 @@ mod flushes;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod kills;
+mod raced;
 mod spilling;
 mod words;
 

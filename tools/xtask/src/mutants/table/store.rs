@@ -235,8 +235,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "store_fill_unchecked",
         suite: Suite::Wire,
         package: "kelvin",
-        filter: "what_is_answered_has_an_order",
-        symptoms: NO_ANSWER,
+        filter: "a_read_leaves_nothing_older",
+        symptoms: &["memory is stale"],
     },
     Mutant {
         name: "store_racing_updates",
