@@ -82,10 +82,11 @@ pub(crate) fn command() -> Command {
         .arg(switch("quiet", "Show no progress"))
         .after_help(
             "kelvin import old-cache:11211 --into unix:/run/kelvin.sock\n\n\
-             Values, flags and the time that is left are copied, the time to a second. The source \
-             must list its keys (memcached 1.6.10 or later, without -X) and goes on serving. One \
-             that asks for a login by SASL speaks the binary protocol only, which cannot list \
-             keys. To import again copies only what the target lacks: what clients have written \
+             Values, flags and the time that is left are copied, the time to a second and what \
+             the slowest batch took, which is told in the end. The source must list its keys \
+             (memcached 1.6.10 or later, without -X) and goes on serving. One that asks for a \
+             login by SASL speaks the binary protocol only, which cannot list keys. To import \
+             again copies only what the target lacks: what clients have written \
              to it stays, and what they have deleted from it comes back if the source has it.",
         )
 }

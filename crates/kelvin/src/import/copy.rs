@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anyhow::{Result, bail};
-use base::clock::Clock;
+use base::clock::{Clock, Stopwatch};
 use wire::memcached::{RELATIVE_S_MAX, dump::put_key};
 
 use super::{link::Link, listing::Keys};
@@ -13,6 +13,9 @@ const VALUE_BYTES_MAX: usize = 1 << 30;
 
 /// Milliseconds of a second.
 const MS_PER_S: u64 = 1000;
+
+/// Nanoseconds of a millisecond.
+const NS_PER_MS: u64 = 1_000_000;
 
 /// What became of the records that were listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,15 +34,19 @@ pub(super) struct Counts {
     pub(super) refused: u64,
     /// What it said to the first of them.
     pub(super) first_refusal: Option<String>,
+    /// The longest time from when the source was asked for a batch until the target had stored
+    /// it. So much later than in the source a record may expire, and a second.
+    pub(super) batch_ms_max: u64,
 }
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { listed, copied, present, gone, renewed, refused, .. } = self;
+        let Self { listed, copied, present, gone, renewed, refused, batch_ms_max, .. } = self;
         write!(
             f,
             "{listed} records: {copied} copied, {present} were there already, {gone} were \
-             gone, {renewed} are being renewed, {refused} refused"
+             gone, {renewed} are being renewed, {refused} refused; the slowest batch took \
+             {batch_ms_max} ms"
         )
     }
 }
@@ -119,9 +126,9 @@ impl Copier {
         }
         let before = self.counts.clone();
         self.copy(&missing)?;
-        let Counts { copied, present, .. } = self.counts;
-        let more = copied - before.copied;
-        self.counts = Counts { copied, present, listed: before.listed + more, ..before };
+        let Counts { copied, present, batch_ms_max, .. } = self.counts;
+        let listed = before.listed + copied - before.copied;
+        self.counts = Counts { copied, present, listed, batch_ms_max, ..before };
         Ok(())
     }
 
@@ -130,6 +137,7 @@ impl Copier {
     /// # Errors
     /// When one of the servers has gone, or says what makes no sense.
     pub(super) fn copy(&mut self, keys: &Keys) -> Result<()> {
+        let asked = Stopwatch::start();
         ask(&mut self.source, keys, b" v f t c u\r\n")?;
         let mut sent = 0;
         for key in keys.iter() {
@@ -140,6 +148,8 @@ impl Copier {
         for _ in 0..sent {
             self.take_verdict()?;
         }
+        let batch_ms = asked.elapsed_ns() / NS_PER_MS;
+        self.counts.batch_ms_max = self.counts.batch_ms_max.max(batch_ms);
         self.give_back()
     }
 
