@@ -33,6 +33,10 @@ impl Whom {
     fn is_part(self) -> bool {
         matches!(self, Self::Reader { .. })
     }
+
+    fn is_reader(self, reader: u64) -> bool {
+        matches!(self, Self::Reader { id, .. } if id == reader)
+    }
 }
 
 #[derive(Debug)]
@@ -41,6 +45,8 @@ struct Read {
     reading: Arc<Reading>,
     /// How often it was short.
     tries: u32,
+    /// Nobody waits for it yet.
+    is_ahead: bool,
     /// What a short read has left.
     buffer: Option<Buffer>,
 }
@@ -63,6 +69,8 @@ pub(crate) struct Reads {
     waiting: VecDeque<Read>,
     /// Of parts of large values, which take longer: each would be a hundred others' time.
     parts: VecDeque<Read>,
+    /// Of parts that nobody waits for yet.
+    ahead: VecDeque<Read>,
     shelf: Arc<Shelf>,
     next: u64,
 }
@@ -71,8 +79,8 @@ impl Reads {
     pub(crate) fn new(worker: usize) -> Self {
         let next = FIRST_TOKEN | (worker as u64) << OWN_BITS;
         let (out, shelf) = (Numbered::default(), Arc::new(Shelf::new()));
-        let (waiting, parts) = (VecDeque::new(), VecDeque::new());
-        Self { out, parts_out: 0, waiting, parts, shelf, next }
+        let [waiting, parts, ahead] = [(); 3].map(|()| VecDeque::new());
+        Self { out, parts_out: 0, waiting, parts, ahead, shelf, next }
     }
 
     /// Whether an outcome under this token is one of a read.
@@ -81,23 +89,67 @@ impl Reads {
     }
 
     pub(crate) fn begin(&mut self, whom: Whom, reading: Arc<Reading>) {
-        self.queue_of(whom).push_back(Read { whom, reading, tries: 0, buffer: None });
+        let read = Read { whom, reading, tries: 0, is_ahead: false, buffer: None };
+        self.queue_of(&read).push_back(read);
+    }
+
+    /// Of a part that nobody waits for until [`Self::want`].
+    pub(crate) fn begin_ahead(&mut self, whom: Whom, reading: Arc<Reading>) {
+        let is_ahead = !base::mutant!("store_ahead_in_line");
+        let read = Read { whom, reading, tries: 0, is_ahead, buffer: None };
+        self.queue_of(&read).push_back(read);
+    }
+
+    /// From now on somebody waits for what is read ahead for this reader.
+    pub(crate) fn want(&mut self, reader: u64) {
+        for read in self.out.values_mut().chain(&mut self.ahead) {
+            read.is_ahead &= !read.whom.is_reader(reader);
+        }
+        let (ahead, wanted): (VecDeque<Read>, VecDeque<Read>) =
+            self.ahead.drain(..).partition(|read| read.is_ahead);
+        self.ahead = ahead;
+        self.parts.extend(wanted);
+    }
+
+    /// Leaves out what has not begun for a reader that has ended, and repeats nothing for it.
+    /// Returns how many bytes will not be read.
+    pub(crate) fn forget(&mut self, reader: u64) -> usize {
+        let mut bytes = 0;
+        if base::mutant!("store_reads_for_ended") {
+            return bytes;
+        }
+        let out = self.out.values_mut().filter(|read| read.whom.is_reader(reader));
+        out.for_each(|read| read.tries = SHORT_READS_MAX);
+        for queue in [&mut self.parts, &mut self.ahead] {
+            queue.retain_mut(|read| {
+                let is_its = read.whom.is_reader(reader);
+                if is_its {
+                    bytes += read.reading.bytes();
+                    read.buffer.take().into_iter().for_each(|it| self.shelf.give_back(it));
+                }
+                !is_its
+            });
+        }
+        bytes
     }
 
     /// Whether there are some that wait their turn.
     pub(crate) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty() || !self.parts.is_empty()
+        [&self.waiting, &self.parts, &self.ahead].iter().any(|queue| !queue.is_empty())
     }
 
-    fn queue_of(&mut self, whom: Whom) -> &mut VecDeque<Read> {
-        if whom.is_part() && !base::mutant!("store_parts_before_keys") {
+    fn queue_of(&mut self, read: &Read) -> &mut VecDeque<Read> {
+        if read.is_ahead {
+            &mut self.ahead
+        } else if read.whom.is_part() && !base::mutant!("store_parts_before_keys") {
             &mut self.parts
         } else {
             &mut self.waiting
         }
     }
 
-    /// Who is next: a key, but one part is always under way.
+    /// Who is next: a key, but one part is always under way; then parts, and those that nobody
+    /// waits for last.
     fn pop(&mut self) -> Option<Read> {
         if self.parts_out == 0
             && let Some(part) = self.parts.pop_front()
@@ -106,7 +158,7 @@ impl Reads {
         }
         self.waiting.pop_front().or_else(|| {
             let has_room = self.parts_out < PART_READS_MAX;
-            if has_room { self.parts.pop_front() } else { None }
+            if has_room { self.parts.pop_front().or_else(|| self.ahead.pop_front()) } else { None }
         })
     }
 
@@ -143,7 +195,7 @@ impl Reads {
                 let is_short = bytes < read.reading.bytes();
                 if is_short && read.tries < SHORT_READS_MAX {
                     (read.tries, read.buffer) = (read.tries + 1, Some(buffer));
-                    self.queue_of(read.whom).push_front(read);
+                    self.queue_of(&read).push_front(read);
                     return None;
                 }
                 Ok((buffer, bytes))

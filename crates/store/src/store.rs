@@ -304,6 +304,12 @@ impl<K: Keys, C: Command> Store<K, C> {
         (self.shared.arriving.bytes(), self.shared.leaving.bytes())
     }
 
+    /// Whether no large value arrives or leaves, and none is read ahead.
+    #[cfg(test)]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.shared.arriving.is_at_rest() && self.shared.leaving.is_at_rest()
+    }
+
     /// Large values that arrive, and that leave.
     #[must_use]
     pub fn large_values(&self) -> (usize, usize) {

@@ -1,5 +1,6 @@
 //! Values in parts.
 
+mod ahead;
 mod giving_way;
 
 use super::*;

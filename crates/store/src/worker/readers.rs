@@ -2,6 +2,8 @@
 //!
 //! Thread safety: a plain value of the worker's thread, but for the budget.
 
+mod ahead;
+
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use log::{
@@ -125,8 +127,12 @@ impl Leaving {
         reads: &mut Reads,
         shared: &Shared<K, C>,
     ) {
-        let reading = shared.core().engine.part(&self.large.0, self.asked);
-        reads.begin(Whom::Reader { id: number, part: self.asked }, Arc::new(reading));
+        let reading = Arc::new(shared.core().engine.part(&self.large.0, self.asked));
+        let whom = Whom::Reader { id: number, part: self.asked };
+        match self.is_ahead {
+            true => reads.begin_ahead(whom, reading),
+            false => reads.begin(whom, reading),
+        }
         self.held += bytes;
         self.asked += 1;
     }
@@ -196,45 +202,6 @@ impl<K: Keys, C: Command> Worker<K, C> {
         Ok(ReaderId(number))
     }
 
-    /// Reads the first parts of a value that its client cannot take yet: what comes before it is
-    /// being sent. `None` when memory is short, or when there are many readers. It ends, with
-    /// [`Error::Slow`], when somebody waits for memory: of another worker within a second.
-    pub fn read_ahead(&mut self, large: &Large, caller: u64) -> Option<ReaderId> {
-        let Self { shared, own } = self;
-        let now_ms = own.cache.now_ms();
-        let first = large.0.parts().min(AHEAD_MAX);
-        let bytes: usize = (0..first).map(|part| large.0.read_bytes(part)).sum();
-        if own.readers.all.len() >= LARGE_MAX / 2 {
-            return None;
-        }
-        let number = shared.leaving.take_spare(bytes, large.bytes(), now_ms)?;
-        own.is_stirred = true;
-        let mut leaving = Leaving { is_ahead: true, ..Leaving::new(large, caller, now_ms) };
-        for part in 0..first {
-            leaving.read_part(number, large.0.read_bytes(part), &mut own.reads, shared);
-        }
-        own.readers.all.insert(number, leaving);
-        Some(ReaderId(number))
-    }
-
-    /// From now on its client may take what was read ahead: all before it is gone. `false` when it
-    /// has ended.
-    pub fn begin_taking(&mut self, reader: ReaderId) -> bool {
-        let Self { shared, own } = self;
-        let now_ms = own.cache.now_ms();
-        let Some(leaving) = own.readers.all.get_mut(&reader.0) else { return false };
-        own.is_stirred = true;
-        shared.leaving.use_spare(reader.0, leaving.held);
-        leaving.is_ahead = false;
-        if !base::mutant!("store_taken_from_the_read") {
-            (leaving.last_ms, leaving.taken_ms) = (now_ms, now_ms);
-        }
-        if leaving.is_callers() {
-            leaving.pace.begin(now_ms);
-        }
-        true
-    }
-
     /// Whether all of a value is read, or is being read.
     #[must_use]
     pub fn reads_no_more(&self, reader: ReaderId) -> bool {
@@ -260,6 +227,9 @@ impl<K: Keys, C: Command> Worker<K, C> {
             return shared.leaving.pay_back(held);
         };
         shared.leaving.give_back(held);
+        if leaving.is_ahead {
+            shared.leaving.end_spare(held);
+        }
         let now_ms = own.cache.now_ms();
         leaving.held -= held;
         leaving.back += 1;
@@ -283,12 +253,15 @@ impl<K: Keys, C: Command> Worker<K, C> {
 }
 
 impl<V: Send> Own<V> {
-    /// What it has read and not given is freed; what is under way when it comes.
+    /// What it has read and not given is freed, and what has not begun; what is under way when it
+    /// comes.
     fn end_reader<K, C: Command<Verdict = V>>(&mut self, shared: &Shared<K, C>, number: u64) {
         let Some(leaving) = self.readers.all.remove(&number) else { return };
-        let early_bytes = leaving.early.values().map(|part| part.held).sum();
-        shared.leaving.give_back(early_bytes);
-        shared.leaving.owe(leaving.held - early_bytes);
+        let early_bytes: usize = leaving.early.values().map(|part| part.held).sum();
+        let is_all_read = leaving.asked == leaving.given + leaving.early.len();
+        let unread_bytes = if is_all_read { 0 } else { self.reads.forget(number) };
+        let freed_bytes = early_bytes + unread_bytes;
+        shared.leaving.end(freed_bytes, leaving.held - freed_bytes);
         if leaving.is_ahead {
             shared.leaving.end_spare(leaving.held);
         }
@@ -304,13 +277,6 @@ impl<V: Send> Own<V> {
     ) {
         self.notices.push(Notice { caller, what: What::Failed(Error::Slow) });
         self.end_reader(shared, number);
-    }
-
-    /// What is read ahead ends, for others to have the memory.
-    fn end_ahead<K, C: Command<Verdict = V>>(&mut self, shared: &Shared<K, C>) {
-        let ahead = self.readers.all.iter().filter(|(_, it)| it.is_ahead);
-        let ahead: Vec<_> = ahead.map(|(number, it)| (*number, it.caller)).collect();
-        ahead.into_iter().for_each(|(number, caller)| self.end_slow(shared, number, caller));
     }
 
     /// All end.

@@ -182,6 +182,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["keeps parts for ever"],
     },
     Mutant {
+        name: "store_ahead_in_line",
+        suite: Suite::Test,
+        package: "store",
+        filter: "what_nobody_waits_for_is_read_last",
+        symptoms: &["has to wait for who does not"],
+    },
+    Mutant {
+        name: "store_reads_for_ended",
+        suite: Suite::Test,
+        package: "store",
+        filter: "nothing_is_read_for_who_has_ended",
+        symptoms: &["bytes of what is not read are back"],
+    },
+    Mutant {
         name: "store_parts_before_keys",
         suite: Suite::Test,
         package: "store",
