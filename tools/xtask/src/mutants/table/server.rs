@@ -33,13 +33,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         symptoms: &["bytes are kept from others"],
     },
     Mutant {
-        name: "server_parts_back_before_the_end",
-        suite: Suite::Test,
-        package: "server",
-        filter: "who_leaves_in_mid_value_leaves_nothing",
-        symptoms: &["more is read for who has left"],
-    },
-    Mutant {
         name: "store_ahead_takes_all",
         suite: Suite::Test,
         package: "store",

@@ -40,11 +40,6 @@ impl Table {
         for reader in home.advanced.take() {
             self.at(table).note_taken(reader);
         }
-        if base::mutant!("server_parts_back_before_the_end") {
-            for part in home.parts.take() {
-                self.at(table).give_back(part);
-            }
-        }
         // Who has ended reads no more when his parts are back.
         for (caller, reader) in home.readers.take() {
             self.at(table).end_reading(reader);
