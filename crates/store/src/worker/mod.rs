@@ -1,11 +1,11 @@
 //! A thread's access to a table.
 
-mod ahead;
 mod apply;
 mod ask;
 mod attempt;
 mod flush;
 mod poll;
+mod prefetch;
 mod queue;
 mod readers;
 mod spill;
